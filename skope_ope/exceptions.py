@@ -1,0 +1,49 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Warnings that carry the number that triggered them."""
+
+
+class OPEWarning(UserWarning):
+    """Base class of all warnings of skope_ope.
+
+    Parameters
+    ----------
+    message : str
+        What was found and what to do about it.
+    value : float or int, default=None
+        The number that triggered the warning.
+
+    Examples
+    --------
+    >>> from skope_ope.exceptions import SupportWarning
+    >>> SupportWarning("12% of the policy's mass was never logged.", 0.12).value
+    0.12
+    """
+
+    def __init__(self, message, value=None):
+        super().__init__(message)
+        self.value = value
+
+    def __reduce__(self):
+        # Warnings travel back from joblib's workers with their number.
+        return type(self), (self.args[0], self.value)
+
+
+class SupportWarning(OPEWarning):
+    """The policy wants actions that the logger could not have taken."""
+
+
+class LowOverlapWarning(OPEWarning):
+    """Few logged rounds carry most of the weight."""
+
+
+class PropensityWarning(OPEWarning):
+    """The logged propensities contradict the logged actions, or were altered."""
+
+
+class ModelErrorWarning(OPEWarning):
+    """A standard error that leaves out the error of the reward model."""
+
+
+class LogsWarning(OPEWarning):
+    """Rows of a log were skipped, or its order is not what it seems."""

@@ -1,0 +1,541 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logged decisions of a contextual bandit: one action and one reward a round."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
+from skope_ope.logs._html import summary_html
+from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._validation import (
+    PROBABILITY_TOLERANCE,
+    as_numbers,
+    check_context,
+    check_labels,
+    check_length,
+    check_probabilities,
+    check_propensity,
+    check_reward_range,
+    encode_labels,
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BanditLogs(RowContainer):
+    """Logs of (context, action, reward, propensity), one row per round.
+
+    Everything is validated once, here. The logs are never written to: arrays are
+    kept as read-only views, frames as they are. Rows are taken in the order in which
+    they are stored. Read more in the :ref:`User Guide <logs>`.
+
+    Parameters
+    ----------
+    context : array, sparse matrix or data frame of shape (n_rounds, n_features)
+        What was known when the action was chosen. pandas, polars and pyarrow tables
+        stay what they are.
+    action : array-like of shape (n_rounds,)
+        The logged action; labels of any kind.
+    reward : array-like of shape (n_rounds,)
+        The logged reward, any real number; greater is better.
+    propensity : array-like of shape (n_rounds,), default=None
+        Probability with which the logger chose `action`, in (0, 1]. `None` means
+        unknown, unless `logging_proba` (or `logger` and `logger_proba`) tells it.
+    actions : array-like of shape (n_actions,), default=None
+        Ordered labels of all actions. `None`: the sorted distinct logged ones.
+    logging_proba : array-like of shape (n_rounds, n_actions), default=None
+        The whole logging distribution, where known.
+    logger : array-like of shape (n_rounds,), default=None
+        Which logger acted.
+    logger_proba : array-like of shape (n_rounds, n_loggers), default=None
+        Probability of the logged action under every logger, columns in the order of
+        `loggers`.
+    available : array-like of bool of shape (n_rounds, n_actions), default=None
+        The actions that were offered. `None`: all.
+    action_context : array-like, default=None
+        Features of the actions, of shape (n_actions, n_action_features) or
+        (n_rounds, n_actions, n_action_features).
+    timestamp : array-like of shape (n_rounds,), default=None
+        Numbers or datetimes.
+    group : array-like of shape (n_rounds,), default=None
+        Rounds that belong together (a user's, a session's).
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Non-negative weights for subsampled logs, 1 / (probability of being kept).
+    reward_range : tuple of (float, float), default=None
+        Known bounds of the reward.
+
+    Attributes
+    ----------
+    actions : ndarray of shape (n_actions,)
+        Ordered labels.
+    action_index : ndarray of shape (n_rounds,)
+        Codes 0..n_actions-1 of the logged actions.
+    loggers : ndarray of shape (n_loggers,) or None
+        Ordered labels of the loggers.
+    row_id : RowId
+        Origin and position of every row, kept by indexing and pickling.
+    columns : dict
+        Named row fields added by `with_columns`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a field is empty, of another length, not finite, or contradicts another.
+        The message names the field, the row, the value and the remedy.
+
+    Examples
+    --------
+    >>> from skope_ope import BanditLogs
+    >>> logs = BanditLogs(
+    ...     context=[[0.1], [0.7], [0.4]],
+    ...     action=["blue", "red", "blue"],
+    ...     reward=[1.0, 0.0, 1.0],
+    ...     propensity=[0.5, 0.5, 0.5],
+    ... )
+    >>> logs
+    BanditLogs(n_rounds=3, n_features=1, n_actions=2)
+    >>> logs[1:].action
+    array(['red', 'blue'], dtype='<U4')
+    """
+
+    context: object
+    action: object
+    reward: object
+    propensity: object = None
+    actions: object = None
+    logging_proba: object = None
+    logger: object = None
+    logger_proba: object = None
+    available: object = None
+    action_context: object = None
+    timestamp: object = None
+    group: object = None
+    sample_weight: object = None
+    reward_range: object = None
+
+    _row_fields = (
+        "context",
+        "action",
+        "action_index",
+        "reward",
+        "propensity",
+        "logging_proba",
+        "logger",
+        "logger_index",
+        "logger_proba",
+        "available",
+        "action_context",
+        "timestamp",
+        "group",
+        "sample_weight",
+    )
+    _carried_fields = ("actions", "loggers", "reward_range")
+
+    def __init__(
+        self,
+        context,
+        action,
+        reward,
+        propensity=None,
+        *,
+        actions=None,
+        logging_proba=None,
+        logger=None,
+        logger_proba=None,
+        available=None,
+        action_context=None,
+        timestamp=None,
+        group=None,
+        sample_weight=None,
+        reward_range=None,
+    ):
+        state = self.__dict__  # the class is frozen for everybody else
+        state["context"] = check_context(context)
+        action = check_labels("action", action)
+        n_rounds = len(action)
+        if n_rounds == 0:
+            raise ValueError("the logs are empty: at least one round is needed.")
+        check_length("context", self.context, n_rounds)
+        state["action"] = action
+        state["actions"], state["action_index"] = encode_labels(
+            "action", action, actions, "actions"
+        )
+        self._start_rows()
+        state["reward"] = as_numbers("reward", reward)
+        check_length("reward", self.reward, n_rounds)
+        state["reward_range"] = (
+            None
+            if reward_range is None
+            else check_reward_range(reward_range, self.reward)
+        )
+        for name, value in (
+            ("available", available),
+            ("logger", logger),
+            ("timestamp", timestamp),
+            ("group", group),
+            ("sample_weight", sample_weight),
+            ("action_context", action_context),
+            ("propensity", propensity),
+            ("logging_proba", logging_proba),
+        ):
+            state[name] = None if value is None else self._checked(name, value)
+        self._set_loggers(logger_proba)
+        self._agree_on_propensity()
+
+    def _checked(self, name, value):
+        return getattr(self, f"_check_{name}")(value)
+
+    def _check_context(self, context):
+        raise ValueError(
+            "logs -> logs steps must not touch the context: the policy was trained "
+            "on it. Put transformers inside the reward model and the policy."
+        )
+
+    def _check_reward(self, reward):
+        reward = as_numbers("reward", reward)
+        check_length("reward", reward, len(self))
+        return reward
+
+    def _check_propensity(self, propensity):
+        return check_propensity(propensity, len(self))
+
+    def _check_logging_proba(self, proba):
+        return check_probabilities(
+            "logging_proba", proba, (len(self), self.n_actions), self.available
+        )
+
+    def _check_available(self, available):
+        available = np.asarray(available)
+        shape = (len(self), self.n_actions)
+        if available.dtype != bool:
+            raise TypeError(
+                f"available must be boolean, got dtype {available.dtype}. Use "
+                "available.astype(bool)."
+            )
+        if available.shape != shape:
+            raise ValueError(f"available must have shape {shape}, got {available.shape}.")
+        offered = available[np.arange(len(self)), self.action_index]
+        if not offered.all():
+            row = int(np.flatnonzero(~offered)[0])
+            raise ValueError(
+                f"action {self.action[row]!r} was logged at row {row}, where it is "
+                f"not available ({int((~offered).sum())} such rows). Correct "
+                "`available` or drop the rows."
+            )
+        return read_only(available)
+
+    def _check_logger(self, logger):
+        logger = check_labels("logger", logger)
+        check_length("logger", logger, len(self))
+        return logger
+
+    def _check_timestamp(self, timestamp):
+        if hasattr(timestamp, "dt") and hasattr(timestamp, "to_numpy"):  # time zones
+            timestamp = timestamp.to_numpy(dtype="datetime64[us]")
+        timestamp = np.asarray(timestamp)
+        if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
+            raise TypeError(
+                "timestamp must be 1-d and hold numbers or datetimes, got dtype "
+                f"{timestamp.dtype}, shape {timestamp.shape}. Convert it with "
+                "np.asarray(timestamp, dtype='datetime64[us]')."
+            )
+        check_length("timestamp", timestamp, len(self))
+        missing = np.flatnonzero(
+            np.isnat(timestamp) if timestamp.dtype.kind == "M" else timestamp != timestamp
+        )
+        if missing.size:
+            raise ValueError(
+                f"timestamp is missing at row {missing[0]} ({missing.size} such rows)."
+            )
+        return read_only(timestamp)
+
+    def _check_group(self, group):
+        group = check_labels("group", group)
+        check_length("group", group, len(self))
+        return group
+
+    def _check_sample_weight(self, sample_weight):
+        weight = as_numbers("sample_weight", sample_weight)
+        check_length("sample_weight", weight, len(self))
+        if weight.min() < 0:
+            row = int(np.flatnonzero(weight < 0)[0])
+            raise ValueError(
+                f"sample_weight must not be negative, got {weight[row]:.6g} at row "
+                f"{row}. Use 1 / (probability of being kept)."
+            )
+        if not weight.any():
+            raise ValueError("sample_weight is zero everywhere: no round counts.")
+        return weight
+
+    def _check_action_context(self, action_context):
+        ndim = np.ndim(action_context)
+        if ndim not in (2, 3):
+            raise ValueError(
+                "action_context must have shape (n_actions, n_action_features) or "
+                f"(n_rounds, n_actions, n_action_features), got {ndim} dimension(s)."
+            )
+        array = as_numbers("action_context", action_context, ndim)
+        want = (self.n_actions,) if ndim == 2 else (len(self), self.n_actions)
+        if array.shape[:-1] != want:
+            raise ValueError(
+                f"action_context must have shape {want} + (n_action_features,), got "
+                f"{array.shape}."
+            )
+        return array
+
+    def _set_loggers(self, logger_proba):
+        state = self.__dict__
+        state["loggers"] = state["logger_index"] = state["logger_proba"] = None
+        if self.logger is not None:
+            state["loggers"], state["logger_index"] = encode_labels(
+                "logger", self.logger, None, "loggers"
+            )
+        if logger_proba is not None:
+            state["logger_proba"] = self._check_logger_proba(logger_proba)
+
+    def _check_logger_proba(self, logger_proba):
+        proba = as_numbers("logger_proba", logger_proba, ndim=2)
+        check_length("logger_proba", proba, len(self))
+        if self.loggers is None:
+            raise ValueError(
+                "logger_proba needs `logger`, the logger that acted in each round: "
+                "its columns follow the sorted distinct loggers."
+            )
+        if proba.shape[1] != len(self.loggers):
+            raise ValueError(
+                f"logger_proba must have one column per logger ({len(self.loggers)}: "
+                f"{self.loggers.tolist()}), got {proba.shape[1]}."
+            )
+        if proba.min() < 0 or proba.max() > 1 + 1e-9:
+            row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
+            raise ValueError(
+                f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g} at "
+                f"row {row}, logger {self.loggers[column]!r}."
+            )
+        return proba
+
+    def _agree_on_propensity(self):
+        """Take the propensity from what is known of the loggers, or compare."""
+        rows = np.arange(len(self))
+        for name, codes in (
+            ("logging_proba", self.action_index),
+            ("logger_proba", self.logger_index),
+        ):
+            proba = getattr(self, name)
+            if proba is None:
+                continue
+            told = proba[rows, codes]
+            if self.propensity is None:
+                self.__dict__["propensity"] = check_propensity(told, len(self))
+                continue
+            off = np.abs(told - self.propensity) > PROBABILITY_TOLERANCE
+            if off.any():
+                row = int(np.flatnonzero(off)[0])
+                raise ValueError(
+                    f"propensity {self.propensity[row]:.9g} at row {row} contradicts "
+                    f"{name}, which gives {told[row]:.9g} ({int(off.sum())} such "
+                    "rows). Pass only one of the two, the one that was in force."
+                )
+
+    def replace(self, **fields):
+        """The same rows with other values in some fields, for logs -> logs steps.
+
+        Parameters
+        ----------
+        **fields : array-like
+            New values of `propensity`, `logging_proba`, `logger_proba`,
+            `available`, `reward`, `sample_weight`, `timestamp` or `group`; `None`
+            removes the field. `propensity` is not compared with `logging_proba`:
+            that is done by the constructor only.
+
+        Returns
+        -------
+        logs : BanditLogs
+            New logs with the same `row_id`; other fields are shared.
+        """
+        out = self._copy()
+        allowed = {
+            "propensity",
+            "logging_proba",
+            "logger_proba",
+            "available",
+            "reward",
+            "sample_weight",
+            "timestamp",
+            "group",
+        }
+        for name, value in fields.items():
+            if name not in allowed:
+                raise ValueError(
+                    f"{name!r} cannot be replaced; one of {sorted(allowed)} can. "
+                    "Build new BanditLogs instead."
+                )
+            out.__dict__[name] = None if value is None else out._checked(name, value)
+        return out
+
+    def __len__(self):
+        return len(self.action)
+
+    def _is_row_aligned(self, name):
+        return name != "action_context" or self.action_context.ndim == 3
+
+    @property
+    def n_actions(self):
+        """Number of actions."""
+        return len(self.actions)
+
+    @cached_property
+    def action_counts(self):
+        """How often each action was logged, ndarray of shape (n_actions,)."""
+        return np.bincount(self.action_index, minlength=self.n_actions)
+
+    def __repr__(self):
+        parts = [
+            f"n_rounds={len(self)}",
+            f"n_features={self.n_features}",
+            f"n_actions={self.n_actions}",
+        ]
+        if self.loggers is not None:
+            parts.append(f"n_loggers={len(self.loggers)}")
+        if self.propensity is None:
+            parts.append("propensity=None")
+        return f"BanditLogs({', '.join(parts)})"
+
+    def summary(self):
+        """What the logs hold, as a dict of short texts.
+
+        Returns
+        -------
+        summary : dict
+            Rounds, actions, features, ranges of rewards and propensities, loggers.
+        """
+        counts = self.action_counts
+        out = {
+            "rounds": f"{len(self):,}",
+            "actions": f"{self.n_actions} (logged {counts.min():,} to "
+            f"{counts.max():,} times)",
+            "features": f"{self.n_features} ({type(self.context).__name__})",
+            "reward": f"{_range(self.reward)}, mean {self.reward.mean():.4g}",
+            "propensity": "unknown"
+            if self.propensity is None
+            else _range(self.propensity),
+        }
+        if self.reward_range is not None:
+            out["reward range"] = "{:g} to {:g}".format(*self.reward_range)
+        if self.loggers is not None:
+            sizes = np.bincount(self.logger_index, minlength=len(self.loggers))
+            pairs = zip(self.loggers.tolist(), sizes.tolist(), strict=True)
+            out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
+        if self.available is not None:
+            out["offered actions"] = _range(self.available.sum(axis=1))
+        if self.timestamp is not None:
+            out["time"] = f"{self.timestamp.min()} to {self.timestamp.max()}"
+        if self.sample_weight is not None:
+            out["sample weight"] = _range(self.sample_weight)
+        if self.columns:
+            out["columns"] = ", ".join(self.columns)
+        return out
+
+    def _repr_html_(self):
+        return summary_html("BanditLogs", self.summary())
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame,
+        *,
+        action,
+        reward,
+        propensity=None,
+        context=None,
+        actions=None,
+        logging_proba=None,
+        logger=None,
+        timestamp=None,
+        group=None,
+        sample_weight=None,
+        columns=None,
+        reward_range=None,
+    ):
+        """Build logs from the named columns of a data frame.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow table
+            One row per round. It is not written to.
+        action, reward : str
+            Names of the columns.
+        propensity, logger, timestamp, group, sample_weight : str, default=None
+            Names of further columns.
+        context : list of str, default=None
+            Names of the feature columns, kept as a frame of the same library.
+            `None`: all columns that are not named elsewhere.
+        actions : array-like, default=None
+            Ordered labels of all actions.
+        logging_proba : list of str, default=None
+            Names of the columns with the logging distribution, in the order of
+            `actions`.
+        columns : list of str, default=None
+            Names of columns that folds carry along (see `with_columns`).
+        reward_range : tuple of (float, float), default=None
+            Known bounds of the reward.
+
+        Returns
+        -------
+        logs : BanditLogs
+
+        Raises
+        ------
+        ValueError
+            If a column is missing; the message names it and those that exist.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skope_ope import BanditLogs
+        >>> frame = pd.DataFrame(
+        ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
+        ... )
+        >>> BanditLogs.from_frame(frame, action="item", reward="click", propensity="p")
+        BanditLogs(n_rounds=2, n_features=1, n_actions=2)
+        """
+        return bandit_logs_from_frame(
+            cls,
+            frame,
+            single={
+                "action": action,
+                "reward": reward,
+                "propensity": propensity,
+                "logger": logger,
+                "timestamp": timestamp,
+                "group": group,
+                "sample_weight": sample_weight,
+            },
+            context=context,
+            logging_proba=logging_proba,
+            columns=columns,
+            actions=actions,
+            reward_range=reward_range,
+        )
+
+    def to_frame(self, backend=None):
+        """The logs as a data frame, one row per round.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+            Library of the frame. `None`: that of the context, or pandas.
+
+        Returns
+        -------
+        frame : pandas, polars or pyarrow table
+            Context columns, then `action`, `reward` and the other fields there are;
+            fields with a column per action are named `logging_proba_<action>`.
+        """
+        return bandit_logs_to_frame(self, backend)
+
+
+def _range(values):
+    return f"{values.min():.4g} to {values.max():.4g}"

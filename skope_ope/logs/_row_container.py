@@ -1,0 +1,209 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The protocol by which logs travel through scikit-learn's splitters and searches."""
+
+import uuid
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+
+
+class RowId:
+    """Which rows these are: a token of origin and positions in it.
+
+    Parameters
+    ----------
+    origin : str
+        Token drawn when the logs were built.
+    position : ndarray of shape (n_rounds,)
+        Row numbers in the logs as they were built.
+    """
+
+    def __init__(self, origin, position):
+        self.origin = origin
+        self.position = position
+
+    def __len__(self):
+        return len(self.position)
+
+    def __eq__(self, other):
+        if not isinstance(other, RowId):
+            return NotImplemented
+        return self.origin == other.origin and np.array_equal(
+            self.position, other.position
+        )
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"RowId(origin={self.origin[:8]!r}, n_rounds={len(self)})"
+
+
+def take_rows(values, key):
+    """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
+    if isinstance(values, np.ndarray) or sparse.issparse(values):
+        return values[key]
+    if isinstance(key, slice):
+        key = np.arange(*key.indices(values.shape[0]))
+    if hasattr(values, "take") and not hasattr(values, "iloc"):  # pyarrow
+        return values.take(key)
+    return _safe_indexing(values, key)
+
+
+class RowContainer:
+    """Row-aligned fields that scikit-learn can index as if they were X.
+
+    A subclass lists in `_row_fields` the attributes that are aligned on axis 0
+    (`None` values are skipped) and in `_carried_fields` those that an indexed
+    object keeps as they are.
+    """
+
+    _row_fields = ()
+    _carried_fields = ()
+
+    def _start_rows(self):
+        object.__setattr__(self, "columns", {})
+        object.__setattr__(self, "_origin", uuid.uuid4().hex)
+        object.__setattr__(self, "_position", None)
+
+    @property
+    def row_id(self):
+        """Origin and positions of the rows, kept by indexing and pickling."""
+        position = self._position
+        if position is None:  # rows as built: no array until somebody asks
+            position = np.arange(len(self))
+        return RowId(self._origin, position)
+
+    @property
+    def shape(self):
+        """(n_rounds, n_features); scikit-learn indexes what has a shape by rows."""
+        return (len(self), self.n_features)
+
+    @property
+    def n_features(self):
+        """Number of context features."""
+        return self.context.shape[1]
+
+    def _row_key(self, key):
+        if isinstance(key, tuple):  # scikit-learn indexes rows as X[key, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError(
+                    f"{type(self).__name__} has rows only: index it with one key, "
+                    f"got {len(key)} keys."
+                )
+            key = key[0]
+        if isinstance(key, slice):
+            return key
+        if isinstance(key, str):
+            raise TypeError(
+                f"{type(self).__name__} is indexed by rows, got {key!r}. Fields are "
+                f"attributes: logs.{key}; extra columns are in logs.columns."
+            )
+        if np.ndim(key) == 0:
+            key = [key]  # one round is still a container
+        key = np.asarray(key)
+        if key.ndim != 1:
+            raise IndexError(f"rows must be selected by a 1-d key, got {key.ndim}-d.")
+        if key.dtype == bool:
+            if len(key) != len(self):
+                raise IndexError(
+                    f"the mask has {len(key)} entries, the logs have {len(self)} rows."
+                )
+            return np.flatnonzero(key)
+        if key.size == 0:
+            return key.astype(np.intp)
+        if key.dtype.kind not in "iu":
+            raise IndexError(f"rows must be integers or booleans, got {key.dtype}.")
+        n = len(self)
+        outside = np.flatnonzero((key < -n) | (key >= n))
+        if outside.size:
+            raise IndexError(f"row {key[outside[0]]} is out of range: {n} rows.")
+        return np.where(key < 0, key + n, key)
+
+    def __getitem__(self, key):
+        key = self._row_key(key)
+        out = object.__new__(type(self))
+        state = out.__dict__
+        for name in self._carried_fields:
+            state[name] = getattr(self, name)
+        for name in self._row_fields:
+            value = getattr(self, name)
+            if value is not None and self._is_row_aligned(name):
+                value = take_rows(value, key)
+            state[name] = value
+        state["columns"] = {k: take_rows(v, key) for k, v in self.columns.items()}
+        state["_origin"] = self._origin
+        if self._position is not None:
+            state["_position"] = self._position[key]
+        elif isinstance(key, slice):
+            state["_position"] = np.arange(*key.indices(len(self)))
+        else:
+            state["_position"] = key
+        return out
+
+    def _is_row_aligned(self, name):
+        return True
+
+    def with_columns(self, **columns):
+        """The same logs with named row fields that folds carry along.
+
+        Parameters
+        ----------
+        **columns : array-like of shape (n_rounds,) or (n_rounds, ...)
+            One entry per round. The name of a column may stand for a policy or a
+            reward model wherever logs are evaluated.
+
+        Returns
+        -------
+        logs : same type
+            New logs with the same `row_id`; the fields are shared, not copied.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skope_ope import BanditLogs
+        >>> logs = BanditLogs(np.zeros((2, 1)), [0, 1], [1.0, 0.0], [0.5, 0.5])
+        >>> logs.with_columns(pi=[[1.0, 0.0], [0.0, 1.0]])[1:].columns["pi"]
+        array([[0., 1.]])
+        """
+        added = {}
+        for name, values in columns.items():
+            if name in self._row_fields or name in self._carried_fields:
+                raise ValueError(
+                    f"{name!r} is a field of {type(self).__name__}; choose another "
+                    "name for the column."
+                )
+            values = read_only(np.asarray(values))
+            if values.ndim == 0 or len(values) != len(self):
+                raise ValueError(
+                    f"column {name!r} must have one entry per round ({len(self)}), "
+                    f"got shape {values.shape}."
+                )
+            added[name] = values
+        out = self._copy()
+        out.__dict__["columns"] = {**self.columns, **added}
+        return out
+
+    def _copy(self):
+        """A shallow copy: the same rows, without cached properties."""
+        out = object.__new__(type(self))
+        names = (*self._row_fields, *self._carried_fields)
+        for name in (*names, "columns", "_origin", "_position"):
+            out.__dict__[name] = getattr(self, name)
+        return out
+
+    def __array__(self, dtype=None, copy=None):
+        # Without this refusal numpy would recurse through __getitem__ for seconds.
+        raise TypeError(
+            f"{type(self).__name__} cannot be converted to an array. Put feature "
+            "transformers inside the reward model or inside the policy, not in "
+            "front of them."
+        )
+
+
+def read_only(array):
+    """A view of `array` through which nothing can be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

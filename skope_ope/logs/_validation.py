@@ -1,0 +1,256 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of the fields of logs: each message names field, row, value and remedy."""
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.logs._row_container import read_only
+
+# Probabilities are written to logs with few digits: sums may be off by this much.
+PROBABILITY_TOLERANCE = 1e-6
+
+
+def as_numbers(name, values, ndim=1):
+    """Return a read-only float array with `ndim` dimensions and finite entries."""
+    if sparse.issparse(values):
+        raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise TypeError(
+            f"{name} must hold real numbers, got complex dtype {array.dtype}."
+        )
+    if array.dtype.kind in "OUSmMV":
+        found = array.flat[0] if array.size else None
+        raise TypeError(
+            f"{name} must hold numbers, got dtype {array.dtype} (first entry "
+            f"{found!r}). Convert it first, e.g. with np.asarray({name}, dtype=float), "
+            "and drop or fill missing entries."
+        )
+    if array.ndim != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} dimension(s), got shape {array.shape}."
+        )
+    array = np.asarray(array, dtype=np.float64)
+    # One finite sum proves all finite; only a suspicious sum is looked at in detail.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    if not np.isfinite(total):
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            row = bad[0][0]
+            raise ValueError(
+                f"{name} must be finite, got {array[tuple(bad[0])]} at row {row} "
+                f"({len(bad)} such entries). Drop these rows or fill the values."
+            )
+    return read_only(array)
+
+
+def check_length(name, array, n_rounds, reference="action"):
+    """Raise if `array` does not have one entry per round."""
+    if array.shape[0] != n_rounds:
+        raise ValueError(
+            f"{name} has {array.shape[0]} rows, {reference} has {n_rounds}: all "
+            "fields of the logs need one entry per round."
+        )
+
+
+def check_context(context):
+    """Return the context as 2-d array, CSR matrix or untouched frame."""
+    if context is None:
+        raise TypeError(
+            "context must not be None. Logs without features take an array of shape "
+            "(n_rounds, 0), e.g. np.empty((n_rounds, 0))."
+        )
+    if sparse.issparse(context):
+        if context.ndim != 2:
+            raise ValueError(f"context must be 2-d, got shape {context.shape}.")
+        if context.dtype.kind not in "biuf":
+            raise TypeError(f"context must hold numbers, got {context.dtype}.")
+        return context.tocsr()
+    if is_frame(context):
+        return context
+    array = np.asarray(context)
+    if array.ndim != 2:
+        raise ValueError(
+            f"context must be 2-d (n_rounds, n_features), got shape {array.shape}. "
+            "Reshape one feature with x.reshape(-1, 1)."
+        )
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"context must hold real numbers, got dtype {array.dtype}. Columns of "
+            "mixed kinds go into a pandas, polars or pyarrow frame; encode them "
+            "inside the reward model and the policy (ColumnTransformer)."
+        )
+    return read_only(array)
+
+
+def is_frame(values):
+    """Tell whether `values` is a pandas, polars or pyarrow table."""
+    module = type(values).__module__.split(".")[0]
+    return module in ("pandas", "polars", "pyarrow") and len(values.shape) == 2
+
+
+def check_labels(name, values):
+    """Return a 1-d array of labels without missing entries."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must be 1-d (n_rounds,), got shape {array.shape}.")
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
+    if array.dtype.kind == "f":
+        missing = ~np.isfinite(array)
+    elif array.dtype.kind == "O":
+        missing = np.fromiter((v is None or v != v for v in array), bool, len(array))
+    else:
+        return read_only(array)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(
+            f"{name} has a missing label ({array[row]!r}) at row {row} "
+            f"({int(missing.sum())} such rows). Drop these rows."
+        )
+    return read_only(array)
+
+
+def encode_labels(name, values, labels=None, labels_name=None):
+    """Return (ordered labels, codes) of a 1-d array of labels.
+
+    The labels are the sorted distinct values, or those given, in their order.
+    """
+    if labels is None:
+        labels = _distinct(name, values)
+    else:
+        labels = check_labels(labels_name, labels)
+        if len(set(labels.tolist())) != len(labels):
+            raise ValueError(f"{labels_name} must be distinct, got {labels.tolist()}.")
+    codes = label_codes(labels, values)
+    if codes.size and codes.min() < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise ValueError(
+            f"{name} {values[row]!r} at row {row} is not among {labels_name} "
+            f"{_short(labels)}. Add it there or drop the row."
+        )
+    return labels, read_only(codes)
+
+
+def _distinct(name, values):
+    if values.dtype.kind in "iu" and values.size:
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values) + 1000:  # counting beats sorting
+            present = np.bincount(values - low, minlength=high - low + 1) > 0
+            return read_only(np.flatnonzero(present) + low)
+    if values.dtype.kind == "O":
+        try:
+            return read_only(np.array(sorted(set(values.tolist()))))
+        except TypeError as error:
+            raise TypeError(
+                f"{name} mixes labels that cannot be ordered ({error}). Pass the "
+                "ordered labels as `actions`, or use one type of label."
+            ) from error
+    return read_only(np.unique(values))
+
+
+def label_codes(labels, values):
+    """Position of each value in `labels`, -1 where it does not occur there."""
+    values = np.asarray(values)
+    if labels.dtype.kind in "iu" and values.dtype.kind in "iu" and len(labels):
+        low, high = int(labels.min()), int(labels.max())
+        if high - low <= 4 * len(values) + 1000:
+            if values.size and (values.min() < low or values.max() > high):
+                inside = (values >= low) & (values <= high)
+                codes = np.full(len(values), -1, dtype=np.intp)
+                codes[inside] = label_codes(labels, values[inside])
+                return codes
+            if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
+                return (values - low).astype(np.intp, copy=False)
+            table = np.full(high - low + 1, -1, dtype=np.intp)
+            table[labels - low] = np.arange(len(labels))
+            return table[values - low]
+    position = {label: i for i, label in enumerate(labels.tolist())}
+    return np.fromiter(
+        (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
+    )
+
+
+def _rises(labels):
+    return bool((np.diff(labels) == 1).all())
+
+
+def _short(labels):
+    shown = ", ".join(repr(label) for label in labels[:8].tolist())
+    return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
+
+
+def check_propensity(propensity, n_rounds, remedy=True):
+    """Return propensities in (0, 1]."""
+    array = as_numbers("propensity", propensity)
+    check_length("propensity", array, n_rounds)
+    if array.size and (array.min() <= 0 or array.max() > 1 + 1e-9):
+        bad = np.flatnonzero((array <= 0) | (array > 1 + 1e-9))
+        raise ValueError(
+            f"propensity must lie in (0, 1], got {array[bad[0]]:.6g} at row {bad[0]} "
+            f"({len(bad)} such rows). A round with propensity 0 cannot have been "
+            "logged; drop these rows or estimate the propensities with "
+            "PropensityEstimator."
+        )
+    return array
+
+
+def check_probabilities(name, values, shape, available=None):
+    """Return an (n_rounds, n_actions) array whose rows are distributions."""
+    array = as_numbers(name, values, ndim=2)
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {shape} (n_rounds, n_actions), got {array.shape}."
+        )
+    check_distributions(name, array, available)
+    return array
+
+
+def check_distributions(name, array, available=None, first_row=0):
+    """Raise unless the rows of `array` are distributions over available actions."""
+    if array.size and array.min() < 0:
+        row, column = np.argwhere(array < 0)[0]
+        raise ValueError(
+            f"{name} must not be negative, got {array[row, column]:.6g} at row "
+            f"{row + first_row}, column {column}."
+        )
+    if available is not None:
+        outside = np.where(available, 0.0, array)
+        if outside.size and outside.max() > 0:
+            row, column = np.argwhere(outside > 0)[0]
+            raise ValueError(
+                f"{name} gives probability {array[row, column]:.6g} to action "
+                f"{column} at row {row + first_row}, where it is not available. "
+                "Renormalise over the available actions."
+            )
+    # A matrix product is the fastest row sum, and NaN or inf fail the comparison.
+    sums = array @ np.ones(array.shape[1])
+    off = ~(np.abs(sums - 1) <= PROBABILITY_TOLERANCE)
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise ValueError(
+            f"{name} must sum to 1 over the actions, got {sums[row]:.9g} at row "
+            f"{row + first_row} ({int(off.sum())} such rows). Normalise the rows."
+        )
+
+
+def check_reward_range(reward_range, reward):
+    """Return (low, high) that contains every reward."""
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"reward_range must be a pair (low, high), got {reward_range!r}."
+        ) from error
+    if not low < high:
+        raise ValueError(f"reward_range needs low < high, got ({low}, {high}).")
+    outside = np.flatnonzero((reward < low) | (reward > high))
+    if outside.size:
+        raise ValueError(
+            f"reward {reward[outside[0]]:.6g} at row {outside[0]} lies outside "
+            f"reward_range ({low:g}, {high:g}) ({outside.size} such rows). Widen "
+            "the range or correct the rewards."
+        )
+    return low, high
