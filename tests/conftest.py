@@ -1,0 +1,53 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import os
+from pathlib import Path
+
+import pytest
+
+SEED_VARIABLE = "SKOPE_OPE_TESTS_GLOBAL_RANDOM_SEED"
+DATA_VARIABLE = "SKOPE_OPE_DATA"
+
+
+def seeds_of(spec):
+    """Seeds named by "42", by the closed range "40-42" or by "all" (0 to 99)."""
+    if spec == "all":
+        spec = "0-99"
+    low, _, high = spec.partition("-")
+    seeds = list(range(int(low), int(high or low) + 1))
+    if not seeds or seeds[0] < 0 or seeds[-1] > 99:
+        raise pytest.UsageError(
+            f"{SEED_VARIABLE} must be a seed in 0..99, a range such as 40-42 or 'all', "
+            f"got {spec!r}"
+        )
+    return seeds
+
+
+@pytest.fixture(params=seeds_of(os.environ.get(SEED_VARIABLE, "42")), scope="session")
+def global_random_seed(request):
+    """Seed of a statistical test, which must pass for every seed in 0..99."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """Folder of the larger real data sets; the test is skipped where none is named."""
+    folder = os.environ.get(DATA_VARIABLE)
+    if not folder:
+        pytest.skip(f"{DATA_VARIABLE} names no folder")
+    if not Path(folder).is_dir():
+        pytest.fail(f"{DATA_VARIABLE}={folder!r} is not a folder")
+    return Path(folder)
+
+
+@pytest.fixture
+def pyplot():
+    """matplotlib.pyplot without a screen; figures are closed afterwards."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+    yield plt
+    plt.close("all")

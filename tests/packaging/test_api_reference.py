@@ -1,0 +1,52 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import importlib.util
+from collections import Counter
+from operator import attrgetter
+
+import pytest
+
+import skope_ope
+from tests.packaging._tree import ROOT, public_objects
+
+FOLDER = ROOT / "docs"
+
+
+def api_reference():
+    spec = importlib.util.spec_from_file_location(
+        "api_reference", FOLDER / "api_reference.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SECTIONS = api_reference().API_REFERENCE
+NAMES = [name for section in SECTIONS.values() for name in section["objects"]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_on_the_page_exists(name):
+    public = public_objects()
+    assert id(attrgetter(name)(skope_ope)) in public
+
+
+def test_every_public_symbol_stands_on_the_page_exactly_once():
+    on_page = Counter(id(attrgetter(name)(skope_ope)) for name in NAMES)
+    public = public_objects()
+    missing = [name for key, (name, _) in public.items() if key not in on_page]
+    assert missing == []
+    twice = [public[key][0] for key, count in on_page.items() if count > 1]
+    assert twice == []
+
+
+def test_every_section_has_a_guide_page():
+    for section in SECTIONS.values():
+        assert (FOLDER / "guide" / f"{section['guide']}.rst").exists()
+
+
+def test_all_lists_every_name_once():
+    assert len(set(skope_ope.__all__)) == len(skope_ope.__all__)
+    for name in skope_ope.__all__:
+        assert hasattr(skope_ope, name)

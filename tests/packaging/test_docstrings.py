@@ -1,0 +1,34 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import inspect
+
+import pytest
+
+from tests.packaging._tree import public_objects, pyproject
+
+validate = pytest.importorskip("numpydoc.validate").validate
+
+
+def documented_names():
+    """Public objects and their public methods, those of other packages left out."""
+    for name, value in public_objects().values():
+        yield name
+        if not inspect.isclass(value):
+            continue
+        for attribute, member in vars(value).items():
+            if attribute.startswith("_"):
+                continue
+            member = getattr(member, "__func__", member)
+            inner = getattr(member, "fget", None) or member
+            if getattr(inner, "__module__", "").startswith("skope_ope"):
+                yield f"{name}.{attribute}"
+
+
+@pytest.mark.parametrize("name", sorted(documented_names()))
+def test_docstring(name):
+    checks = set(pyproject()["tool"]["numpydoc_validation"]["checks"])
+    assert "all" in checks
+    found = validate(name)["errors"]
+    errors = [f"{code}: {text}" for code, text in found if code not in checks]
+    assert errors == []

@@ -1,0 +1,138 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
+
+# The flow of the data: a folder imports only from what stands before it.
+FLOW = [
+    "exceptions",
+    "logs",
+    "propensities",
+    "policies",
+    "reward_models",
+    "intervals",
+    "evaluators",
+    "selection",
+    "learning",
+    "displays",
+    "datasets",
+    "utils",
+]
+# They gather the names of all folders.
+EXEMPT = {"__init__", "__main__", "base"}
+OPTIONAL = {
+    "IPython",
+    "matplotlib",
+    "narwhals",
+    "numba",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "seaborn",
+    "skops",
+    "torch",
+    "tqdm",
+}
+# Parts of scikit-learn whose import costs more than our whole package.
+HEAVY = {
+    f"sklearn.{name}"
+    for name in (
+        "calibration",
+        "compose",
+        "datasets",
+        "ensemble",
+        "feature_extraction",
+        "inspection",
+        "linear_model",
+        "model_selection",
+        "naive_bayes",
+        "neighbors",
+        "pipeline",
+        "preprocessing",
+        "svm",
+        "tree",
+    )
+}
+IDS = [path.relative_to(PACKAGE).as_posix() for path in MODULES]
+
+
+def stage_of(parts):
+    """First folder or module below the package."""
+    return parts[0].removesuffix(".py") if parts else "__init__"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_a_folder_imports_only_from_folders_above_it(path):
+    here = stage_of(path.relative_to(PACKAGE).parts)
+    if here in EXEMPT:
+        return
+    assert here in FLOW, f"{here} has no place in the flow of the data"
+    allowed = {"", *FLOW[: FLOW.index(here) + 1]}
+    for node, name, top in imports_of(path):
+        if name.split(".")[0] != "skope_ope":
+            continue
+        there = name.removeprefix("skope_ope").lstrip(".").split(".")[0]
+        if there == "":
+            # `from skope_ope import X` would load all folders; `import skope_ope`
+            # itself does not stand before any of them either.
+            is_parent_of_name = isinstance(node, ast.ImportFrom) and all(
+                alias.name in FLOW for alias in node.names
+            )
+            assert is_parent_of_name, f"{path}:{node.lineno} imports the whole package"
+            continue
+        if there == "displays" and not top:
+            continue  # plot methods
+        assert there in allowed, f"{path}:{node.lineno} {here} imports {there}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_imports_are_absolute(path):
+    for node, _, _ in imports_of(path):
+        level = getattr(node, "level", 0)
+        assert level == 0, f"{path}:{node.lineno} is a relative import"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_optional_and_heavy_packages_are_imported_inside_functions(path):
+    for node, name, top in imports_of(path):
+        if top:
+            assert name.split(".")[0] not in OPTIONAL, f"{path}:{node.lineno} {name}"
+            heavy = ".".join(name.split(".")[:2]) in HEAVY
+            assert not heavy, f"{path}:{node.lineno} {name}"
+
+
+def modules_after(*statements):
+    """Modules loaded after each statement in one fresh interpreter."""
+    program = ["import json, sys", "seen = []"]
+    for statement in statements:
+        program += [statement, "seen.append(sorted(sys.modules))"]
+    program.append("print(json.dumps(seen))")
+    output = subprocess.run(
+        [sys.executable, "-c", "\n".join(program)],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    return [set(names) for names in json.loads(output)]
+
+
+def test_import_loads_nothing_heavy():
+    """Compared with sklearn.base, which itself may load narwhals."""
+    before, after = modules_after("import sklearn.base", "import skope_ope")
+    loaded = after - before
+    assert {name for name in loaded if name.split(".")[0] in OPTIONAL} == set()
+    assert {".".join(name.split(".")[:2]) for name in loaded} & HEAVY == set()
+    strangers = {
+        name.split(".")[0]
+        for name in loaded
+        if name.split(".")[0] not in sys.stdlib_module_names
+    }
+    assert strangers <= {"skope_ope", "numpy", "scipy", "sklearn", "joblib"}

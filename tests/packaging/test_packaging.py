@@ -1,0 +1,143 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import configparser
+import re
+
+import pytest
+
+from tests.packaging._tree import MODULES, PACKAGE, ROOT, pyproject, tracked_files
+
+TOP_LEVEL = {
+    "README.md",
+    "docs",
+    "examples",
+    "pyproject.toml",
+    "setup.cfg",
+    "skope_ope",
+    "tests",
+}
+DATA_FILE = re.compile(
+    r"\.(csv|tsv|parquet|feather|npz|npy|pkl|pickle|joblib|skops|vw|dsjson|jsonl|dat|ldf"
+    r"|arff|ipynb)(\.(gz|bz2|xz|zip|zst))?$"
+)
+# The patterns are written so that they do not match this file.
+REGISTRY = re.compile(
+    r"py[p]i|files\.python[h]osted|anaconda\.o[r]g|conda-f[o]rge|npm[j]s|crates\.i[o]",
+    re.IGNORECASE,
+)
+MACHINE_PATH = re.compile(r"/(work|farm|root|home|opt|Users)/\w|/tmp/\w")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+SPDX = "# Authors: the skope_ope developers\n# SPDX-License-Identifier: BSD-3-Clause\n"
+
+# Private modules without a test file of the same stem, with the file that tests them.
+# The table may only shrink.
+TESTED_ELSEWHERE = {}
+
+
+def text_of(name):
+    try:
+        return (ROOT / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        pytest.fail(f"{name} is not a text file: data does not enter the repository")
+
+
+def test_setup_cfg_holds_only_command_defaults():
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / "setup.cfg")
+    assert set(parser.sections()) <= {"egg_info", "sdist", "build", "bdist_wheel"}
+
+
+def test_top_level_holds_only_what_the_design_allows():
+    top = {name.split("/")[0] for name in tracked_files()}
+    assert {name for name in top if not name.startswith(".")} <= TOP_LEVEL
+
+
+def test_no_data_file_is_tracked():
+    assert [name for name in tracked_files() if DATA_FILE.search(name)] == []
+    sizes = {name: (ROOT / name).stat().st_size for name in tracked_files()}
+    assert {name: size for name, size in sizes.items() if size > 100_000} == {}
+
+
+@pytest.mark.parametrize(
+    "pattern", [REGISTRY, MACHINE_PATH], ids=["registry", "machine path"]
+)
+def test_no_tracked_file_names_a(pattern):
+    hits = [
+        f"{name}: {match.group()}"
+        for name in tracked_files()
+        for match in pattern.finditer(text_of(name))
+    ]
+    assert hits == []
+
+
+def test_every_python_file_starts_with_author_and_licence():
+    names = [name for name in tracked_files() if name.endswith(".py")]
+    assert [name for name in names if not text_of(name).startswith(SPDX)] == []
+
+
+def test_no_unfinished_marks_in_the_package():
+    names = [str(path.relative_to(ROOT)) for path in MODULES]
+    assert [name for name in names if UNFINISHED.search(text_of(name))] == []
+
+
+def test_a_file_is_one_concept():
+    lengths = {str(path): path.read_text().count("\n") for path in MODULES}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
+
+
+def test_every_private_module_has_a_test_file_of_the_same_stem():
+    """skope_ope/logs/_bandit_logs.py is tested by tests/logs/test_bandit_logs.py."""
+    missing = set()
+    for path in MODULES:
+        if path.name.startswith("__") or not path.name.startswith("_"):
+            continue
+        mirror = path.relative_to(PACKAGE).with_name(f"test{path.name}")
+        if not (ROOT / "tests" / mirror).exists():
+            missing.add(path.relative_to(PACKAGE).as_posix())
+    assert missing == set(TESTED_ELSEWHERE)
+    for test_file in TESTED_ELSEWHERE.values():
+        assert (ROOT / "tests" / test_file).exists()
+
+
+def test_no_test_file_has_lost_its_module():
+    """A test file in a folder of the package is named after a module of it."""
+    folders = {path.parent.relative_to(PACKAGE) for path in MODULES} - {PACKAGE}
+    orphans = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        folder = path.parent.relative_to(ROOT / "tests")
+        if folder.as_posix() == "." or folder not in folders:
+            continue
+        stem = path.stem.removeprefix("test_")
+        candidates = [f"_{stem}.py", f"{stem}.py"]
+        if not any((PACKAGE / folder / name).exists() for name in candidates):
+            orphans.append(path.relative_to(ROOT).as_posix())
+    assert orphans == []
+
+
+def test_oldest_versions_are_the_lower_bounds():
+    bounds = {
+        requirement.replace(">=", "==")
+        for requirement in pyproject()["project"]["dependencies"]
+    }
+    lines = (ROOT / ".ci" / "oldest.txt").read_text().splitlines()
+    assert {line for line in lines if line and not line.startswith("#")} == bounds
+
+
+def test_core_dependencies_are_the_four():
+    names = {
+        re.match(r"[\w-]+", requirement).group()
+        for requirement in pyproject()["project"]["dependencies"]
+    }
+    assert names == {"numpy", "scipy", "scikit-learn", "joblib"}
+
+
+def test_changes_are_fragments_of_a_known_type():
+    types = {kind["directory"] for kind in pyproject()["tool"]["towncrier"]["type"]}
+    folder = ROOT / "docs" / "changes"
+    fragments = [path.name for path in folder.glob("*.rst") if path.name != "index.rst"]
+    for name in fragments:
+        issue, kind, suffix = name.split(".", maxsplit=2)
+        assert issue.lstrip("+").split("-")[0].isdigit() or issue.startswith("+"), name
+        assert kind in types, name
+        assert re.fullmatch(r"(\d+\.)?rst", suffix), name
