@@ -1,0 +1,7 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How sure we are: intervals as pure functions."""
+
+from skope_ope.intervals._standard import normal_interval, student_interval
+
+__all__ = ["normal_interval", "student_interval"]

@@ -1,0 +1,224 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The target policy's probabilities, aligned with the actions of the logs."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.exceptions import SupportWarning
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._validation import (
+    PROBABILITY_TOLERANCE,
+    as_numbers,
+    check_distributions,
+    label_codes,
+)
+from skope_ope.policies._base import BasePolicy, restrict
+
+
+def action_probabilities(policy, logs, *, unknown="raise"):
+    """Probability with which a policy takes each action of the logs.
+
+    Parameters
+    ----------
+    policy : policy, str, or array-like of shape (n_rounds, n_actions)
+        A fitted policy, the name of a column of the logs, or the probabilities
+        themselves.
+    logs : BanditLogs
+        The rounds.
+    unknown : {"raise", "ignore"}, default="raise"
+        What to do where the policy gives positive probability to actions that are
+        not among `logs.actions`: raise, or leave that mass out and warn with its
+        mean (the rows then sum to less than one).
+
+    Returns
+    -------
+    proba : ndarray of shape (n_rounds, n_actions)
+        Columns in the order of `logs.actions`. Actions that the policy never saw get
+        probability 0; where `logs.available` is given, unavailable ones do too.
+
+    Raises
+    ------
+    TypeError
+        If `policy` is not a policy (a bare classifier, logs, an evaluator).
+    ValueError
+        If the probabilities are not distributions over the offered actions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, UniformPolicy, action_probabilities
+    >>> logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], [0.5, 0.5])
+    >>> action_probabilities(UniformPolicy(), logs)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    if not isinstance(logs, BanditLogs):
+        raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+    if unknown not in ("raise", "ignore"):
+        raise ValueError(f"unknown must be 'raise' or 'ignore', got {unknown!r}.")
+    proba = resolve_policy(policy, logs)
+    if not isinstance(proba, np.ndarray):
+        proba = policy_probabilities(proba, logs, unknown)
+        if unknown == "ignore":
+            return proba
+    elif proba.ndim == 1:
+        raise ValueError(
+            "an array with the probability of the logged action only, of shape "
+            f"({len(logs)},), is not enough here: pass one of shape "
+            f"({len(logs)}, {logs.n_actions}) with all actions."
+        )
+    check_distributions("policy", proba, logs.available)
+    return proba
+
+
+def resolve_policy(policy, logs):
+    """Return a policy object, or the array (n,) or (n, n_actions) in its stead."""
+    if isinstance(policy, str):
+        if policy not in logs.columns:
+            raise ValueError(
+                f"policy {policy!r} is not a column of the logs (they have "
+                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+            )
+        policy = logs.columns[policy]
+    if isinstance(policy, (np.ndarray, list, tuple)) or (
+        hasattr(policy, "__array__") and not isinstance(policy, BanditLogs)
+    ):
+        return _probability_array(policy, logs)
+    if hasattr(policy, "best_estimator_"):  # a finished search over policies
+        policy = policy.best_estimator_
+    if type(policy).__name__ == "FrozenEstimator":
+        policy = policy.estimator
+    refuse_non_policies(policy)
+    return policy
+
+
+def refuse_non_policies(policy):
+    """Raise a TypeError that says what to pass instead."""
+    if isinstance(policy, BanditLogs):
+        raise TypeError("a policy is expected, got BanditLogs.")
+    if isinstance(policy, type):
+        raise TypeError(
+            f"a policy is expected, got the class {policy.__name__}; make an instance."
+        )
+    if isinstance(policy, BasePolicy) or hasattr(policy, "logs_proba"):
+        return
+    last = policy.steps[-1][1] if hasattr(policy, "steps") else policy
+    if isinstance(last, BasePolicy):
+        return
+    if hasattr(policy, "evaluate"):
+        raise TypeError(
+            f"a policy is expected, got the evaluator {type(policy).__name__}."
+        )
+    if hasattr(policy, "fit") and is_classifier(policy):
+        raise TypeError(
+            f"{type(policy).__name__} is a classifier, not a policy. Wrap it: "
+            f"ClassifierPolicy({type(policy).__name__}()).fit(X, y), which says "
+            "whether it acts greedily, by softmax or with exploration."
+        )
+    if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
+        return
+    raise TypeError(
+        "a policy needs predict_proba and classes_, or is an array of probabilities "
+        f"of shape (n_rounds, n_actions); got {type(policy).__name__}."
+    )
+
+
+def _probability_array(policy, logs):
+    if sparse.issparse(policy):
+        policy = policy.toarray()
+    if hasattr(policy, "shape") and len(policy.shape) not in (1, 2):
+        raise ValueError(
+            f"policy must be an array of shape ({len(logs)}, {logs.n_actions}), got "
+            f"{policy.shape}."
+        )
+    ndim = np.ndim(policy)
+    proba = as_numbers_lazily(policy, ndim if ndim in (1, 2) else 2)
+    want = (len(logs),) if proba.ndim == 1 else (len(logs), logs.n_actions)
+    if proba.shape != want:
+        raise ValueError(
+            f"policy has shape {proba.shape}, but the logs have {len(logs)} rounds and "
+            f"{logs.n_actions} actions: an array belongs to the rows it was made for. "
+            "For other rows or folds, carry it with logs.with_columns(name=...) and "
+            "pass the column's name."
+        )
+    return proba
+
+
+def as_numbers_lazily(values, ndim):
+    """Return a float array; entries of float arrays are checked block by block."""
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype == np.float64
+        and values.ndim == ndim
+    ):
+        return values
+    return as_numbers("policy", values, ndim)
+
+
+def policy_probabilities(policy, logs, unknown="raise"):
+    """Return the (n_rounds, n_actions) probabilities of a policy object."""
+    check_is_fitted(policy)
+    expected = getattr(policy, "n_features_in_", logs.n_features)
+    if expected != logs.n_features:
+        raise ValueError(
+            f"the policy was fitted on {expected} features, the logs have "
+            f"{logs.n_features}. Evaluate it on logs with the same context."
+        )
+    if hasattr(policy, "logs_proba"):
+        proba = np.asarray(policy.logs_proba(logs))
+        return _check_shape(policy, proba, (len(logs), logs.n_actions))
+    # a function that was not fitted speaks of the actions of the logs
+    classes = np.asarray(getattr(policy, "classes_", logs.actions))
+    codes = label_codes(logs.actions, classes)
+    known = codes >= 0
+    available = None
+    if logs.available is not None:
+        available = np.zeros((len(logs), len(classes)), dtype=bool)
+        available[:, known] = logs.available[:, codes[known]]
+    if isinstance(policy, BasePolicy):
+        proba = np.asarray(policy.predict_proba(logs.context, available))
+    else:
+        proba = np.asarray(policy.predict_proba(logs.context))
+    _check_shape(policy, proba, (len(logs), len(classes)))
+    if not isinstance(policy, BasePolicy):
+        proba = restrict(proba, available)
+    if known.all() and np.array_equal(codes, np.arange(logs.n_actions)):
+        return proba
+    out = np.zeros((len(logs), logs.n_actions))
+    out[:, codes[known]] = proba[:, known]
+    if not known.all():
+        _report_unknown(classes[~known], proba[:, ~known], unknown)
+    return out
+
+
+def _check_shape(policy, proba, shape):
+    if proba.shape != shape:
+        raise ValueError(
+            f"{type(policy).__name__} gave probabilities of shape {proba.shape}, "
+            f"expected {shape} (n_rounds, one column per action)."
+        )
+    return proba
+
+
+def _report_unknown(labels, proba, unknown):
+    mass = proba.sum(axis=1)
+    wrong = np.flatnonzero(mass > PROBABILITY_TOLERANCE)
+    if not wrong.size:
+        return
+    found = labels[proba.max(axis=0) > 0].tolist()
+    text = (
+        f"the policy gives probability {mass[wrong[0]]:.4g} at row {wrong[0]} to "
+        f"actions that the logs do not know: {found[:8]} (mean mass "
+        f"{mass.mean():.4g}). "
+    )
+    if unknown == "raise":
+        raise ValueError(
+            text + "If they can be taken, pass all labels as actions=[...] when "
+            "building the logs; the mass is then reported as unsupported."
+        )
+    warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)

@@ -1,0 +1,155 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every stationary policy shares."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs import BanditLogs
+
+
+class BasePolicy(BaseEstimator):
+    """Base class of stationary policies.
+
+    A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
+    or, if it depends on other row fields than the context, also `logs_proba(logs)`,
+    one column per entry of `logs.actions`.
+    """
+
+    # `available` belongs to the rows like X does: it is not metadata.
+    __metadata_request__predict_proba = {"available": UNUSED}
+    _doc_link_module = "skope_ope"
+
+    def fit(self, X, y=None):
+        """Learn the set of actions.
+
+        Parameters
+        ----------
+        X : BanditLogs, or array-like of shape (n_samples, n_features)
+            Logs, whose `actions` become `classes_`, or contexts.
+        y : array-like of shape (n_samples,), default=None
+            Action labels, where `X` are contexts.
+
+        Returns
+        -------
+        self : object
+        """
+        self.classes_ = self._actions_of(X, y)
+        return self
+
+    def _actions_of(self, X, y):
+        if isinstance(X, BanditLogs):
+            return X.actions
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__}.fit needs logs, or contexts and action labels "
+                "(X, y); y is missing."
+            )
+        return np.unique(np.asarray(y))
+
+    def predict_proba(self, X, available=None):
+        """Probability of every action.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        available : ndarray of bool of shape (n_rounds, n_classes), default=None
+            Offered actions, in the order of `classes_`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_classes)
+        """
+        check_is_fitted(self)
+        if available is not None:
+            available = np.asarray(available, dtype=bool)
+        return self._proba(X, available)
+
+    def predict(self, X):
+        """Most likely action of every round; the first one where several tie.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+
+        Returns
+        -------
+        action : ndarray of shape (n_rounds,)
+        """
+        check_is_fitted(self)
+        return self.classes_[first_best(self.predict_proba(X))]
+
+
+def n_rows(X):
+    """Rows of an array, a sparse matrix, a frame or a list of rows."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def first_best(scores):
+    """Column of the largest score of each row.
+
+    Scores within 1e-12 (relative) of the maximum are tied; the lowest index wins, so
+    that rounding in another order of summation does not change a decision.
+    """
+    best = scores.max(axis=1, keepdims=True)
+    # -inf marks what may not be chosen; a row of them has no finite margin
+    with np.errstate(invalid="ignore"):
+        margin = best - 1e-12 * np.abs(best)
+    return np.argmax(scores >= margin, axis=1)
+
+
+def greedy(scores, epsilon=0.0, available=None):
+    """Epsilon-greedy distribution over (offered) actions from scores."""
+    n_rounds, n_actions = scores.shape
+    if available is not None:
+        check_some_available(available)
+        scores = np.where(available, scores, -np.inf)
+    proba = np.zeros((n_rounds, n_actions))
+    proba[np.arange(n_rounds), first_best(scores)] = 1.0
+    return explore(proba, epsilon, available)
+
+
+def explore(proba, epsilon, available=None):
+    """Mix a distribution with uniform exploration of the (offered) actions."""
+    if epsilon == 0:
+        return proba
+    if available is None:
+        uniform = 1.0 / proba.shape[1]
+    else:
+        uniform = available / available.sum(axis=1, keepdims=True)
+    return (1 - epsilon) * proba + epsilon * uniform
+
+
+def restrict(proba, available):
+    """Renormalise a distribution over the offered actions.
+
+    Raises where a policy gives no offered action any probability: it says nothing
+    about what it would do there.
+    """
+    if available is None:
+        return proba
+    check_some_available(available)
+    kept = np.where(available, proba, 0.0)
+    mass = kept.sum(axis=1, keepdims=True)
+    lost = np.flatnonzero(mass[:, 0] <= 0)
+    if lost.size:
+        raise ValueError(
+            f"the policy gives probability 0 to every offered action at row {lost[0]} "
+            f"({lost.size} such rows). Give it exploration, or a policy that knows "
+            "which actions are offered."
+        )
+    return kept / mass
+
+
+def check_some_available(available):
+    """Raise where no action of the policy is offered."""
+    empty = np.flatnonzero(~available.any(axis=1))
+    if empty.size:
+        raise ValueError(
+            f"none of the policy's actions is offered at row {empty[0]} ({empty.size} "
+            "such rows). Fit the policy on logs that know all actions."
+        )

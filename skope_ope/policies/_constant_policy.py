@@ -1,0 +1,72 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The policy that always takes the same action."""
+
+import numpy as np
+
+from skope_ope.logs._validation import label_codes
+from skope_ope.policies._base import BasePolicy, n_rows, restrict
+
+
+class ConstantPolicy(BasePolicy):
+    """Always take the same action.
+
+    It needs no `fit` to be evaluated. Where the action is not offered it has nothing
+    to say, and raises.
+
+    Parameters
+    ----------
+    action : label
+        The action.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels: those of `fit`, before that the one action.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import ConstantPolicy
+    >>> policy = ConstantPolicy("b").fit(np.zeros((2, 1)), ["a", "b"])
+    >>> policy.predict_proba([[0.0]])
+    array([[0., 1.]])
+    """
+
+    def __init__(self, action):
+        self.action = action
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def fit(self, X, y=None):
+        """Learn the set of actions, among which must be the constant one.
+
+        Parameters
+        ----------
+        X : BanditLogs, or array-like of shape (n_samples, n_features)
+            Logs or contexts.
+        y : array-like of shape (n_samples,), default=None
+            Action labels, where `X` are contexts.
+
+        Returns
+        -------
+        self : ConstantPolicy
+        """
+        classes = self._actions_of(X, y)
+        if label_codes(classes, [self.action])[0] < 0:
+            raise ValueError(
+                f"action {self.action!r} is not among the actions {classes.tolist()}."
+            )
+        self._fitted_classes = classes
+        return self
+
+    @property
+    def classes_(self):
+        """Action labels."""
+        return getattr(self, "_fitted_classes", np.array([self.action]))
+
+    def _proba(self, X, available):
+        proba = np.zeros((n_rows(X), len(self.classes_)))
+        proba[:, label_codes(self.classes_, [self.action])[0]] = 1.0
+        return restrict(proba, available)

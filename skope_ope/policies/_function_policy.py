@@ -1,0 +1,64 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A function of the contexts as a policy."""
+
+import numpy as np
+
+from skope_ope.policies._base import BasePolicy, restrict
+
+
+class FunctionPolicy(BasePolicy):
+    """Act by a function of the contexts.
+
+    It needs no `fit` to be evaluated: the columns are then taken in the order of
+    `logs.actions`.
+
+    Parameters
+    ----------
+    func : callable
+        `func(X)` gives an array of shape (n_rounds, n_actions) with the probability
+        of every action; over varying offers it is renormalised.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels of the columns, after `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, FunctionPolicy, action_probabilities
+    >>> policy = FunctionPolicy(lambda X: np.column_stack([X[:, 0], 1 - X[:, 0]]))
+    >>> logs = BanditLogs([[0.2], [0.9]], ["a", "b"], [1.0, 0.0], [0.5, 0.5])
+    >>> action_probabilities(policy, logs).round(1)
+    array([[0.2, 0.8],
+           [0.9, 0.1]])
+    """
+
+    def __init__(self, func):
+        self.func = func
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def _proba(self, X, available):
+        return restrict(np.asarray(self.func(X), dtype=float), available)
+
+    def predict(self, X):
+        """Most likely action of every round, after `fit`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+
+        Returns
+        -------
+        action : ndarray of shape (n_rounds,)
+        """
+        if not hasattr(self, "classes_"):
+            raise ValueError(
+                "FunctionPolicy does not know the labels of its columns yet: call "
+                "fit(logs) or fit(X, y)."
+            )
+        return super().predict(X)

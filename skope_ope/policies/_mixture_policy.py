@@ -1,0 +1,115 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several policies, one of which is drawn in every round."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs._validation import label_codes
+from skope_ope.policies._action_probabilities import (
+    action_probabilities,
+    refuse_non_policies,
+)
+from skope_ope.policies._base import BasePolicy
+
+
+class MixturePolicy(BasePolicy):
+    r"""Draw one of several policies in every round and act by it.
+
+    .. math:: \pi(a|x) = \sum_j w_j \pi_j(a|x)
+
+    Parameters
+    ----------
+    policies : list of policies
+        Fitted policies may be evaluated at once; `fit` fits clones of them.
+    weights : array-like of shape (n_policies,)
+        Probabilities of the policies; they sum to one.
+
+    Attributes
+    ----------
+    policies_ : list of policies
+        The fitted policies, after `fit`.
+    classes_ : ndarray of shape (n_actions,)
+        Union of the action labels of the policies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, ConstantPolicy, MixturePolicy, UniformPolicy
+    >>> from skope_ope import action_probabilities
+    >>> logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1.0, 0.0], [0.5, 0.5])
+    >>> policy = MixturePolicy([ConstantPolicy("a"), UniformPolicy()], [0.8, 0.2])
+    >>> action_probabilities(policy, logs)[0].round(1)
+    array([0.9, 0.1])
+    """
+
+    def __init__(self, policies, weights):
+        self.policies = policies
+        self.weights = weights
+
+    def _check(self):
+        weights = np.asarray(self.weights, dtype=float)
+        if not len(self.policies):
+            raise ValueError("policies is empty: a mixture needs at least one.")
+        if weights.shape != (len(self.policies),):
+            raise ValueError(
+                f"weights must have one entry per policy ({len(self.policies)}), got "
+                f"shape {weights.shape}."
+            )
+        if (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
+            raise ValueError(
+                f"weights must be non-negative and sum to 1, got {weights.tolist()}."
+            )
+        for policy in self.policies:
+            refuse_non_policies(policy)
+        return weights
+
+    @property
+    def _members(self):
+        return getattr(self, "policies_", self.policies)
+
+    def __sklearn_is_fitted__(self):
+        for policy in self._members:
+            check_is_fitted(policy)
+        return True
+
+    def fit(self, X, y=None):
+        """Fit a clone of every policy.
+
+        Parameters
+        ----------
+        X : BanditLogs, or array-like of shape (n_samples, n_features)
+            Logs or contexts.
+        y : array-like of shape (n_samples,), default=None
+            Action labels, where `X` are contexts.
+
+        Returns
+        -------
+        self : MixturePolicy
+        """
+        self._check()
+        self.policies_ = [clone(policy).fit(X, y) for policy in self.policies]
+        return self
+
+    @property
+    def classes_(self):
+        """Union of the action labels of the policies."""
+        labels = {label for p in self._members for label in p.classes_.tolist()}
+        return np.array(sorted(labels))
+
+    def _proba(self, X, available):
+        classes, weights = self.classes_, self._check()
+        total = np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), len(classes)))
+        for policy, weight in zip(self._members, weights, strict=True):
+            codes = label_codes(classes, policy.classes_)
+            offered = None if available is None else available[:, codes]
+            total[:, codes] += weight * policy.predict_proba(X, offered)
+        return total
+
+    def logs_proba(self, logs):
+        """Probabilities over the actions of the logs, shape (n_rounds, n_actions)."""
+        return sum(
+            weight * action_probabilities(policy, logs)
+            for policy, weight in zip(self._members, self._check(), strict=True)
+        )

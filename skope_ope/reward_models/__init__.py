@@ -1,0 +1,7 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What we believe: models of the reward of every action, fitted out of fold."""
+
+from skope_ope.reward_models._action_reward_model import ActionRewardModel
+
+__all__ = ["ActionRewardModel"]

@@ -1,0 +1,248 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Expected reward of every action, from one scikit-learn model or one per action."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import label_codes
+from skope_ope.reward_models._design import design
+from skope_ope.reward_models._weighted_fit import fit_weighted, weight_parameter
+
+
+class ActionRewardModel(BaseEstimator):
+    r"""Model :math:`\hat q(x, a)`, the expected reward of every action.
+
+    Read more in the :ref:`User Guide <reward_models>`.
+
+    Parameters
+    ----------
+    model : regressor or classifier
+        Any scikit-learn regressor; a classifier only where rewards are 0/1, then its
+        probability of 1 is the prediction.
+    encoding : {"per_action", "one_hot", "action_context"}, default="per_action"
+        One clone of the model per action; or one model for all, which sees the
+        context and the action as indicator columns (frames: as the column
+        `action`), or as the features in `logs.action_context`.
+
+    Attributes
+    ----------
+    actions_ : ndarray of shape (n_actions,)
+        Action labels, the order of the columns of `predict`.
+    models_ : list
+        The fitted models, one per action (`None` where the mean reward is used) or
+        a single one.
+    mean_reward_ : float
+        Mean reward of the training rounds, the prediction for actions without any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skope_ope import ActionRewardModel, BanditLogs
+    >>> X = np.arange(6.0).reshape(-1, 1)
+    >>> logs = BanditLogs(X, [0, 1] * 3, X[:, 0], [0.5] * 6)
+    >>> model = ActionRewardModel(LinearRegression(), encoding="one_hot").fit(logs)
+    >>> model.predict(X[:2]).round(6) + 0.0
+    array([[0., 0.],
+           [1., 1.]])
+    """
+
+    _parameter_constraints: dict = {
+        "model": [HasMethods(["fit", "predict"])],
+        "encoding": [StrOptions({"per_action", "one_hot", "action_context"})],
+    }
+    _doc_link_module = "skope_ope"
+
+    def __init__(self, model, encoding="per_action"):
+        self.model = model
+        self.encoding = encoding
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs, sample_weight=None):
+        """Fit on the rounds of logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            Training rounds.
+        sample_weight : ndarray of shape (n_rounds,), default=None
+            Row weights; `None`: `logs.sample_weight`. A model that takes none is
+            fitted without those of the logs, with a warning, and refuses others.
+
+        Returns
+        -------
+        self : ActionRewardModel
+        """
+        if not isinstance(logs, BanditLogs):
+            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        self.classifier_ = is_classifier(self.model)
+        if self.classifier_:
+            _check_binary(logs)
+        weight = self._weights(logs, sample_weight)
+        self.actions_ = logs.actions
+        self.n_features_in_ = logs.n_features
+        self.action_context_ = logs.action_context
+        self.mean_reward_ = float(np.average(logs.reward, weights=weight))
+        if self.encoding == "per_action":
+            self.models_ = [
+                self._fit_action(logs, code, weight) for code in range(logs.n_actions)
+            ]
+        else:
+            X = design(logs, logs.action_index, self.encoding)
+            self.models_ = [self._fit_one(X, logs.reward, weight, "all actions")]
+        return self
+
+    def _weights(self, logs, sample_weight):
+        if sample_weight is None:
+            sample_weight = logs.sample_weight
+            if sample_weight is not None and weight_parameter(self.model) is None:
+                warnings.warn(
+                    ModelErrorWarning(
+                        f"{type(self.model).__name__} takes no sample_weight: the "
+                        "reward model is fitted without the weights of the logs."
+                    ),
+                    stacklevel=4,
+                )
+                return None
+        elif weight_parameter(self.model) is None:
+            raise ValueError(
+                f"the reward model {type(self.model).__name__} takes no sample_weight, "
+                "which is needed here. Use a model whose fit has sample_weight."
+            )
+        return sample_weight
+
+    def _fit_action(self, logs, code, weight):
+        rows = np.flatnonzero(logs.action_index == code)
+        if not rows.size:
+            return None
+        X = take_rows(logs.context, rows)
+        weight = None if weight is None else weight[rows]
+        label = f"action {logs.actions[code]!r}"
+        return self._fit_one(X, logs.reward[rows], weight, label)
+
+    def _fit_one(self, X, reward, weight, label):
+        if self.classifier_:
+            # One class leaves a classifier nothing to learn: predict it.
+            if (reward == reward[0]).all():
+                return float(reward[0])
+            reward = reward.astype(int)
+        try:
+            return fit_weighted(clone(self.model), X, reward, weight)
+        except ValueError as error:
+            error.add_note(
+                f"While fitting the reward model of {label} on {len(reward)} rounds. "
+                "Few rounds per action: ActionRewardModel(model, encoding='one_hot')."
+            )
+            raise
+
+    def predict(self, X):
+        """Expected reward of every action.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+
+        Returns
+        -------
+        q_hat : ndarray of shape (n_rounds, n_actions)
+        """
+        check_is_fitted(self)
+        n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
+        features = self.action_context_
+        if features is not None and features.ndim == 3:
+            if self.encoding == "action_context":
+                raise ValueError(
+                    "the features of the actions vary by round: call predict_logs."
+                )
+            features = None
+        rows = BanditLogs(
+            X,
+            np.broadcast_to(self.actions_[:1], n_rounds),
+            np.zeros(n_rounds),
+            actions=self.actions_,
+            action_context=features,
+        )
+        return self.predict_logs(rows)
+
+    def predict_logs(self, logs):
+        """Expected reward of every action of the logs in every round.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds; their actions are matched by label with `actions_`.
+
+        Returns
+        -------
+        q_hat : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+
+        Raises
+        ------
+        ValueError
+            If the logs hold an action that was unknown when the model was fitted.
+        """
+        check_is_fitted(self)
+        fitted = match_actions(self.actions_, logs.actions)
+        q_hat = np.empty((len(logs), logs.n_actions))
+        for column, code in enumerate(fitted):
+            if self.encoding == "per_action":
+                model, X = self.models_[code], logs.context
+            else:  # one action at a time: nothing of n * K rows is ever built
+                model, X = self.models_[0], self._design_of(logs, column, code)
+            q_hat[:, column] = self._predict_one(model, X)
+        return q_hat
+
+    def _design_of(self, logs, column, code):
+        if self.encoding == "one_hot":  # indicator columns as they were in fit
+            logs, column = _with_actions(logs, self.actions_), code
+        return design(logs, np.full(len(logs), column), self.encoding)
+
+    def _predict_one(self, model, X):
+        if model is None:
+            return self.mean_reward_
+        if isinstance(model, float):
+            return model
+        if not self.classifier_:
+            return model.predict(X)
+        return model.predict_proba(X)[:, list(model.classes_).index(1)]
+
+
+def match_actions(fitted, wanted):
+    """Positions of the wanted labels among the fitted ones; an unseen one raises."""
+    if fitted is wanted:
+        return np.arange(len(fitted))
+    codes = label_codes(fitted, wanted)
+    if (codes < 0).any():
+        raise ValueError(
+            f"action {wanted[codes < 0][0]!r} of the logs was unknown in fit, which saw "
+            f"{fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
+        )
+    return codes
+
+
+def _check_binary(logs):
+    wrong = np.flatnonzero((logs.reward != 0) & (logs.reward != 1))
+    if wrong.size:
+        raise ValueError(
+            "a classifier can model rewards only if they are 0 or 1, got "
+            f"{logs.reward[wrong[0]]:.6g} at row {wrong[0]} ({wrong.size} such rows). "
+            "Use a regressor."
+        )
+
+
+def _with_actions(logs, actions):
+    if logs.actions is actions:
+        return logs
+    out = logs._copy()
+    out.__dict__["actions"] = actions
+    return out

@@ -1,0 +1,82 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The (context, action) design of reward models that share one regressor."""
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._validation import is_frame
+
+
+def design(logs, codes, encoding):
+    """Join the contexts of the rounds with what stands for their actions.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    codes : ndarray of shape (n_rounds,)
+        Action of every round, 0..n_actions-1.
+    encoding : {"one_hot", "action_context"}
+        What is put beside the context. A frame gets the column `action` with the
+        label (so that the user's own ColumnTransformer encodes it), or the columns
+        `action_context_<j>`.
+
+    Returns
+    -------
+    X : ndarray, CSR matrix or frame with n_rounds rows
+    """
+    if is_frame(logs.context):
+        return _frame_design(logs, codes, encoding)
+    if encoding == "one_hot":
+        features = (np.arange(len(codes)), codes)
+        if sparse.issparse(logs.context):
+            ones = np.ones(len(codes))
+            one_hot = sparse.csr_matrix(
+                (ones, features), shape=(len(codes), logs.n_actions)
+            )
+            return sparse.hstack([logs.context, one_hot], format="csr")
+        one_hot = np.zeros((len(codes), logs.n_actions))
+        one_hot[features] = 1.0
+        return np.hstack([logs.context, one_hot])
+    features = _action_features(logs, codes)
+    if sparse.issparse(logs.context):
+        return sparse.hstack([logs.context, sparse.csr_matrix(features)], format="csr")
+    return np.hstack([logs.context, features])
+
+
+def _action_features(logs, codes):
+    if logs.action_context is None:
+        raise ValueError(
+            "encoding='action_context' needs logs with action_context, the features "
+            "of the actions; these have none. Use encoding='one_hot'."
+        )
+    if logs.action_context.ndim == 2:
+        return logs.action_context[codes]
+    return logs.action_context[np.arange(len(codes)), codes]
+
+
+def _frame_design(logs, codes, encoding):
+    narwhals = import_narwhals()
+    frame = narwhals.from_native(logs.context, eager_only=True)
+    if encoding == "one_hot":
+        columns = {"action": logs.actions[codes]}
+    else:
+        features = _action_features(logs, codes)
+        columns = {f"action_context_{j}": f for j, f in enumerate(features.T)}
+    clash = [name for name in columns if name in frame.columns]
+    if clash:
+        raise ValueError(
+            f"the context already has a column {clash[0]!r}, the name that the action "
+            "gets in the design. Rename the column of the context."
+        )
+    backend = narwhals.get_native_namespace(frame)
+    added = [
+        narwhals.new_series(name, np.ascontiguousarray(values), backend=backend)
+        for name, values in columns.items()
+    ]
+    index = narwhals.maybe_get_index(frame)
+    if index is not None:  # pandas aligns on the index: give the new columns the same
+        added = [narwhals.maybe_set_index(series, index=index) for series in added]
+    return frame.with_columns(*added).to_native()

@@ -1,0 +1,163 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Everything that may stand for a reward model, behind one `bind(logs)`.
+
+`source.bind(logs)` returns `predict(rounds, start)`, which gives the model values of
+`rounds = logs[start : start + len(rounds)]` for all actions: evaluators ask for a
+chunk of rows at a time and never hold an (n_rounds, n_actions) array of their own.
+"""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs._validation import as_numbers
+from skope_ope.reward_models._action_reward_model import ActionRewardModel
+from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
+
+
+class NumberSource:
+    """The same expected reward everywhere."""
+
+    n_uncovered_ = 0
+
+    def __init__(self, number):
+        self.number = float(number)
+        if not np.isfinite(self.number):
+            raise ValueError(f"reward_model must be a finite number, got {number}.")
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        return lambda rounds, start: np.broadcast_to(
+            self.number, (len(rounds), rounds.n_actions)
+        )
+
+
+class ArraySource:
+    """Values computed elsewhere, for the rows of the logs of fit only."""
+
+    n_uncovered_ = 0
+
+    def __init__(self, q_hat, logs):
+        self.logs = logs
+        self.q_hat = _check_q_hat(q_hat, logs, "reward_model")
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`, which must be those of fit."""
+        if logs is not self.logs and logs.row_id != self.logs.row_id:
+            raise ValueError(
+                "reward_model is an array of values for the rows of the logs of fit; it "
+                "cannot predict for other logs. Carry the values with "
+                "logs.with_columns(q_hat=...) and pass reward_model='q_hat'."
+            )
+        return lambda rounds, start: self.q_hat[start : start + len(rounds)]
+
+
+class ColumnSource:
+    """Values carried by the logs as a named column."""
+
+    n_uncovered_ = 0
+
+    def __init__(self, name):
+        self.name = name
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`, from their own column."""
+        if self.name not in logs.columns:
+            raise ValueError(
+                f"reward_model {self.name!r} is not a column of the logs (they have "
+                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+            )
+        q_hat = _check_q_hat(
+            logs.columns[self.name], logs, f"reward_model {self.name!r}"
+        )
+        return lambda rounds, start: q_hat[start : start + len(rounds)]
+
+
+class FrozenSource:
+    """A model fitted beforehand, on other rounds."""
+
+    n_uncovered_ = 0
+
+    def __init__(self, model):
+        check_is_fitted(model)
+        self.model = model
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        return self._predict
+
+    def _predict(self, rounds, start):
+        if hasattr(self.model, "predict_logs"):
+            return self.model.predict_logs(rounds)
+        q_hat = np.asarray(self.model.predict(rounds.context))
+        if q_hat.shape != (len(rounds), rounds.n_actions):
+            raise ValueError(
+                f"the fitted reward model {type(self.model).__name__} must predict the "
+                "reward of every action, an array of shape (n_rounds, n_actions) = "
+                f"({len(rounds)}, {rounds.n_actions}), got {q_hat.shape}. Fit an "
+                "ActionRewardModel(model) on logs and freeze that."
+            )
+        return q_hat
+
+
+def _check_q_hat(q_hat, logs, name):
+    if not isinstance(q_hat, np.ndarray) or q_hat.dtype != np.float64:
+        q_hat = as_numbers(name, q_hat, 2)
+    if q_hat.shape != (len(logs), logs.n_actions):
+        raise ValueError(
+            f"{name} must have shape ({len(logs)}, {logs.n_actions}), the expected "
+            f"reward of every action in every round, got {q_hat.shape}."
+        )
+    return q_hat
+
+
+def reward_source(model, logs, cv=5, sample_weight=None):
+    """Return what predicts rewards for `logs` from anything that may stand for it.
+
+    Parameters
+    ----------
+    model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
+        `None` is the out-of-fold mean reward per action.
+    logs : BanditLogs
+        The rounds of fit.
+    cv : int, splitter, iterable or "prefit"
+        How rounds are held out of the fits that predict for them.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Row weights for the fits.
+
+    Returns
+    -------
+    source : object with `bind(logs)`
+    """
+    if isinstance(model, str):
+        source = ColumnSource(model)
+        source.bind(logs)  # a missing column is noticed in fit
+        return source
+    if isinstance(model, Real) and not isinstance(model, bool):
+        return NumberSource(model)
+    if type(model).__name__ == "FrozenEstimator":
+        return FrozenSource(model.estimator)
+    if model is not None and not hasattr(model, "fit"):
+        if hasattr(model, "predict"):
+            raise TypeError(
+                f"reward_model {type(model).__name__} has no fit. Wrap a fitted model "
+                "as FrozenEstimator(model)."
+            )
+        return ArraySource(model, logs)
+    if isinstance(model, type):
+        raise TypeError(
+            f"reward_model is the class {model.__name__}; make an instance of it."
+        )
+    if isinstance(cv, str):
+        if cv != "prefit":
+            raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
+        if model is None:
+            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+        return FrozenSource(model)
+    if model is None:
+        model = MeanReward()
+    elif not isinstance(model, ActionRewardModel):
+        model = ActionRewardModel(model)
+    return CrossFittedModel(model, logs, cv, sample_weight)
