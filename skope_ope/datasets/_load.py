@@ -1,0 +1,137 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real classification sets to practise on."""
+
+import csv
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+BUNDLED = ("breast_cancer", "digits", "iris", "wine")
+DATA_HOME_VARIABLE = "SKOPE_OPE_DATA"
+
+
+def load_classification(name="digits", *, data_home=None, return_X_y=False):
+    """Load a real classification set by its name.
+
+    "digits", "wine", "breast_cancer" and "iris" come with scikit-learn. Any other
+    name is read from the file ``uci_<name>.csv.gz`` in `data_home`: a header, numeric
+    columns, an integer column "label" and, optionally, a column "class" with the
+    labels' names. Read more in the :ref:`User Guide <datasets>`.
+
+    Parameters
+    ----------
+    name : str, default="digits"
+        Name of the set.
+    data_home : path-like, default=None
+        Folder of the files. `None`: the environment variable SKOPE_OPE_DATA.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+
+    Returns
+    -------
+    data : Bunch
+        data : ndarray of shape (n_samples, n_features)
+            Features, as stored: not scaled.
+        target : ndarray of shape (n_samples,)
+            Labels.
+        target_names : ndarray of shape (n_classes,)
+            Names of the labels, in their order.
+        feature_names : list of str
+            Names of the columns of `data`.
+
+    (data, target) : tuple if `return_X_y` is True
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such set; the message names those there are.
+    ValueError
+        If the file cannot be read as described; the message names the line.
+
+    Examples
+    --------
+    >>> from skope_ope.datasets import load_classification
+    >>> X, y = load_classification("wine", return_X_y=True)
+    >>> X.shape
+    (178, 13)
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {type(name).__name__}.")
+    if name in BUNDLED:
+        data = _load_bundled(name)
+    else:
+        data = _read_classification(_find(name.removeprefix("uci_"), data_home))
+    return (data.data, data.target) if return_X_y else data
+
+
+def _load_bundled(name):
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    return Bunch(
+        data=data.data,
+        target=data.target,
+        target_names=np.asarray(data.target_names),
+        feature_names=list(data.feature_names),
+    )
+
+
+def _find(name, data_home):
+    """Path of the file of a set, or an error that names what there is."""
+    bundled = ", ".join(BUNDLED)
+    folder = data_home if data_home is not None else os.environ.get(DATA_HOME_VARIABLE)
+    if not folder:
+        raise FileNotFoundError(
+            f"no set {name!r} comes with scikit-learn (these do: {bundled}). For "
+            f"others pass data_home, or set {DATA_HOME_VARIABLE}, to a folder with "
+            f"uci_{name}.csv.gz."
+        )
+    path = Path(folder) / f"uci_{name}.csv.gz"
+    if not path.is_file():
+        found = sorted(p.name[4:-7] for p in Path(folder).glob("uci_*.csv.gz"))
+        raise FileNotFoundError(
+            f"no file {path}. Sets found in {folder}: {', '.join(found) or 'none'}; "
+            f"with scikit-learn come {bundled}."
+        )
+    return path
+
+
+def _read_classification(path):
+    """Read a gzipped table of numbers with a column "label"."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}. Copy it again.") from error
+    if "label" not in header:
+        raise ValueError(f'{path} lacks the column "label"; it has {header}.')
+    if not rows:
+        raise ValueError(f"{path} has a header and no rows.")
+    names = [column for column in header if column not in ("label", "class")]
+    columns = [header.index(column) for column in names]
+    label = header.index("label")
+    labelled = header.index("class") if "class" in header else label
+    data = np.empty((len(rows), len(names)))
+    target = np.empty(len(rows), dtype=np.intp)
+    for i, row in enumerate(rows):
+        try:
+            if len(row) != len(header):
+                raise ValueError(f"{len(row)} entries for {len(header)} columns")
+            data[i] = [row[column] for column in columns]
+            target[i] = int(row[label])
+        except ValueError as error:
+            raise ValueError(
+                f"{path}, row {i + 1} after the header: {error}. All columns but "
+                '"class" must hold numbers, "label" integers.'
+            ) from error
+    _, first = np.unique(target, return_index=True)
+    return Bunch(
+        data=data,
+        target=target,
+        target_names=np.array([rows[i][labelled] for i in first]),
+        feature_names=names,
+    )

@@ -1,0 +1,199 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import sem
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from skope_ope.datasets import make_logs_from_classification
+from skope_ope.policies import (
+    ClassifierPolicy,
+    ConstantPolicy,
+    UniformPolicy,
+    action_probabilities,
+)
+
+
+def problem(n=60, n_actions=4, seed=0):
+    rng = np.random.RandomState(seed)
+    y = np.r_[np.arange(n_actions), rng.randint(n_actions, size=n - n_actions)]
+    return rng.standard_normal((n, 3)), y
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2, 3], [7, 3, 11, 5], list("dbca")], ids=["codes", "ints", "str"]
+)
+@pytest.mark.parametrize("logging", ["confounded", "uniform"])
+def test_rewards_are_the_labels(labels, logging):
+    X, codes = problem()
+    y = np.array(labels)[codes]
+    logs, rewards = make_logs_from_classification(X, y, logging=logging, random_state=0)
+    assert_array_equal(logs.actions, np.unique(y))
+    assert_array_equal(rewards, y[:, None] == logs.actions)
+    assert_array_equal(logs.reward, logs.action == y)
+    rows = np.arange(len(y))
+    assert_array_equal(logs.propensity, logs.logging_proba[rows, logs.action_index])
+    assert logs.reward_range == (0.0, 1.0)
+    assert np.shares_memory(logs.context, X)
+
+
+def test_confounded_rule():
+    X, y = problem(n=500)
+    logs, rewards = make_logs_from_classification(X, y, random_state=0)
+    rest = logs.logging_proba - 0.7 * rewards
+    assert_allclose(rest.sum(axis=1), 0.3, rtol=1e-12)
+    # 0.3 s_a / sum s with s in [0.1, 1]: no two entries differ by more than 10 times
+    assert (rest.max(axis=1) <= 10 * rest.min(axis=1)).all()
+    assert rest.min() >= 0.3 * 0.1 / 3.1
+    assert rest.max() <= 0.3 / 1.3
+    # a new draw for every row
+    assert len(np.unique(rest[:, 0])) == 500
+
+
+def test_confounded_s_is_uniform(global_random_seed):
+    # With K = 2 the share s_1 / (s_1 + s_2) has mean 1/2 by symmetry, and
+    # P(s_1 > s_2 / 2) has a closed form; both over 20,000 rows.
+    n = 20_000
+    y = np.arange(n) % 2
+    logs, rewards = make_logs_from_classification(
+        np.zeros((n, 1)), y, random_state=global_random_seed
+    )
+    share = (logs.logging_proba[:, 0] - 0.7 * rewards[:, 0]) / 0.3
+    assert abs(share.mean() - 0.5) < 4.5 * sem(share)
+    # s_1 <= s_2 / 2: integral over s_2 in [.2, 1] of (s_2 / 2 - .1) / .9 / .9
+    below = (0.25 * (1 - 0.2**2) - 0.1 * 0.8) / 0.81
+    found = (share < 1 / 3).mean()
+    assert abs(found - below) < 4.5 * np.sqrt(below * (1 - below) / n)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_several_labels(container):
+    Y = np.array([[1, 0, 1, 1], [0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
+    logs, rewards = make_logs_from_classification(
+        np.zeros((4, 1)), container(Y), actions=list("abcd"), random_state=0
+    )
+    assert_array_equal(rewards, Y)
+    assert_array_equal(logs.actions, list("abcd"))
+    assert_array_equal(logs.reward, Y[np.arange(4), logs.action_index])
+    count = np.array([[3], [1], [1], [4]])
+    rest = logs.logging_proba - 0.7 * Y / count
+    # a row without labels has no label to be confounded by
+    assert_allclose(rest.sum(axis=1), [0.3, 0.3, 1.0, 0.3], rtol=1e-12)
+    assert rest.min() > 0
+
+
+def test_truth_is_what_ips_estimates(global_random_seed):
+    X, y = load_iris(return_X_y=True)
+    X, y = np.repeat(X, 40, axis=0), np.repeat(y, 40)
+    policy = ClassifierPolicy(LogisticRegression(max_iter=500), epsilon=0.2)
+    policy.fit(X[:, :2], y)
+    for logging in ("confounded", "uniform"):
+        logs, rewards = make_logs_from_classification(
+            X[:, :2], y, logging=logging, random_state=global_random_seed
+        )
+        pi = action_probabilities(policy, logs)
+        truth = (pi * rewards).sum(axis=1).mean()
+        w = pi[np.arange(len(logs)), logs.action_index] / logs.propensity
+        assert abs((w * logs.reward).mean() - truth) < 5 * sem(w * logs.reward)
+        assert abs(w.mean() - 1) < 5 * sem(w)
+
+
+def test_confounding_biases_the_mean_reward_of_an_action(global_random_seed):
+    # Features without any information: given x, action a earns 1/4; among the rows
+    # in which it was logged it earns more, since the logger knew the label.
+    rng = np.random.RandomState(global_random_seed)
+    y = rng.randint(4, size=4000)
+    X = np.zeros((4000, 1))
+    logs, _ = make_logs_from_classification(X, y, random_state=rng)
+    assert logs.reward.mean() > 0.7
+    logs, _ = make_logs_from_classification(X, y, logging="uniform", random_state=rng)
+    assert abs(logs.reward.mean() - 0.25) < 5 * sem(logs.reward)
+
+
+def test_logging_by_probabilities():
+    X, y = problem(n=40)
+    proba = np.random.RandomState(0).dirichlet(np.ones(4), size=40)
+    logs, _ = make_logs_from_classification(X, y, logging=proba, random_state=0)
+    assert_array_equal(logs.logging_proba, proba)
+    logs, _ = make_logs_from_classification(
+        X, y, logging=[0.0, 0.5, 0.0, 0.5], random_state=0
+    )
+    assert set(logs.action.tolist()) == {1, 3}
+    assert_array_equal(logs.propensity, 0.5)
+
+
+def test_logging_by_a_policy_is_aligned_by_label():
+    X, codes = problem(n=60)
+    y = np.array(list("wxyz"))[codes]
+    policy = ClassifierPolicy(LogisticRegression(), epsilon=0.1)
+    policy.fit(X[y != "w"], y[y != "w"])  # does not know "w"
+    logs, _ = make_logs_from_classification(X, y, logging=policy, random_state=0)
+    assert_array_equal(logs.logging_proba[:, 0], 0.0)
+    assert_array_equal(logs.logging_proba[:, 1:], policy.predict_proba(X))
+    assert "w" not in logs.action
+    assert_array_equal(logs.actions, list("wxyz"))
+    uniform = UniformPolicy().fit(logs)
+    logs, _ = make_logs_from_classification(X, y, logging=uniform, random_state=0)
+    assert_allclose(logs.propensity, 0.25)
+
+
+def test_contexts_keep_their_container():
+    pd = pytest.importorskip("pandas")
+    X, y = problem(n=12)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    logs, _ = make_logs_from_classification(frame, y, random_state=0)
+    assert list(logs.context.columns) == ["a", "b", "c"]
+    logs, _ = make_logs_from_classification(sparse.csr_matrix(X), y, random_state=0)
+    assert sparse.issparse(logs.context)
+
+
+def test_same_seed_same_logs():
+    X, y = problem()
+    a, _ = make_logs_from_classification(X, y, random_state=5)
+    b, _ = make_logs_from_classification(X, y, random_state=5)
+    c, _ = make_logs_from_classification(X, y, random_state=6)
+    assert_array_equal(a.action, b.action)
+    assert_array_equal(a.logging_proba, b.logging_proba)
+    assert not np.array_equal(a.logging_proba, c.logging_proba)
+
+
+def test_more_actions_than_labels():
+    X, y = problem(n=20)
+    logs, rewards = make_logs_from_classification(
+        X, y, actions=[9, 0, 1, 2, 3], random_state=0
+    )
+    assert_array_equal(logs.actions, [9, 0, 1, 2, 3])
+    assert_array_equal(rewards[:, 0], 0.0)
+    one, rewards = make_logs_from_classification(X, np.zeros(20, int), random_state=0)
+    assert_allclose(one.propensity, 1.0)
+    assert_array_equal(rewards, np.ones((20, 1)))
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "match"),
+    [
+        ({"logging": "random"}, ValueError, "'random'"),
+        ({"logging": [0.5, 0.5]}, ValueError, r"\(20, 4\)"),
+        ({"logging": [0.5, 0.5, 0.5, 0.5]}, ValueError, "sum to 1"),
+        ({"logging": [-0.5, 0.5, 0.5, 0.5]}, ValueError, "negative"),
+        ({"logging": 0.25}, ValueError, "logging"),
+        ({"actions": [0, 1, 2]}, ValueError, "not among actions"),
+        ({"y": np.zeros((20, 2, 2))}, ValueError, "shape"),
+        ({"y": np.full((20, 2), 2)}, ValueError, "row 0, column 0"),
+        ({"y": np.full((20, 2), "a")}, ValueError, "MultiLabelBinarizer"),
+        ({"y": np.full(20, np.nan)}, ValueError, "missing label"),
+        ({"y": np.zeros(0)}, ValueError, "at least one row"),
+        ({"y": np.zeros((20, 2)), "actions": [1]}, ValueError, "columns of y"),
+        ({"y": [0, 1]}, ValueError, "20 rows"),
+        ({"logging": LogisticRegression()}, TypeError, "Wrap it"),
+        ({"logging": ConstantPolicy(77)}, ValueError, r"do not know: \[77\]"),
+    ],
+)
+def test_bad_input(params, error, match):
+    X, y = problem(n=20)
+    with pytest.raises(error, match=match):
+        make_logs_from_classification(X, **{"y": y, **params})

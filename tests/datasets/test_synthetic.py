@@ -1,0 +1,207 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from scipy.stats import sem
+from sklearn.base import clone
+
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.policies import action_probabilities
+
+
+def ips_terms(logs, policy):
+    pi = action_probabilities(policy, logs)
+    return pi[np.arange(len(logs)), logs.action_index] / logs.propensity * logs.reward
+
+
+def test_shapes_and_fields():
+    logs = make_bandit_logs(50, n_features=4, n_actions=6, random_state=0)
+    assert logs.context.shape == (50, 4)
+    assert_array_equal(logs.actions, np.arange(6))
+    assert logs.logging_proba.shape == (50, 6)
+    assert_allclose(logs.logging_proba.sum(axis=1), 1)
+    assert_array_equal(
+        logs.propensity, logs.logging_proba[np.arange(50), logs.action_index]
+    )
+    assert set(logs.reward.tolist()) == {0.0, 1.0}
+    assert logs.reward_range == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("reward", ["binary", "continuous"])
+def test_same_seed_same_logs_with_and_without_truth(reward):
+    params = {"n_rounds": 30, "reward": reward, "random_state": 3}
+    first = make_bandit_logs(**params)
+    second, _, _ = make_bandit_logs(**params, return_truth=True)
+    for field in ("context", "action", "reward", "propensity", "logging_proba"):
+        assert_array_equal(getattr(first, field), getattr(second, field))
+    other = make_bandit_logs(**{**params, "random_state": 4})
+    assert not np.array_equal(first.context, other.context)
+
+
+def test_truth_is_the_policy_over_the_expected_rewards():
+    logs, policy, truth = make_bandit_logs(200, random_state=0, return_truth=True)
+    pi = action_probabilities(policy, logs)
+    assert_array_equal(policy.classes_, logs.actions)
+    assert_allclose(
+        (pi * truth.expected_rewards).sum(axis=1).mean(), truth.value, rtol=1e-13
+    )
+    assert truth.expected_rewards.min() > 0
+    assert truth.expected_rewards.max() < 1
+
+
+def test_policy_can_be_cloned_and_pickled():
+    logs, policy, _ = make_bandit_logs(20, random_state=0, return_truth=True)
+    expected = action_probabilities(policy, logs)
+    for copy in (clone(policy).fit(logs), pickle.loads(pickle.dumps(policy))):
+        assert_array_equal(action_probabilities(copy, logs), expected)
+
+
+def test_one_world_many_logs():
+    worlds = [
+        make_bandit_logs(40, world_random_state=1, random_state=seed, return_truth=True)
+        for seed in (0, 1)
+    ]
+    (logs_a, policy_a, truth_a), (logs_b, policy_b, truth_b) = worlds
+    assert not np.array_equal(logs_a.context, logs_b.context)
+    # the policy of one log acts in the other as that log's own
+    assert_array_equal(
+        policy_a.predict_proba(logs_b.context), policy_b.predict_proba(logs_b.context)
+    )
+    gap = abs(truth_a.population_value - truth_b.population_value)
+    assert gap < 6 * np.hypot(truth_a.population_error, truth_b.population_error)
+    _, policy_c, _ = make_bandit_logs(
+        40, world_random_state=2, random_state=0, return_truth=True
+    )
+    assert not np.allclose(
+        policy_a.predict_proba(logs_a.context), policy_c.predict_proba(logs_a.context)
+    )
+
+
+@pytest.mark.parametrize("reward", ["binary", "continuous"])
+def test_propensities_and_values_agree(reward, global_random_seed):
+    # IPS is unbiased for the value on these contexts, given the logged propensities
+    logs, policy, truth = make_bandit_logs(
+        20_000,
+        reward=reward,
+        random_state=global_random_seed,
+        return_truth=True,
+    )
+    terms = ips_terms(logs, policy)
+    assert abs(terms.mean() - truth.value) < 5 * sem(terms)
+    # the contexts are a sample of the population
+    spread = truth.population_error * 2**8.5 / np.sqrt(len(logs))
+    assert abs(truth.value - truth.population_value) < 5 * spread
+    # E[1 / p] is the number of actions
+    inverse = 1 / logs.propensity
+    assert abs(inverse.mean() - logs.n_actions) < 5 * sem(inverse)
+
+
+def test_rewards_have_their_expectation(global_random_seed):
+    logs, _, truth = make_bandit_logs(
+        10_000, random_state=global_random_seed, return_truth=True
+    )
+    mean = truth.expected_rewards[np.arange(len(logs)), logs.action_index]
+    z = (logs.reward - mean).sum() / np.sqrt((mean * (1 - mean)).sum())
+    assert abs(z) < 4.5
+    logs, _, truth = make_bandit_logs(
+        10_000,
+        reward="continuous",
+        noise=0.3,
+        random_state=global_random_seed,
+        return_truth=True,
+    )
+    mean = truth.expected_rewards[np.arange(len(logs)), logs.action_index]
+    residual = logs.reward - mean
+    assert abs(residual.mean()) < 4.5 * 0.3 / 100
+    assert abs(residual.std() - 0.3) < 4.5 * 0.3 / np.sqrt(2 * 10_000)
+    assert logs.reward.min() < 0
+    assert logs.reward_range is None
+
+
+def test_the_policy_is_worth_finding(global_random_seed):
+    _, _, truth = make_bandit_logs(
+        500, random_state=global_random_seed, return_truth=True
+    )
+    assert truth.value > truth.expected_rewards.mean()
+
+
+@pytest.mark.parametrize("reward", ["binary", "continuous"])
+def test_no_effect_world(reward):
+    logs, _, truth = make_bandit_logs(
+        100, reward=reward, effect=0.0, random_state=0, return_truth=True
+    )
+    expected = truth.expected_rewards
+    assert_allclose(expected, np.repeat(expected[:, :1], 3, axis=1), rtol=1e-14)
+    assert_allclose(truth.value, expected[:, 0].mean(), rtol=1e-12)
+    assert np.ptp(expected[:, 0]) > 0.1  # contexts still matter
+    assert logs.n_actions == 3
+
+
+def test_noise_free_continuous_rewards():
+    logs, _, truth = make_bandit_logs(
+        50, reward="continuous", noise=0.0, random_state=0, return_truth=True
+    )
+    mean = truth.expected_rewards[np.arange(50), logs.action_index]
+    assert_array_equal(logs.reward, mean)
+
+
+def test_binary_and_continuous_share_their_scores():
+    _, _, binary = make_bandit_logs(20, random_state=0, return_truth=True)
+    _, _, continuous = make_bandit_logs(
+        20, reward="continuous", random_state=0, return_truth=True
+    )
+    assert_allclose(
+        binary.expected_rewards, expit(continuous.expected_rewards), rtol=1e-13
+    )
+
+
+def test_temperatures():
+    uniform = make_bandit_logs(20, logging_temperature=np.inf, random_state=0)
+    assert_allclose(uniform.propensity, 1 / 3, rtol=1e-15)
+    sharp = make_bandit_logs(20, logging_temperature=1e-300, random_state=0)
+    assert_array_equal(sharp.propensity, 1.0)
+    logs, greedy, truth = make_bandit_logs(
+        20, target_temperature=0, random_state=0, return_truth=True
+    )
+    pi = action_probabilities(greedy, logs)
+    assert_array_equal(pi.argmax(axis=1), truth.expected_rewards.argmax(axis=1))
+    assert_array_equal(pi.max(axis=1), 1.0)
+    assert_allclose(truth.value, truth.expected_rewards.max(axis=1).mean())
+    logs, flat, _ = make_bandit_logs(
+        20, target_temperature=np.inf, random_state=0, return_truth=True
+    )
+    assert_allclose(action_probabilities(flat, logs), 1 / 3, rtol=1e-15)
+
+
+def test_smallest_problem():
+    logs, policy, truth = make_bandit_logs(
+        1, n_features=1, n_actions=1, random_state=0, return_truth=True
+    )
+    assert_array_equal(logs.propensity, 1.0)
+    assert_allclose(truth.value, truth.expected_rewards[0, 0])
+    assert_array_equal(action_probabilities(policy, logs), [[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"n_rounds": 0}, "n_rounds"),
+        ({"n_actions": 0}, "n_actions"),
+        ({"n_features": 2.5}, "n_features"),
+        ({"reward": "gamma"}, "reward"),
+        ({"effect": -1.0}, "effect"),
+        ({"noise": -0.1}, "noise"),
+        ({"logging_temperature": 0.0}, "logging_temperature"),
+        ({"logging_temperature": float("nan")}, "logging_temperature"),
+        ({"target_temperature": -1.0}, "target_temperature"),
+        ({"random_state": "seed"}, "random_state"),
+    ],
+)
+def test_bad_parameters(params, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        make_bandit_logs(**params)
