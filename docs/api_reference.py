@@ -1,0 +1,74 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The API pages, from one dict.
+
+Every public symbol stands here exactly once, by its name below `skope_ope`; a test
+compares the dict with the package. A section is a folder of the package, in the order
+of the flow of the data, and names the page of the guide that explains it.
+"""
+
+from pathlib import Path
+
+API_REFERENCE = {
+    "logs": {
+        "title": "Logs",
+        "summary": "What was logged.",
+        "guide": "logs",
+        "objects": ["BanditLogs"],
+    },
+}
+
+
+def page_of(key):
+    """Text of the API page of one section."""
+    section = API_REFERENCE[key]
+    title = section["title"]
+    lines = [
+        f".. _api_{key}:",
+        "",
+        title,
+        "=" * len(title),
+        "",
+        f"{section['summary']} See :ref:`the guide <{section['guide']}>`.",
+        "",
+        ".. currentmodule:: skope_ope",
+        "",
+        ".. autosummary::",
+        "   :toctree: ../generated",
+        "   :nosignatures:",
+        "",
+        *(f"   {name}" for name in section["objects"]),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def index():
+    """Text of the page that lists the sections."""
+    lines = [
+        "API reference",
+        "=============",
+        "",
+        "Sections follow the folders of the package, and these the flow of the data.",
+        "",
+        ".. toctree::",
+        "   :maxdepth: 2",
+        "",
+        *(f"   {key}" for key in API_REFERENCE),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def write_pages(folder):
+    """Write one page per section and an index; unchanged pages keep their time."""
+    folder = Path(folder)
+    folder.mkdir(exist_ok=True)
+    pages = {"index": index(), **{key: page_of(key) for key in API_REFERENCE}}
+    for name, text in pages.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+    for path in folder.glob("*.rst"):
+        if path.stem not in pages:
+            path.unlink()

@@ -1,0 +1,95 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Configuration of the site: sphinx-build -W docs docs/_build/html."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+
+import api_reference  # noqa: E402
+
+import skope_ope  # noqa: E402
+
+project = "skope_ope"
+author = "the skope_ope developers"
+copyright = "2026, the skope_ope developers"
+version = release = skope_ope.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "changes/*.*.rst"]
+default_role = "literal"
+
+# -- theme ---------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skope_ope {version}"
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+}
+
+# -- API -----------------------------------------------------------------------
+
+autosummary_generate = True
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+# Methods that scikit-learn makes are documented there.
+FROM_SKLEARN = ("get_metadata_routing", "set_output")
+
+# Links into other projects need their inventories, which need a network: asked for
+# by SKOPE_OPE_DOCS_INTERSPHINX=1, so that the site also builds without one.
+intersphinx_mapping = {}
+if os.environ.get("SKOPE_OPE_DOCS_INTERSPHINX") == "1":
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+    }
+
+# -- gallery -------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["auto_examples"],
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("skope_ope",),
+    "reference_url": {"skope_ope": None},
+    # scripts named plot_* run at their default size; benchmarks are shown, not run
+    "filename_pattern": r"[/\\]plot_",
+    "ignore_pattern": r"__init__\.py|[/\\]_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "plot_gallery": "True",
+}
+# Examples show the warnings they speak of; a site has no use for the others.
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def skip_member(app, what, name, obj, skip, options):
+    """Leave out what scikit-learn adds to every estimator."""
+    made = name.startswith("set_") and name.endswith("_request")
+    return True if made or name in FROM_SKLEARN else None
+
+
+def setup(app):
+    api_reference.write_pages(FOLDER / "api")
+    app.connect("autodoc-skip-member", skip_member)
