@@ -33,7 +33,9 @@ def load_classification(name="digits", *, data_home=None, return_X_y=False):
 
     Returns
     -------
-    data : Bunch
+    data : Bunch or tuple of (ndarray, ndarray)
+        The tuple ``(data, target)`` if `return_X_y`, otherwise these fields:
+
         data : ndarray of shape (n_samples, n_features)
             Features, as stored: not scaled.
         target : ndarray of shape (n_samples,)
@@ -42,8 +44,6 @@ def load_classification(name="digits", *, data_home=None, return_X_y=False):
             Names of the labels, in their order.
         feature_names : list of str
             Names of the columns of `data`.
-
-    (data, target) : tuple if `return_X_y` is True
 
     Raises
     ------
