@@ -33,7 +33,7 @@ def load_classification(name="digits", *, data_home=None, return_X_y=False):
 
     Returns
     -------
-    data : Bunch or tuple of (ndarray, ndarray)
+    Bunch or tuple of (ndarray, ndarray)
         The tuple ``(data, target)`` if `return_X_y`, otherwise these fields:
 
         data : ndarray of shape (n_samples, n_features)
