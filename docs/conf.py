@@ -71,7 +71,7 @@ sphinx_gallery_conf = {
     "doc_module": ("skope_ope",),
     "reference_url": {"skope_ope": None},
     # scripts named plot_* run at their default size; benchmarks are shown, not run
-    "filename_pattern": r"[/\\]plot_",
+    "filename_pattern": r"(?<!5_benchmarks)[/\\]plot_",
     "ignore_pattern": r"__init__\.py|[/\\]_",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
