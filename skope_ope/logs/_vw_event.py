@@ -1,0 +1,75 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One logged event of a Vowpal Wabbit file, whatever its format."""
+
+import math
+from datetime import datetime
+from typing import NamedTuple
+
+
+class VWEvent(NamedTuple):
+    """What a parser found: names and values of features are not hashed yet."""
+
+    action: int  # id from 1 of `--cb`, position from 0 of `--cb_adf`
+    reward: float
+    propensity: float
+    shared: list  # (name, value) pairs
+    actions: list | None = None  # one list of pairs per offered action
+    tags: list | None = None  # the names of the offered actions, where given
+    offered: list | None = None  # ids that a `--cb` line lists
+    evaluated: int | None = None  # the evaluated action of `--cb --eval`
+    timestamp: datetime | None = None
+    weight: float = 1.0
+    proba: list | None = None  # logging distribution in the order of the actions
+
+
+class MalformedLineError(ValueError):
+    """A line that says nothing sensible; `on_error` decides about it."""
+
+    def __init__(self, reason, line=None):
+        super().__init__(reason)
+        self.line = line
+
+
+class OtherLogError(ValueError):
+    """A well-formed line of a log that is not one action and one reward a round."""
+
+
+OTHER_LOGS = {
+    "ccb": (
+        "a conditional contextual bandit (ccb) log: each event fills several slots, "
+        "so it is not a single-action log"
+    ),
+    "slates": (
+        "a slates log: each event fills several slots and has one cost for all of "
+        "them, so it is not a single-action log"
+    ),
+    "ca": (
+        "a log of continuous actions (CATS): actions are numbers with a density, not "
+        "members of a finite set with a probability. Bin the actions and integrate "
+        "the density over each bin first"
+    ),
+    "igl": (
+        "an interaction-grounded learning log: its events carry feedback ('o' with "
+        "'_definitely_bad') from which the reward has yet to be inferred, so their "
+        "costs are no rewards to evaluate with"
+    ),
+}
+
+
+def other_log(kind):
+    """Return the error for a log of another kind."""
+    return OtherLogError(f"is {OTHER_LOGS[kind]}.")
+
+
+def check_outcome(cost, probability):
+    """Return (reward, propensity) of a logged action."""
+    if not math.isfinite(cost):
+        raise MalformedLineError(f"the cost is {cost}; a finite number is needed")
+    # Vowpal Wabbit writes 32-bit numbers, so that a 1 may come back a little larger.
+    if not 0.0 < probability <= 1.0 + 1e-6:
+        raise MalformedLineError(
+            f"the probability of the logged action is {probability:g}; it must lie in "
+            "(0, 1]"
+        )
+    return 0.0 - cost, min(probability, 1.0)  # 0 - 0 is 0, where -0 would be -0

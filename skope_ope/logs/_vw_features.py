@@ -1,0 +1,126 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hashed features of Vowpal Wabbit events: a sparse context, dense action features."""
+
+import numpy as np
+from scipy import sparse
+
+BATCH = 2000  # rows that wait as names before they are hashed
+
+
+class HashedRows:
+    """Rows of (name, value) pairs, hashed in batches into a sparse matrix."""
+
+    def __init__(self, n_columns):
+        # costs more to import than all of skope_ope
+        from sklearn.feature_extraction import FeatureHasher
+
+        # plain sums, as in Vowpal Wabbit: a column keeps the sign of its feature
+        self._hasher = FeatureHasher(n_columns, input_type="pair", alternate_sign=False)
+        self._waiting, self._parts, self._n_rows = [], [], 0
+
+    def add(self, pairs):
+        """Take one row and return its number."""
+        self._waiting.append(pairs)
+        self._n_rows += 1
+        if len(self._waiting) == BATCH:
+            self._hash()
+        return self._n_rows - 1
+
+    def _hash(self):
+        self._parts.append(self._hasher.transform(self._waiting))
+        self._waiting = []
+
+    def matrix(self):
+        """CSR matrix of shape (n_rows, n_columns)."""
+        if self._waiting:
+            self._hash()
+        if not self._parts:
+            return sparse.csr_matrix((0, self._hasher.n_features))
+        return sparse.vstack(self._parts, format="csr")
+
+
+class ActionFeatures:
+    """Features of the offered actions, each distinct row kept once."""
+
+    def __init__(self, n_columns):
+        self._rows = HashedRows(n_columns)
+        self._seen = {}
+
+    def add(self, pairs):
+        """Take the features of one action and return the number of their row."""
+        key = tuple(pairs)
+        row = self._seen.get(key)
+        if row is None:
+            if len(self._seen) >= 10 * BATCH:  # names take far more room than numbers
+                self._seen.clear()
+            row = self._seen[key] = self._rows.add(pairs)
+        return row
+
+    def dense(self, rows, columns, codes, shape, max_bytes, keep_all=True):
+        """Dense features of the actions of every round, or of all rounds at once.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Numbers of the rows, as `add` gave them, one per offered action.
+        columns, codes : ndarray of int
+            Round and action to which each of them belongs.
+        shape : tuple of int
+            Numbers of rounds and of actions.
+        max_bytes : int
+            Largest size of the array.
+        keep_all : bool, default=True
+            Whether to keep columns in which no action has a feature.
+
+        Returns
+        -------
+        features : ndarray or None
+            Of shape (n_actions, n_columns) if each action has the same features in
+            every round that offers it, (n_rounds, n_actions, n_columns) otherwise,
+            None if no action has any feature.
+        """
+        table, rows = _distinct_rows(self._rows.matrix(), rows)
+        if not table.nnz:
+            return None
+        if not keep_all:
+            table = table[:, np.unique(table.indices)]
+        n_rounds, n_actions = shape
+        first = np.full(n_actions, -1)
+        first[codes[::-1]] = rows[::-1]
+        if (first[codes] == rows).all():
+            _check_size((n_actions, table.shape[1]), max_bytes)
+            dense = np.zeros((n_actions, table.shape[1]))
+            dense[first >= 0] = table[first[first >= 0]].toarray()
+            return dense
+        shape = (n_rounds, n_actions, table.shape[1])
+        _check_size(shape, max_bytes)
+        dense = np.zeros(shape)
+        for start in range(0, len(rows), BATCH):
+            part = slice(start, start + BATCH)
+            dense[columns[part], codes[part]] = table[rows[part]].toarray()
+        return dense
+
+
+def _distinct_rows(table, rows):
+    """Drop rows that say the same under another name or in another order."""
+    numbers, first, where = {}, [], np.empty(table.shape[0], dtype=np.intp)
+    for i in range(table.shape[0]):
+        part = slice(table.indptr[i], table.indptr[i + 1])
+        key = table.indices[part].tobytes(), table.data[part].tobytes()
+        if key not in numbers:
+            numbers[key] = len(first)
+            first.append(i)
+        where[i] = numbers[key]
+    return table[first], where[rows]
+
+
+def _check_size(shape, max_bytes):
+    size = 8 * int(np.prod(shape, dtype=object))
+    if size > max_bytes:
+        raise ValueError(
+            f"the features of the actions need an array of shape {shape}, "
+            f"{size / 2**20:,.0f} MiB, more than max_action_bytes={max_bytes} "
+            f"({max_bytes / 2**20:,.0f} MiB) allows. Pass a smaller n_action_features "
+            "(0 leaves them out) or a larger max_action_bytes."
+        )
