@@ -23,7 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
-    "sphinx.ext.mathjax",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -36,6 +36,7 @@ default_role = "literal"
 html_theme = "pydata_sphinx_theme"
 html_title = f"skope_ope {version}"
 html_show_sourcelink = False
+html_math_renderer = "mathml"
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
