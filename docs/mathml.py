@@ -5,17 +5,21 @@
 A formula that docutils' converter does not know is a warning, so a build with -W fails.
 """
 
+import re
+
 from docutils.nodes import SkipNode
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
+# Sizes of brackets, which the converter does not know and browsers choose well.
+SIZES = re.compile(r"\\[bB]igg?[lrm]?(?![a-zA-Z])\s*")
 
 
 def write(translator, node, as_block):
     """Append the formula of a node to the page."""
-    tex = node.astext()
+    tex = SIZES.sub("", node.astext()).replace(r"\dots", r"\ldots")
     several_lines = as_block and "\\\\" in tex
     code = rf"\begin{{align*}}{tex}\end{{align*}}" if several_lines else tex
     try:
