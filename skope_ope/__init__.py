@@ -1,7 +1,27 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Off-policy evaluation of contextual bandits for scikit-learn."""
+"""Off-policy evaluation of contextual bandits for scikit-learn.
 
+From logs of (context, action, reward, propensity): how good another policy would have
+been, how sure that is, and whether the logs can support the answer at all.
+"""
+
+from skope_ope.evaluators import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    PolicyValue,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+    ValueTable,
+    evaluate,
+)
 from skope_ope.logs import BanditLogs
 from skope_ope.policies import (
     ClassifierPolicy,
@@ -11,7 +31,36 @@ from skope_ope.policies import (
     UniformPolicy,
     action_probabilities,
 )
+from skope_ope.reward_models import ActionRewardModel
 
 __version__ = "0.1.0"
 
-__all__ = ["BanditLogs"]
+# Grouped by stage, in the order of the folders.
+__all__ = [  # noqa: RUF022
+    # what was logged
+    "BanditLogs",
+    # what we want to evaluate
+    "ClassifierPolicy",
+    "ConstantPolicy",
+    "FunctionPolicy",
+    "MixturePolicy",
+    "UniformPolicy",
+    "action_probabilities",
+    # what we believe
+    "ActionRewardModel",
+    # how we evaluate
+    "DRos",
+    "DirectMethod",
+    "DoublyRobust",
+    "IPS",
+    "LogSmoothing",
+    "MRDR",
+    "PolicyValue",
+    "SNDR",
+    "SNIPS",
+    "SubGaussianDR",
+    "SubGaussianIPS",
+    "SwitchDR",
+    "ValueTable",
+    "evaluate",
+]

@@ -1,0 +1,219 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every evaluator shares: fit, evaluate, score."""
+
+import warnings
+from dataclasses import dataclass, fields
+from numbers import Real
+
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs import BanditLogs
+from skope_ope.reward_models._action_reward_model import match_actions
+from skope_ope.reward_models._sources import reward_source
+
+
+@dataclass(slots=True)
+class EvaluatorTags(Tags):
+    """scikit-learn's tags, and the laws that an evaluator keeps.
+
+    Parameters
+    ----------
+    handles : tuple of str, default=("bandit",)
+        Kinds of logs it takes.
+    needs_propensity : bool, default=True
+        Whether the logs must hold propensities.
+    needs_reward_model : bool, default=False
+        Whether it uses a reward model.
+    order_dependent : bool, default=False
+        Whether the order of the rounds matters.
+    on_policy_mean : bool, default=False
+        Whether evaluating the logger gives the mean reward.
+    constant_reward : bool, default=False
+        Whether constant rewards (with the model equal to them) give that constant.
+    scale_equivariant : bool, default=True
+        Whether rewards (and the model) times c give the value times c > 0.
+    shift_equivariant : bool, default=False
+        Whether rewards (and the model) plus c give the value plus c.
+    """
+
+    handles: tuple = ("bandit",)
+    needs_propensity: bool = True
+    needs_reward_model: bool = False
+    order_dependent: bool = False
+    on_policy_mean: bool = False
+    constant_reward: bool = False
+    scale_equivariant: bool = True
+    shift_equivariant: bool = False
+
+
+class BaseEvaluator(BaseEstimator):
+    """Base class of evaluators.
+
+    A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
+    `PolicyValue`, and may extend `_parameter_constraints` and `__sklearn_tags__`.
+    """
+
+    # logs and policy stand where scikit-learn has X: they are not metadata.
+    __metadata_request__fit = {"logs": UNUSED, "reward_model": UNUSED}
+    __metadata_request__score = {"policy": UNUSED, "logs": UNUSED}
+    _doc_link_module = "skope_ope"
+    _parameter_constraints: dict = {}
+    _uses_model = False
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs, reward_model=None):
+        """Keep the logs and fit the reward model, if there is one.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The logged rounds.
+        reward_model : model, default=None
+            Used where the constructor's is None; evaluators without a reward model
+            ignore it.
+
+        Returns
+        -------
+        self : evaluator
+
+        Raises
+        ------
+        TypeError
+            If `logs` are not logs.
+        ValueError
+            If a reward model is given here and to the constructor, or the logs lack
+            what the evaluator needs.
+        """
+        if not isinstance(logs, BanditLogs):
+            raise TypeError(
+                f"logs must be BanditLogs, got {type(logs).__name__}. Build them with "
+                "BanditLogs(context, action, reward, propensity) or "
+                "BanditLogs.from_frame(frame, action=..., reward=...)."
+            )
+        self._check_logs(logs)
+        self.actions_ = logs.actions
+        self.n_actions_ = logs.n_actions
+        self.n_features_in_ = logs.n_features
+        self.logs_ = logs
+        if self._uses_model:
+            self.reward_source_ = self._fit_reward_model(logs, reward_model)
+        return self
+
+    def _fit_reward_model(self, logs, reward_model):
+        return reward_source(self._one_model(reward_model), logs, self.cv)
+
+    def _one_model(self, reward_model):
+        if reward_model is None:
+            return self.reward_model
+        if self.reward_model is not None:
+            raise ValueError(
+                "reward_model was given to the constructor and to fit; give it once."
+            )
+        return reward_model
+
+    def _check_logs(self, logs):
+        """Raise if the logs lack a field that the evaluator needs."""
+        if self.__sklearn_tags__().needs_propensity and logs.propensity is None:
+            raise ValueError(
+                f"{type(self).__name__} needs the propensities of the logged actions, "
+                "which these logs do not have. Pass propensity=..., estimate them with "
+                "PropensityEstimator, or use DirectMethod, which needs none."
+            )
+
+    def evaluate(self, policy, logs=None, sample_weight=None):
+        """Estimate the value of a policy.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            A fitted policy; an array of its probabilities of shape (n_rounds,
+            n_actions) for the rows of the logs; or the name of a column.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`. Rounds that were in `fit`
+            are predicted out of fold, others by a model of all rounds of `fit`.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds, multiplied with those of the logs.
+
+        Returns
+        -------
+        result : PolicyValue
+            Value, standard error, diagnostics.
+
+        Raises
+        ------
+        TypeError
+            If `policy` is not a policy.
+        ValueError
+            If the policy's probabilities are not distributions over the actions of
+            the logs.
+        """
+        result = self._result(policy, logs, sample_weight)
+        for warning in result.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return result
+
+    def score(self, policy, logs=None, sample_weight=None):
+        """Estimated value of a policy, `evaluate(...).value`.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            See `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds.
+
+        Returns
+        -------
+        value : float
+            Greater is better.
+
+        Raises
+        ------
+        TypeError
+            If given logs in place of a policy, as a search without `scoring` does.
+        """
+        if isinstance(policy, BanditLogs):
+            raise TypeError(
+                "score expects a policy, got BanditLogs. In a search or in "
+                "cross_validate pass scoring=EvaluatorScorer(policy)."
+            )
+        return self.evaluate(policy, logs, sample_weight).value
+
+    def _result(self, policy, logs, sample_weight):
+        check_is_fitted(self)
+        if logs is None:
+            logs = self.logs_
+        elif not isinstance(logs, BanditLogs):
+            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        else:
+            self._check_logs(logs)
+            match_actions(self.actions_, logs.actions)
+            if logs.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"the logs have {logs.n_features} features, those of fit had "
+                    f"{self.n_features_in_}."
+                )
+        return self._evaluate(policy, logs, sample_weight)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "logs_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        known = {f.name: getattr(tags, f.name) for f in fields(tags)}
+        known["estimator_type"] = "policy_evaluator"
+        return EvaluatorTags(**known, needs_reward_model=self._uses_model)
+
+
+# What may stand for a reward model, and how rounds are held out of its fits.
+REWARD_MODEL_CONSTRAINTS = {
+    "reward_model": [HasMethods(["fit", "predict"]), "array-like", Real, str, None],
+    "cv": ["cv_object", str],
+}

@@ -1,0 +1,236 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The one-call start: several policies and evaluators in one pass."""
+
+import warnings
+from collections.abc import Mapping
+
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators._moments import Moments
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.static import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    StaticEvaluator,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+)
+from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.evaluators.static._engine import Job, run
+from skope_ope.logs import BanditLogs
+from skope_ope.reward_models._sources import reward_source
+
+BY_NAME = {
+    cls.__name__: cls
+    for cls in (
+        IPS,
+        SNIPS,
+        DirectMethod,
+        DoublyRobust,
+        SwitchDR,
+        DRos,
+        SNDR,
+        MRDR,
+        SubGaussianIPS,
+        SubGaussianDR,
+        LogSmoothing,
+    )
+}
+DEFAULT_NAMES = ("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos")
+DEFAULTS = {name: BY_NAME[name]() for name in DEFAULT_NAMES}
+
+
+def evaluate(
+    policies, logs, *, evaluators=None, reward_model=None, cv=5, random_state=None
+):
+    """Estimate the values of policies by several evaluators, in one pass.
+
+    Probabilities of the policies and cross-fitted predictions of the reward model
+    are computed once and shared by all evaluators. Read more in the
+    :ref:`User Guide <evaluators>`.
+
+    Parameters
+    ----------
+    policies : policy, array, str, or dict of them
+        What to evaluate; a dict names several policies.
+    logs : BanditLogs
+        The logged rounds; not those on which the policies were learned.
+    evaluators : list of names or evaluators, or dict, default=None
+        `None`: IPS, SNIPS, DirectMethod, DoublyRobust, SwitchDR and DRos, those
+        that need propensities only where the logs have them.
+    reward_model : model, number, array or str, default=None
+        Shared by the evaluators whose own is None. `None`: the out-of-fold mean
+        reward per action.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits of the shared reward model.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the `random_state` parameters of the evaluators and of the shared
+        reward model that are None.
+
+    Returns
+    -------
+    table : ValueTable
+        `PolicyValue` by name of the evaluator; by (policy, evaluator) for a dict.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from skope_ope import evaluate
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> table = evaluate(policy, logs, evaluators=["IPS", "DoublyRobust"],
+    ...                  reward_model=Ridge())
+    >>> bool(table["DoublyRobust"].standard_error < table["IPS"].standard_error)
+    True
+    """
+    if not isinstance(logs, BanditLogs):
+        raise TypeError(
+            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
+            "evaluate(policies, logs)."
+        )
+    evaluators = _named_evaluators(evaluators, logs)
+    if random_state is not None:
+        evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
+    single = not isinstance(policies, Mapping)
+    targets = {
+        name: Target(policy, logs)
+        for name, policy in ({None: policies} if single else policies).items()
+    }
+    shared = _shared_sources(evaluators, logs, reward_model, cv)
+    weight = combined_weights(logs, None)
+    jobs, others = {}, {}
+    for policy, target in targets.items():
+        for name, evaluator in evaluators.items():
+            key = name if single else (policy, name)
+            if not isinstance(evaluator, StaticEvaluator):
+                others[key] = (evaluator, policy)
+                continue
+            evaluator._check_target(target)
+            if isinstance(evaluator, MRDR):
+                evaluator = clone(evaluator).fit(logs, _own_model(evaluator, reward_model))
+                source = evaluator._source_for(target, logs, weight)
+            else:
+                source = shared.get(name)
+            jobs[key] = Job(evaluator, target, source, Moments())
+    overlaps = run(logs, list(jobs.values()), weight) if jobs else {}
+    results = {}
+    for policy in targets:
+        for name in evaluators:
+            key = name if single else (policy, name)
+            if key in jobs:
+                job = jobs[key]
+                results[key] = job.evaluator._policy_value(
+                    job.sink, overlaps[id(job.target)], logs, job.target, job.source,
+                    weight,
+                )
+            else:
+                evaluator = clone(others[key][0]).fit(
+                    logs, _own_model(others[key][0], reward_model)
+                )
+                results[key] = evaluator._result(
+                    policies if single else policies[policy], logs, None
+                )
+    _warn_once(results)
+    return ValueTable(results)
+
+
+def _named_evaluators(evaluators, logs):
+    if evaluators is None:
+        return {
+            name: evaluator
+            for name, evaluator in DEFAULTS.items()
+            if logs.propensity is not None or not evaluator._uses_weights
+        }
+    if isinstance(evaluators, (str, BaseEvaluator)):
+        evaluators = [evaluators]
+    if not isinstance(evaluators, Mapping):
+        named = {}
+        for evaluator in evaluators:
+            name = evaluator if isinstance(evaluator, str) else type(evaluator).__name__
+            if name in named:
+                raise ValueError(
+                    f"two evaluators are called {name!r}; name them in a dict."
+                )
+            named[name] = evaluator
+        evaluators = named
+    if not evaluators:
+        raise ValueError("evaluators is empty; name at least one.")
+    return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}
+
+
+def _one_evaluator(evaluator, logs):
+    if isinstance(evaluator, str):
+        if evaluator not in BY_NAME:
+            raise ValueError(
+                f"evaluator {evaluator!r} is unknown; there are {', '.join(BY_NAME)}."
+            )
+        evaluator = BY_NAME[evaluator]()
+    if not isinstance(evaluator, BaseEvaluator):
+        raise TypeError(
+            "evaluators must be names or evaluators, got "
+            f"{type(evaluator).__name__}."
+        )
+    evaluator._validate_params()
+    evaluator._check_logs(logs)
+    return evaluator
+
+
+def _own_model(evaluator, reward_model):
+    own = getattr(evaluator, "reward_model", None)
+    return reward_model if own is None else None
+
+
+def _shared_sources(evaluators, logs, reward_model, cv):
+    """One source per distinct (model, cv), by name of the evaluator."""
+    made, by_name = {}, {}
+    for name, evaluator in evaluators.items():
+        if not isinstance(evaluator, StaticEvaluator) or not evaluator._uses_model:
+            continue
+        if isinstance(evaluator, MRDR):
+            continue
+        own = evaluator.reward_model
+        model, folds = (reward_model, cv) if own is None else (own, evaluator.cv)
+        key = (id(model), folds if isinstance(folds, (int, str)) else id(folds))
+        if key not in made:
+            made[key] = reward_source(model, logs, folds)
+        by_name[name] = made[key]
+    return by_name
+
+
+def _seeded(evaluators, reward_model, random_state):
+    rng = check_random_state(random_state)
+    evaluators = {name: _with_seed(clone(e), rng) for name, e in evaluators.items()}
+    if hasattr(reward_model, "get_params") and not isinstance(reward_model, type):
+        reward_model = _with_seed(clone(reward_model), rng)
+    return evaluators, reward_model
+
+
+def _with_seed(estimator, rng):
+    """Set the random_state parameters that are None, in the order of their names."""
+    seeds = {
+        name: rng.randint(2**31 - 1)
+        for name, value in sorted(estimator.get_params(deep=True).items())
+        if name.split("__")[-1] == "random_state" and value is None
+    }
+    return estimator.set_params(**seeds) if seeds else estimator
+
+
+def _warn_once(results):
+    seen = set()
+    for result in results.values():
+        for warning in result.warnings:
+            key = (type(warning), str(warning))
+            if key not in seen:
+                seen.add(key)
+                warnings.warn(warning, stacklevel=3)

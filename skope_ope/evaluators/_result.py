@@ -1,0 +1,254 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The value of a policy, how sure it is, and what it rests on."""
+
+import numpy as np
+
+from skope_ope.evaluators._moments import Moments, mean
+from skope_ope.intervals import normal_interval, student_interval
+from skope_ope.logs._html import table_html
+from skope_ope.logs._validation import check_labels
+
+
+class PolicyValue:
+    """Estimated value of a policy.
+
+    Evaluators make it; read more in the :ref:`User Guide <evaluators>`.
+
+    Attributes
+    ----------
+    value : float
+        The estimate. `float(policy_value)` gives it, too.
+    standard_error : float
+        sd(round_values, ddof=1) / sqrt(n_rounds), unless the evaluator says
+        otherwise.
+    n_rounds : int
+        Rounds that entered.
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value, linearised for ratio estimators; computed on
+        first access.
+    effective_sample_size : float
+        (sum w)^2 / sum w^2 of the importance weights; NaN where none are used.
+    diagnostics : mapping
+        What the estimate rests on; entries are computed on first access.
+    warnings : tuple of OPEWarning
+        What the evaluation warned of.
+    row_id : RowId
+        The rounds, which must agree where two values are subtracted.
+    estimator : str
+        How the value was estimated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, IPS
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> result = IPS().fit(logs).evaluate(np.tile([0.5, 0.5], (4, 1)))
+    >>> float(result), round(result.standard_error, 4)
+    (0.5, 0.2887)
+    >>> low, high = result.confidence_interval(0.9)
+    >>> round(low, 3), round(high, 3)
+    (-0.179, 1.179)
+    """
+
+    def __init__(
+        self,
+        value,
+        standard_error,
+        n_rounds,
+        *,
+        estimator,
+        row_id=None,
+        terms=None,
+        linearise=None,
+        combine=None,
+        round_values=None,
+        effective_sample_size=float("nan"),
+        diagnostics=None,
+        warnings=(),
+        degrees_of_freedom=None,
+        bound=None,
+    ):
+        self.value = value
+        self.standard_error = standard_error
+        self.n_rounds = n_rounds
+        self.estimator = estimator
+        self.effective_sample_size = effective_sample_size
+        self.diagnostics = {} if diagnostics is None else diagnostics
+        self.warnings = tuple(warnings)
+        self.degrees_of_freedom = (
+            n_rounds - 1 if degrees_of_freedom is None else degrees_of_freedom
+        )
+        self._row_id = row_id
+        self._terms = terms
+        self._linearise = linearise
+        self._combine = combine
+        self._round_values = round_values
+        self._bound = bound
+
+    @property
+    def row_id(self):
+        """The rounds that were evaluated."""
+        return self._row_id() if callable(self._row_id) else self._row_id
+
+    @property
+    def terms(self):
+        """Per-round terms of which the value is a function, shape (n_terms, n)."""
+        if callable(self._terms):
+            self._terms = self._terms()
+        return self._terms
+
+    @property
+    def round_values(self):
+        """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
+        if self._round_values is None:
+            means, gradient = self._linearise
+            centred = self.terms - np.asarray(means)[:, None]
+            self._round_values = self.value + gradient @ centred
+        return self._round_values
+
+    def confidence_interval(self, level=0.95, method="student"):
+        """Two-sided interval for the value.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage, in (0, 1).
+        method : {"student", "normal"}, default="student"
+            Quantiles of Student's distribution with n_rounds - 1 degrees of
+            freedom, or of the normal.
+
+        Returns
+        -------
+        low, high : float
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {level}.")
+        if method == "normal":
+            return normal_interval(self.value, self.standard_error, level)
+        if method == "student":
+            return student_interval(
+                self.value, self.standard_error, self.degrees_of_freedom, level
+            )
+        raise ValueError(f"method must be 'student' or 'normal', got {method!r}.")
+
+    def deviation_bound(self, delta=0.05, **assumptions):
+        """Bound on |value - truth| that holds with probability 1 - delta.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            Allowed probability of failure, in (0, 1).
+        **assumptions : float
+            What the theorem behind the evaluator assumes; a missing one is named.
+
+        Returns
+        -------
+        radius : float
+
+        Raises
+        ------
+        ValueError
+            If no theorem covers the evaluator, or an assumption is missing.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must lie in (0, 1), got {delta}.")
+        if self._bound is None:
+            raise ValueError(
+                f"no theorem bounds the deviation of {self.estimator}; use "
+                "confidence_interval."
+            )
+        return self._bound(self, delta, **assumptions)
+
+    def by(self, key):
+        """Values of groups of rounds: by action, by day, by any row labels.
+
+        Parameters
+        ----------
+        key : array-like of shape (n_rounds,)
+            Label of every round.
+
+        Returns
+        -------
+        values : dict
+            A `PolicyValue` for every label, in sorted order: the same estimator on
+            the rounds of the group.
+        """
+        labels = check_labels("key", key)
+        if len(labels) != self.n_rounds:
+            raise ValueError(
+                f"key must have one label per round ({self.n_rounds}), got "
+                f"{len(labels)}."
+            )
+        distinct, codes = np.unique(labels, return_inverse=True)
+        terms = self.round_values[None, :] if self._terms is None else self.terms
+        groups = {}
+        for code, label in enumerate(distinct.tolist()):
+            groups[label] = self._group(terms[:, codes == code], label)
+        return groups
+
+    def _group(self, terms, label):
+        moments = Moments()
+        moments.add(0, tuple(terms))
+        combine = mean if self._combine is None else self._combine
+        value, error, means, gradient = moments.estimate(combine)
+        return PolicyValue(
+            value,
+            error,
+            terms.shape[1],
+            estimator=f"{self.estimator} of {label!r}",
+            terms=terms,
+            linearise=(means, gradient),
+            combine=combine,
+        )
+
+    def __sub__(self, other):
+        """Paired difference of two values from the same rounds."""
+        if not isinstance(other, PolicyValue):
+            return NotImplemented
+        if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
+            raise ValueError(
+                "the two values come from different rounds; a paired difference needs "
+                "both policies evaluated on the same logs (equal row_id)."
+            )
+        differences = self.round_values - other.round_values
+        n = len(differences)
+        return PolicyValue(
+            self.value - other.value,
+            float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"),
+            n,
+            estimator=f"{self.estimator} - {other.estimator}",
+            row_id=self._row_id,
+            round_values=differences,
+        )
+
+    def __float__(self):
+        return float(self.value)
+
+    def __repr__(self):
+        return (
+            f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+        )
+
+    def _repr_html_(self):
+        low, high = self.confidence_interval()
+        rows = [
+            ("value", f"{self.value:.6g}"),
+            ("standard error", f"{self.standard_error:.3g}"),
+            ("95% interval", f"{low:.6g} to {high:.6g}"),
+            ("rounds", f"{self.n_rounds:,}"),
+            ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            *(("warning", str(warning)) for warning in self.warnings),
+        ]
+        return table_html(self.estimator, ("", ""), rows)
+
+    def __getstate__(self):
+        # What is computed on access holds the logs and the policy: compute it now.
+        state = self.__dict__.copy()
+        if self._terms is not None:
+            state["_round_values"] = self.round_values
+            state["_terms"] = self.terms
+        state["_row_id"] = self.row_id
+        state["diagnostics"] = dict(self.diagnostics)
+        return state

@@ -1,0 +1,45 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The policy under evaluation, a chunk of rounds at a time."""
+
+import numpy as np
+
+from skope_ope.policies._action_probabilities import (
+    policy_probabilities,
+    resolve_policy,
+)
+
+
+class Target:
+    """Probabilities of a policy on the rounds of some logs.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        Anything that `action_probabilities` takes, or an array (n_rounds,) with the
+        probability of the logged action.
+    logs : BanditLogs
+        The rounds.
+
+    Attributes
+    ----------
+    policy : object
+        The policy object, or None where an array stands for it.
+    array : ndarray or None
+        The array that stands for a policy.
+    logged_only : bool
+        Whether only the logged action's probability is known.
+    """
+
+    def __init__(self, policy, logs):
+        resolved = resolve_policy(policy, logs)
+        is_array = isinstance(resolved, np.ndarray)
+        self.array = resolved if is_array else None
+        self.policy = None if is_array else resolved
+        self.logged_only = is_array and resolved.ndim == 1
+
+    def chunk(self, rounds, start, stop):
+        """Probabilities of the rounds start..stop-1; `rounds` are these rows."""
+        if self.array is not None:
+            return self.array[start:stop]
+        return np.asarray(policy_probabilities(self.policy, rounds), dtype=np.float64)

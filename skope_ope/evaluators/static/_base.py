@@ -1,0 +1,104 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The template of static evaluators: one formula of per-round arrays."""
+
+import numpy as np
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators._alarms import overlap_warnings, unformed_warning
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators._diagnostics import StaticDiagnostics
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static._engine import moments_of, terms_of
+from skope_ope.logs._validation import as_numbers, check_length
+
+
+class StaticEvaluator(BaseEvaluator):
+    """Base class of evaluators of stationary policies.
+
+    A subclass implements `_terms(rounds)`, a tuple of per-round arrays, and names in
+    `_combine` the function of their means that is the estimate.
+    """
+
+    _combine = staticmethod(_moments.mean)
+    _uses_weights = True
+
+    def _terms(self, rounds):
+        """Per-round terms of a block of rounds."""
+        raise TypeError(f"{type(self).__name__} does not define _terms(rounds).")
+
+    def _weights(self, w):
+        """Transform of the importance weights."""
+        return w
+
+    def _evaluate(self, policy, logs, sample_weight):
+        target = Target(policy, logs)
+        self._check_target(target)
+        weight = combined_weights(logs, sample_weight)
+        source = self._source_for(target, logs, weight)
+        moments, overlap = moments_of(self, logs, target, source, weight)
+        return self._policy_value(moments, overlap, logs, target, source, weight)
+
+    def _check_target(self, target):
+        if target.logged_only and self._uses_model:
+            raise ValueError(
+                f"{type(self).__name__} needs the policy's probabilities of all "
+                "actions, an array of shape (n_rounds, n_actions); the probability of "
+                "the logged action alone serves IPS and SNIPS."
+            )
+
+    def _source_for(self, target, logs, sample_weight):
+        return self.reward_source_ if self._uses_model else None
+
+    def _policy_value(self, moments, overlap, logs, target, source, weight):
+        combine = self._combine
+        if weight is not None:
+            combine = _moments.weighted(combine)
+        value, error, means, gradient = moments.estimate(combine)
+        if not self._uses_weights:
+            overlap = None
+        warned = overlap_warnings(self, overlap)
+        if overlap is not None and overlap.missing_mass > 1 - 1e-9:
+            value = error = float("nan")  # the logs say nothing about this policy
+        if np.isnan(value):
+            warned.append(unformed_warning(self))
+        warned.extend(self._own_warnings())
+        return PolicyValue(
+            value,
+            error,
+            len(logs),
+            estimator=type(self).__name__,
+            row_id=lambda: logs.row_id,
+            terms=lambda: terms_of(self, logs, target, source, weight),
+            linearise=(means, gradient),
+            combine=combine,
+            effective_sample_size=(
+                float("nan") if overlap is None else overlap.effective_sample_size
+            ),
+            diagnostics=StaticDiagnostics(self, logs, target, source, overlap),
+            warnings=warned,
+            bound=self._deviation_bound,
+        )
+
+    def _own_warnings(self):
+        return []
+
+    _deviation_bound = None
+
+
+def combined_weights(logs, sample_weight):
+    """Product of the weights of the logs and those given; None if all are equal."""
+    weight = logs.sample_weight
+    if sample_weight is not None:
+        given = as_numbers("sample_weight", sample_weight)
+        check_length("sample_weight", given, len(logs), "the logs")
+        if given.min() < 0 or not given.any():
+            raise ValueError(
+                "sample_weight must be non-negative and positive somewhere, got a "
+                f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
+            )
+        weight = given if weight is None else weight * given
+    if weight is not None and (weight == weight[0]).all():
+        return None
+    return weight

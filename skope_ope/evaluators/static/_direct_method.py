@@ -1,0 +1,77 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The direct method: trust the reward model."""
+
+from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.exceptions import ModelErrorWarning
+
+
+class DirectMethod(StaticEvaluator):
+    r"""Mean model value of the policy.
+
+    .. math:: \hat V = \frac1n \sum_i \sum_a \pi(a|x_i)\, \hat q(x_i, a)
+
+    It needs no propensities and has a small variance; its bias is that of the model,
+    and no diagnostic shows it. The standard error leaves the error of the model out,
+    which `diagnostics["model_error_included"]` and a warning say.
+
+    Parameters
+    ----------
+    reward_model : model, number, array or str, default=None
+        A scikit-learn regressor (a classifier for 0/1 rewards), cross-fitted per
+        action; an `ActionRewardModel`; a fitted one as `FrozenEstimator(model)`; a
+        number; an array of shape (n_rounds, n_actions) for the rows of the logs of
+        `fit`; or the name of such a column. `None`: the out-of-fold mean reward of
+        every action.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them. An int is `KFold`
+        without shuffling, or `GroupKFold` where the logs have groups.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    DoublyRobust : Corrects the model by the logged rewards.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import DirectMethod, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0])
+    >>> q_hat = np.tile([0.4, 0.6], (4, 1))
+    >>> evaluator = DirectMethod(reward_model=q_hat).fit(logs)
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     round(evaluator.score(np.tile([0.0, 1.0], (4, 1))), 3)
+    0.6
+    """
+
+    _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
+    _uses_weights = False
+    _uses_model = True
+
+    def __init__(self, *, reward_model=None, cv=5):
+        self.reward_model = reward_model
+        self.cv = cv
+
+    def _terms(self, rounds):
+        return (rounds.v,)
+
+    def _own_warnings(self):
+        return [
+            ModelErrorWarning(
+                "the standard error of DirectMethod leaves out the error of the reward "
+                "model, which may be far larger; DoublyRobust's includes it."
+            )
+        ]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.needs_propensity = False
+        tags.constant_reward = tags.shift_equivariant = True
+        return tags

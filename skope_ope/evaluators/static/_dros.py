@@ -1,0 +1,63 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Doubly robust with optimistic shrinkage."""
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._weights import shrink
+from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+
+
+class DRos(CorrectedModel):
+    r"""Doubly robust with optimistically shrunk weights [1]_.
+
+    .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
+        + \frac{\lambda w_i}{w_i^2 + \lambda} (r_i - \hat q(x_i, a_i)) \Big]
+
+    Parameters
+    ----------
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`.
+    lam : float, default=10.0
+        Shrinkage: 0 is the direct method, infinity is `DoublyRobust`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    SwitchDR : Drops large weights.
+
+    References
+    ----------
+    .. [1] Su, Y., Dimakopoulou, M., Krishnamurthy, A., & Dudik, M. (2020). Doubly
+       robust off-policy evaluation with shrinkage. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import DRos, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> evaluator = DRos(reward_model=0.25, lam=1.0).fit(logs)
+    >>> round(evaluator.score(np.tile([0.25, 0.75], (4, 1))), 4)
+    0.3577
+    """
+
+    _parameter_constraints: dict = {
+        **CorrectedModel._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, *, reward_model=None, lam=10.0, cv=5):
+        self.reward_model = reward_model
+        self.lam = lam
+        self.cv = cv
+
+    def _weights(self, w):
+        return shrink(w, self.lam)

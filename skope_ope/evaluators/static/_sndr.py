@@ -1,0 +1,49 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The self-normalised doubly robust estimator."""
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+
+
+class SNDR(CorrectedModel):
+    r"""Doubly robust with a self-normalised correction.
+
+    .. math:: \hat V = \frac1n \sum_i \sum_a \pi(a|x_i)\, \hat q(x_i, a)
+        + \frac{\sum_i w_i (r_i - \hat q(x_i, a_i))}{\sum_i w_i}
+
+    Parameters
+    ----------
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    DoublyRobust : Divides the correction by the number of rounds.
+    SNIPS : The same without a model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SNDR, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> evaluator = SNDR(reward_model=0.5).fit(logs)
+    >>> evaluator.score(np.tile([0.25, 0.75], (4, 1)))
+    0.5
+    """
+
+    _combine = staticmethod(_moments.mean_plus_ratio)
+
+    def __init__(self, *, reward_model=None, cv=5):
+        self.reward_model = reward_model
+        self.cv = cv
+
+    def _terms(self, rounds):
+        return rounds.v, rounds.w * (rounds.r - rounds.q), rounds.w

@@ -1,0 +1,57 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Self-normalised inverse propensity scoring."""
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators.static._ips import IPS
+
+
+class SNIPS(IPS):
+    r"""Self-normalised inverse propensity scoring [1]_.
+
+    .. math:: \hat V = \frac{\sum_i \min(w_i, c_{max})\, r_i}
+        {\sum_i \min(w_i, c_{max})}
+
+    It stays within the range of the rewards and does not change when they are all
+    shifted; its bias vanishes as 1/n. The standard error is that of a ratio.
+
+    Parameters
+    ----------
+    cmax : float, default=None
+        Upper bound on the importance weights. `None` keeps them as they are.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    IPS : Divides by the number of rounds.
+    SNDR : The same for the doubly robust correction.
+
+    References
+    ----------
+    .. [1] Swaminathan, A., & Joachims, T. (2015). The self-normalized estimator for
+       counterfactual learning. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SNIPS, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> SNIPS().fit(logs).score(np.tile([0.25, 0.75], (4, 1)))
+    0.5
+    """
+
+    _combine = staticmethod(_moments.ratio)
+    _deviation_bound = None
+
+    def _terms(self, rounds):
+        w = self._weights(rounds.w)
+        return w * rounds.r, w
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = tags.constant_reward = tags.shift_equivariant = True
+        return tags

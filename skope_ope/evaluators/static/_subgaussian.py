@@ -1,0 +1,123 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Harmonically corrected weights with subgaussian deviations."""
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._weights import harmonic
+from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+
+LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both")]}
+
+
+class SubGaussianIPS(StaticEvaluator):
+    r"""IPS with harmonically corrected weights [1]_.
+
+    .. math:: \hat V = \frac1n \sum_i \frac{w_i}{1 - \lambda + \lambda w_i}\, r_i
+
+    Its deviations are subgaussian although the weights are unbounded.
+
+    Parameters
+    ----------
+    lam : float, default=0.1
+        In [0, 1]: 0 is `IPS`, 1 averages the rewards of the rounds whose logged
+        action the policy may take.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    SubGaussianDR : The same with a reward model.
+    LogSmoothing : Smooths the weighted rewards instead.
+
+    References
+    ----------
+    .. [1] Metelli, A. M., Russo, A., & Restelli, M. (2021). Subgaussian and
+       differentiable importance sampling for off-policy evaluation and learning.
+       NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SubGaussianIPS, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> evaluator = SubGaussianIPS(lam=0.5).fit(logs)
+    >>> round(evaluator.score(np.tile([0.25, 0.75], (4, 1))), 4)
+    0.4667
+    """
+
+    _parameter_constraints: dict = {**LAM_CONSTRAINT}
+
+    def __init__(self, *, lam=0.1):
+        self.lam = lam
+
+    def _weights(self, w):
+        return harmonic(w, self.lam)
+
+    def _terms(self, rounds):
+        return (self._weights(rounds.w) * rounds.r,)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = True  # a weight of one stays one
+        return tags
+
+
+class SubGaussianDR(CorrectedModel):
+    r"""Doubly robust with harmonically corrected weights [1]_.
+
+    .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
+        + \frac{w_i}{1 - \lambda + \lambda w_i} (r_i - \hat q(x_i, a_i)) \Big]
+
+    Parameters
+    ----------
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`.
+    lam : float, default=0.1
+        In [0, 1]: 0 is `DoublyRobust`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    SubGaussianIPS : The same without a model.
+
+    References
+    ----------
+    .. [1] Metelli, A. M., Russo, A., & Restelli, M. (2021). Subgaussian and
+       differentiable importance sampling for off-policy evaluation and learning.
+       NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SubGaussianDR, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> evaluator = SubGaussianDR(reward_model=0.5, lam=0.5).fit(logs)
+    >>> round(evaluator.score(np.tile([0.25, 0.75], (4, 1))), 4)
+    0.5
+    """
+
+    _parameter_constraints: dict = {
+        **CorrectedModel._parameter_constraints,
+        **LAM_CONSTRAINT,
+    }
+
+    def __init__(self, *, reward_model=None, lam=0.1, cv=5):
+        self.reward_model = reward_model
+        self.lam = lam
+        self.cv = cv
+
+    def _weights(self, w):
+        return harmonic(w, self.lam)

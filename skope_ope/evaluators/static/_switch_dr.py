@@ -1,0 +1,64 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Switch from the doubly robust estimator to the direct method by weight."""
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._weights import switch
+from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+
+
+class SwitchDR(CorrectedModel):
+    r"""Doubly robust where weights are moderate, direct method elsewhere [1]_.
+
+    .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
+        + w_i\, 1[w_i \le \tau] (r_i - \hat q(x_i, a_i)) \Big]
+
+    Parameters
+    ----------
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`.
+    tau : float, default=10.0
+        Largest weight that is trusted; 0 is the direct method, infinity is
+        `DoublyRobust`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    DRos : Shrinks large weights smoothly.
+
+    References
+    ----------
+    .. [1] Wang, Y.-X., Agarwal, A., & Dudik, M. (2017). Optimal and adaptive
+       off-policy evaluation in contextual bandits. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SwitchDR, BanditLogs
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> evaluator = SwitchDR(reward_model=0.25, tau=1.0).fit(logs)
+    >>> evaluator.score(np.tile([0.25, 0.75], (4, 1)))
+    0.3125
+    """
+
+    _parameter_constraints: dict = {
+        **CorrectedModel._parameter_constraints,
+        "tau": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, *, reward_model=None, tau=10.0, cv=5):
+        self.reward_model = reward_model
+        self.tau = tau
+        self.cv = cv
+
+    def _weights(self, w):
+        return switch(w, self.tau)
