@@ -88,7 +88,7 @@ def read_vw(
 
     Returns
     -------
-    logs : BanditLogs
+    BanditLogs
         Its fields are:
 
         - `context`: CSR matrix of the shared features, (n_rounds, n_features);

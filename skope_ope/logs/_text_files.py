@@ -5,8 +5,11 @@
 import gzip
 import os
 import zlib
+from datetime import UTC, datetime, timedelta
 
 GZIP_MAGIC = b"\x1f\x8b"
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def read_lines(path):
@@ -44,3 +47,14 @@ def read_lines(path):
 def empty_file(path):
     """Return the error for a file that holds no line."""
     return ValueError(f"{os.fspath(path)} is empty. Name a file with logged rounds.")
+
+
+def utc_microseconds(text):
+    """Return the microseconds from 1970 to the moment that an ISO 8601 text names.
+
+    Texts without a time zone are taken to be UTC.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - EPOCH) // MICROSECOND

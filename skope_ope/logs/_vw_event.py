@@ -3,7 +3,6 @@
 """One logged event of a Vowpal Wabbit file, whatever its format."""
 
 import math
-from datetime import datetime
 from typing import NamedTuple
 
 
@@ -18,7 +17,7 @@ class VWEvent(NamedTuple):
     tags: list | None = None  # the names of the offered actions, where given
     offered: list | None = None  # ids that a `--cb` line lists
     evaluated: int | None = None  # the evaluated action of `--cb --eval`
-    timestamp: datetime | None = None
+    timestamp: int | None = None  # microseconds from 1970, UTC
     weight: float = 1.0
     proba: list | None = None  # logging distribution in the order of the actions
 

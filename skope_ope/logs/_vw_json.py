@@ -4,8 +4,8 @@
 
 import json
 import math
-from datetime import UTC, datetime
 
+from skope_ope.logs._text_files import utc_microseconds
 from skope_ope.logs._vw_event import (
     MalformedLineError,
     VWEvent,
@@ -239,12 +239,11 @@ def _timestamp(text):
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return utc_microseconds(text)
     except (TypeError, ValueError) as error:
         raise MalformedLineError(
             f"'Timestamp' is {text!r}, not of the form 2021-07-29T10:00:00.999Z"
         ) from error
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _weight(pdrop):

@@ -23,7 +23,7 @@ class VWRounds:
         self._numbers = array("q")  # the logged action
         self._reward, self._propensity = array("d"), array("d")
         self._weight, self._proba = array("d"), array("d")
-        self._timestamps = []
+        self._timestamps = array("q")
         self._offers = array("q")  # all offered actions, round after round
         self._n_offers = array("q")  # 0 where all actions are
         self._feature_rows = array("q")
@@ -59,8 +59,12 @@ class VWRounds:
         self._reward.append(event.reward)
         self._propensity.append(event.propensity)
         self._weight.append(event.weight)
-        self._timestamps.append(event.timestamp)
         self._context.add(event.shared)
+        # known in every round, or of no use
+        if event.timestamp is None:
+            self._timestamps = None
+        elif self._timestamps is not None:
+            self._timestamps.append(event.timestamp)
         if event.proba is None:
             self._proba = None
         elif self._proba is not None:
@@ -110,8 +114,8 @@ class VWRounds:
             )
         weight = np.array(self._weight)
         timestamp = None
-        if None not in self._timestamps:
-            timestamp = np.array(self._timestamps, dtype="datetime64[us]")
+        if self._timestamps is not None:
+            timestamp = np.array(self._timestamps).view("datetime64[us]")
         logs = BanditLogs(
             self._context.matrix(),
             labels[action],
@@ -138,10 +142,8 @@ class VWRounds:
             codes = np.empty(len(tags), dtype=np.intp)
             codes[order] = np.arange(len(tags))
             return tags[order], lambda stored: codes[np.array(stored, dtype=np.intp)]
-        stored = [np.array(self._numbers), np.array(self._offers, dtype=np.int64)]
-        seen = np.unique(
-            np.concatenate([*stored, np.array(self._evaluated, dtype=np.int64)])
-        )
+        stored = (self._numbers, self._offers, self._evaluated)
+        seen = np.unique(np.concatenate([np.array(a, np.int64) for a in stored]))
         start = 0 if self._adf else 1
         if n_actions is not None:
             if seen[-1] >= start + n_actions:
@@ -150,4 +152,4 @@ class VWRounds:
                     f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
                 )
             seen = np.arange(start, start + n_actions)
-        return seen, lambda stored: np.searchsorted(seen, np.array(stored))
+        return seen, lambda stored: np.searchsorted(seen, np.array(stored, np.int64))

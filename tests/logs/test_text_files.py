@@ -3,9 +3,10 @@
 
 import gzip
 
+import numpy as np
 import pytest
 
-from skope_ope.logs._text_files import empty_file, read_lines
+from skope_ope.logs._text_files import empty_file, read_lines, utc_microseconds
 
 
 def test_lines_are_numbered_from_one_and_lose_their_ends(tmp_path):
@@ -29,8 +30,8 @@ def test_plain_text_may_be_called_gz(tmp_path):
 
 def test_other_encodings_keep_their_bytes_apart(tmp_path):
     path = tmp_path / "latin.txt"
-    path.write_bytes("caf\xe9\ncaf\xea\n".encode("latin-1"))
-    assert [line for _, line in read_lines(path)] == ["caf\\xe9", "caf\\xea"]
+    path.write_bytes("\xe9t\xe9\n\xeat\xea\n".encode("latin-1"))
+    assert [line for _, line in read_lines(path)] == ["\\xe9t\\xe9", "\\xeat\\xea"]
 
 
 def test_nothing_is_read_ahead_of_need(tmp_path):
@@ -69,3 +70,17 @@ def test_damaged_gzip(tmp_path):
 
 def test_empty_file_is_named():
     assert str(empty_file("a.vw")) == "a.vw is empty. Name a file with logged rounds."
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2019-11-24 00:03:13.442536+00:00", "2019-11-24T00:03:13.442536"),
+        ("2021-02-04T16:31:29.2460000Z", "2021-02-04T16:31:29.246"),
+        ("2021-02-04T16:00:00+02:00", "2021-02-04T14:00"),
+        ("2021-02-04T16:00:00", "2021-02-04T16:00"),
+        ("1969-12-31", "1969-12-31"),
+    ],
+)
+def test_moments_are_in_utc(text, moment):
+    assert np.datetime64(utc_microseconds(text), "us") == np.datetime64(moment)
