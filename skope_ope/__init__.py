@@ -22,7 +22,7 @@ from skope_ope.evaluators import (
     ValueTable,
     evaluate,
 )
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs, read_open_bandit, read_vw
 from skope_ope.policies import (
     ClassifierPolicy,
     ConstantPolicy,
@@ -31,6 +31,7 @@ from skope_ope.policies import (
     UniformPolicy,
     action_probabilities,
 )
+from skope_ope.propensities import PropensityClipper, PropensityEstimator
 from skope_ope.reward_models import ActionRewardModel
 
 __version__ = "0.1.0"
@@ -39,6 +40,12 @@ __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022
     # what was logged
     "BanditLogs",
+    "SlateLogs",
+    "read_open_bandit",
+    "read_vw",
+    # with what probability
+    "PropensityClipper",
+    "PropensityEstimator",
     # what we want to evaluate
     "ClassifierPolicy",
     "ConstantPolicy",

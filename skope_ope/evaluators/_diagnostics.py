@@ -204,11 +204,13 @@ class StaticDiagnostics(Mapping):
         if sparse.issparse(X):
             mean = np.asarray(X.mean(axis=0)).ravel()
             square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-            sd = np.sqrt(np.maximum(square - mean**2, 0))
+            n = max(X.shape[0] - 1, 1)
+            sd = np.sqrt(np.maximum(square - mean**2, 0) * X.shape[0] / n)
             weighted = np.asarray(X.T @ w).ravel()
         else:
             X = np.asarray(X, dtype=float)
-            mean, sd, weighted = X.mean(axis=0), X.std(axis=0), w @ X
+            mean, weighted = X.mean(axis=0), w @ X
+            sd = X.std(axis=0, ddof=min(len(X) - 1, 1))
         if not self._overlap.sum_w:
             return np.full(len(mean), np.nan)
         distance = np.abs(weighted / w.sum() - mean)

@@ -118,7 +118,9 @@ def evaluate(
                 continue
             evaluator._check_target(target)
             if isinstance(evaluator, MRDR):
-                evaluator = clone(evaluator).fit(logs, _own_model(evaluator, reward_model))
+                evaluator = clone(evaluator).fit(
+                    logs, _own_model(evaluator, reward_model)
+                )
                 source = evaluator._source_for(target, logs, weight)
             else:
                 source = shared.get(name)
@@ -131,7 +133,11 @@ def evaluate(
             if key in jobs:
                 job = jobs[key]
                 results[key] = job.evaluator._policy_value(
-                    job.sink, overlaps[id(job.target)], logs, job.target, job.source,
+                    job.sink,
+                    overlaps[id(job.target)],
+                    logs,
+                    job.target,
+                    job.source,
                     weight,
                 )
             else:
@@ -178,8 +184,7 @@ def _one_evaluator(evaluator, logs):
         evaluator = BY_NAME[evaluator]()
     if not isinstance(evaluator, BaseEvaluator):
         raise TypeError(
-            "evaluators must be names or evaluators, got "
-            f"{type(evaluator).__name__}."
+            f"evaluators must be names or evaluators, got {type(evaluator).__name__}."
         )
     evaluator._validate_params()
     evaluator._check_logs(logs)

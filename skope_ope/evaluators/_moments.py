@@ -15,18 +15,18 @@ import numpy as np
 
 
 def mean(m):
-    """f = m_0."""
+    """F = m_0."""
     return m[0], np.ones(1)
 
 
 def ratio(m):
-    """f = m_0 / m_1."""
+    """F = m_0 / m_1."""
     value = m[0] / m[1]
     return value, np.array([1.0, -value]) / m[1]
 
 
 def mean_plus_ratio(m):
-    """f = m_0 + m_1 / m_2."""
+    """F = m_0 + m_1 / m_2."""
     correction = m[1] / m[2]
     gradient = np.array([m[2], 1.0, -correction]) / m[2]
     return m[0] + correction, gradient

@@ -14,12 +14,15 @@ from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_numbers,
     check_context,
+    check_group,
     check_labels,
     check_length,
     check_probabilities,
     check_propensity,
     check_reward_range,
+    check_timestamp,
     encode_labels,
+    value_range,
 )
 
 
@@ -215,7 +218,9 @@ class BanditLogs(RowContainer):
                 "available.astype(bool)."
             )
         if available.shape != shape:
-            raise ValueError(f"available must have shape {shape}, got {available.shape}.")
+            raise ValueError(
+                f"available must have shape {shape}, got {available.shape}."
+            )
         offered = available[np.arange(len(self)), self.action_index]
         if not offered.all():
             row = int(np.flatnonzero(~offered)[0])
@@ -232,29 +237,10 @@ class BanditLogs(RowContainer):
         return logger
 
     def _check_timestamp(self, timestamp):
-        if hasattr(timestamp, "dt") and hasattr(timestamp, "to_numpy"):  # time zones
-            timestamp = timestamp.to_numpy(dtype="datetime64[us]")
-        timestamp = np.asarray(timestamp)
-        if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
-            raise TypeError(
-                "timestamp must be 1-d and hold numbers or datetimes, got dtype "
-                f"{timestamp.dtype}, shape {timestamp.shape}. Convert it with "
-                "np.asarray(timestamp, dtype='datetime64[us]')."
-            )
-        check_length("timestamp", timestamp, len(self))
-        missing = np.flatnonzero(
-            np.isnat(timestamp) if timestamp.dtype.kind == "M" else timestamp != timestamp
-        )
-        if missing.size:
-            raise ValueError(
-                f"timestamp is missing at row {missing[0]} ({missing.size} such rows)."
-            )
-        return read_only(timestamp)
+        return check_timestamp(timestamp, len(self))
 
     def _check_group(self, group):
-        group = check_labels("group", group)
-        check_length("group", group, len(self))
-        return group
+        return check_group(group, len(self))
 
     def _check_sample_weight(self, sample_weight):
         weight = as_numbers("sample_weight", sample_weight)
@@ -412,15 +398,17 @@ class BanditLogs(RowContainer):
             Rounds, actions, features, ranges of rewards and propensities, loggers.
         """
         counts = self.action_counts
+        if not len(self):
+            return {"rounds": "0", "actions": f"{self.n_actions}"}
         out = {
             "rounds": f"{len(self):,}",
             "actions": f"{self.n_actions} (logged {counts.min():,} to "
             f"{counts.max():,} times)",
             "features": f"{self.n_features} ({type(self.context).__name__})",
-            "reward": f"{_range(self.reward)}, mean {self.reward.mean():.4g}",
+            "reward": f"{value_range(self.reward)}, mean {self.reward.mean():.4g}",
             "propensity": "unknown"
             if self.propensity is None
-            else _range(self.propensity),
+            else value_range(self.propensity),
         }
         if self.reward_range is not None:
             out["reward range"] = "{:g} to {:g}".format(*self.reward_range)
@@ -429,11 +417,11 @@ class BanditLogs(RowContainer):
             pairs = zip(self.loggers.tolist(), sizes.tolist(), strict=True)
             out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
         if self.available is not None:
-            out["offered actions"] = _range(self.available.sum(axis=1))
+            out["offered actions"] = value_range(self.available.sum(axis=1))
         if self.timestamp is not None:
             out["time"] = f"{self.timestamp.min()} to {self.timestamp.max()}"
         if self.sample_weight is not None:
-            out["sample weight"] = _range(self.sample_weight)
+            out["sample weight"] = value_range(self.sample_weight)
         if self.columns:
             out["columns"] = ", ".join(self.columns)
         return out
@@ -535,7 +523,3 @@ class BanditLogs(RowContainer):
             fields with a column per action are named `logging_proba_<action>`.
         """
         return bandit_logs_to_frame(self, backend)
-
-
-def _range(values):
-    return f"{values.min():.4g} to {values.max():.4g}"

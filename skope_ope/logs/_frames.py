@@ -33,8 +33,9 @@ def bandit_logs_from_frame(
     for field in ("action", "reward"):
         if field not in single:
             raise ValueError(f"from_frame needs the name of the {field} column.")
-    logging_proba, columns = _names("logging_proba", logging_proba), _names(
-        "columns", columns
+    logging_proba, columns = (
+        _names("logging_proba", logging_proba),
+        _names("columns", columns),
     )
     used = [*single.values(), *logging_proba, *columns]
     if context is None:

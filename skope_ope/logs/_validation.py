@@ -182,7 +182,7 @@ def _short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-def check_propensity(propensity, n_rounds, remedy=True):
+def check_propensity(propensity, n_rounds):
     """Return propensities in (0, 1]."""
     array = as_numbers("propensity", propensity)
     check_length("propensity", array, n_rounds)
@@ -254,3 +254,36 @@ def check_reward_range(reward_range, reward):
             "the range or correct the rewards."
         )
     return low, high
+
+
+def check_timestamp(timestamp, n_rounds):
+    """Return times as numbers or datetimes without a time zone."""
+    if hasattr(timestamp, "dt") and hasattr(timestamp, "to_numpy"):  # time zones
+        timestamp = timestamp.to_numpy(dtype="datetime64[us]")
+    timestamp = np.asarray(timestamp)
+    if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
+        raise TypeError(
+            "timestamp must be 1-d and hold numbers or datetimes, got dtype "
+            f"{timestamp.dtype}, shape {timestamp.shape}. Convert it with "
+            "np.asarray(timestamp, dtype='datetime64[us]')."
+        )
+    check_length("timestamp", timestamp, n_rounds)
+    is_missing = np.isnat if timestamp.dtype.kind == "M" else np.isnan
+    missing = np.flatnonzero(is_missing(timestamp))
+    if missing.size:
+        raise ValueError(
+            f"timestamp is missing at row {missing[0]} ({missing.size} such rows)."
+        )
+    return read_only(timestamp)
+
+
+def check_group(group, n_rounds):
+    """Return one label per round."""
+    group = check_labels("group", group)
+    check_length("group", group, n_rounds)
+    return group
+
+
+def value_range(values):
+    """Smallest and largest value as a short text."""
+    return f"{values.min():.4g} to {values.max():.4g}"

@@ -160,7 +160,7 @@ def run(logs, jobs, sample_weight=None):
                     )
                     check_distributions("policy", pi, available, low)
                     pi_logged = _pick(pi, flat)
-                    missing = _missing_mass(pi, logs, unseen, low, high)
+                    missing = _missing_mass(pi, pi_logged, logs, unseen, low, high)
                 w = None if p is None else pi_logged / p
                 if w is not None:
                     overlaps[key].add(w, missing)
@@ -190,11 +190,18 @@ def _pick(table, flat, name=None):
     return table[rows, flat - rows * table.shape[1]]
 
 
-def _missing_mass(pi, logs, unseen, low, high):
+def _missing_mass(pi, pi_logged, logs, unseen, low, high):
     """Sum of the policy's mass on actions that the logger could not have taken."""
     if logs.logging_proba is not None:
         return float(pi[logs.logging_proba[low:high] == 0].sum())
-    return float(pi[:, unseen].sum()) if unseen.size else 0.0
+    missing = 0.0
+    if unseen.size:
+        missing = pi[:, unseen].sum(axis=1)
+    if logs.propensity is not None:
+        certain = logs.propensity[low:high] >= 1  # the others had probability 0
+        if certain.any():
+            missing = np.where(certain, 1 - pi_logged, missing)
+    return float(np.sum(missing))
 
 
 def check_logged(pi, first_row):

@@ -1,0 +1,16 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The extension points: classes to derive one's own from."""
+
+from skope_ope.evaluators._base import BaseEvaluator, EvaluatorTags
+from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.policies._base import BasePolicy
+from skope_ope.propensities._base import BaseLogTransformer
+
+__all__ = [
+    "BaseEvaluator",
+    "BaseLogTransformer",
+    "BasePolicy",
+    "EvaluatorTags",
+    "StaticEvaluator",
+]

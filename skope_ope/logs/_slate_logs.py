@@ -1,0 +1,324 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logged slates: several actions shown together, one reward for all of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.logs._html import summary_html
+from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._validation import (
+    as_numbers,
+    check_context,
+    check_group,
+    check_length,
+    check_propensity,
+    check_reward_range,
+    check_timestamp,
+    value_range,
+)
+
+EMPTY = -1  # an empty slot
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SlateLogs(RowContainer):
+    """Logs of (context, slate, reward), one row per round.
+
+    A slate is a row of indices into the round's candidates, one per slot; -1 marks
+    an empty slot. Everything is validated once, here; nothing is written to.
+
+    Parameters
+    ----------
+    context : array, sparse matrix or data frame of shape (n_rounds, n_features)
+        What was known when the slate was composed.
+    slate : array-like of int of shape (n_rounds, n_slots)
+        Index of the candidate in every slot; -1: empty.
+    reward : array-like of shape (n_rounds,) or None
+        Reward of the whole slate. `None`: the sum of `slot_reward`.
+    n_candidates : int or array-like of shape (n_rounds,), default=None
+        How many candidates there were. `None`: those of `candidates`, or the largest
+        index in `slate` plus one.
+    candidates : array-like of bool, default=None
+        Which candidates could be shown, of shape (n_rounds, n_candidates), or where,
+        of shape (n_rounds, n_slots, n_candidates).
+    item_id : array-like of shape (n_rounds, n_candidates), default=None
+        Labels of the candidates, shared by rounds. `None`: the index.
+    item_features : array-like, default=None
+        Features of the candidates, of shape (n_candidates, n_item_features) or
+        (n_rounds, n_candidates, n_item_features).
+    slot_reward : array-like of shape (n_rounds, n_slots), default=None
+        Non-negative rewards of the slots (clicks, revenue), where known.
+    logging_policy : slate policy, default=None
+        The policy that composed the slates, where known.
+    propensity : array-like of shape (n_rounds,), default=None
+        Probability with which the logger composed the slate, where known.
+    timestamp, group : array-like of shape (n_rounds,), default=None
+        Times, and rounds that belong together.
+    reward_range : tuple of (float, float), default=None
+        Known bounds of the reward.
+
+    Attributes
+    ----------
+    n_slots : int
+        Number of slots.
+    row_id : RowId
+        Origin and position of every row, kept by indexing and pickling.
+    columns : dict
+        Named row fields added by `with_columns`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The message names the field, the row, the value and the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SlateLogs
+    >>> logs = SlateLogs(
+    ...     np.zeros((2, 1)), [[2, 0], [1, 2]], None,
+    ...     n_candidates=3, slot_reward=[[1, 0], [0, 0]],
+    ... )
+    >>> logs
+    SlateLogs(n_rounds=2, n_features=1, n_slots=2, n_candidates=3)
+    >>> logs.reward
+    array([1., 0.])
+    """
+
+    context: object
+    slate: object
+    reward: object
+    n_candidates: object = None
+    candidates: object = None
+    item_id: object = None
+    item_features: object = None
+    slot_reward: object = None
+    logging_policy: object = None
+    propensity: object = None
+    timestamp: object = None
+    group: object = None
+    reward_range: object = None
+
+    _row_fields = (
+        "context",
+        "slate",
+        "reward",
+        "n_candidates",
+        "candidates",
+        "item_id",
+        "item_features",
+        "slot_reward",
+        "propensity",
+        "timestamp",
+        "group",
+    )
+    _carried_fields = ("max_candidates", "logging_policy", "reward_range")
+
+    def __init__(
+        self,
+        context,
+        slate,
+        reward,
+        *,
+        n_candidates=None,
+        candidates=None,
+        item_id=None,
+        item_features=None,
+        slot_reward=None,
+        logging_policy=None,
+        propensity=None,
+        timestamp=None,
+        group=None,
+        reward_range=None,
+    ):
+        state = self.__dict__  # the class is frozen for everybody else
+        state["context"] = check_context(context)
+        state["slate"] = slate = _check_slate(slate)
+        n_rounds = len(slate)
+        check_length("context", self.context, n_rounds, "slate")
+        self._start_rows()
+        state["slot_reward"] = (
+            None if slot_reward is None else _check_slot_reward(slot_reward, slate)
+        )
+        if reward is None:
+            if slot_reward is None:
+                raise ValueError("reward is None: pass it, or slot_reward.")
+            reward = self.slot_reward.sum(axis=1)
+        state["reward"] = as_numbers("reward", reward)
+        check_length("reward", self.reward, n_rounds, "slate")
+        state["reward_range"] = (
+            None
+            if reward_range is None
+            else check_reward_range(reward_range, self.reward)
+        )
+        self._set_candidates(n_candidates, candidates)
+        state["item_id"] = None if item_id is None else self._check_item_id(item_id)
+        state["item_features"] = (
+            None if item_features is None else self._check_features(item_features)
+        )
+        state["logging_policy"] = logging_policy
+        state["propensity"] = (
+            None if propensity is None else check_propensity(propensity, n_rounds)
+        )
+        state["timestamp"] = (
+            None if timestamp is None else check_timestamp(timestamp, n_rounds)
+        )
+        state["group"] = None if group is None else check_group(group, n_rounds)
+
+    def _set_candidates(self, n_candidates, candidates):
+        state = self.__dict__
+        most = int(self.slate.max()) + 1
+        state["candidates"] = None
+        if candidates is not None:
+            candidates = self._check_candidates(candidates)
+            state["candidates"] = candidates
+            most = candidates.shape[-1]
+            if n_candidates is None:
+                n_candidates = most
+        if n_candidates is None:
+            n_candidates = most
+        if np.ndim(n_candidates) == 0:
+            state["n_candidates"] = int(n_candidates)
+            limit = np.full(len(self), state["n_candidates"])
+        else:
+            limit = as_numbers("n_candidates", n_candidates).astype(np.intp)
+            check_length("n_candidates", limit, len(self), "slate")
+            state["n_candidates"] = read_only(limit)
+        state["max_candidates"] = int(limit.max())
+        over = self.slate >= limit[:, None]
+        if over.any():
+            row, slot = np.argwhere(over)[0]
+            raise ValueError(
+                f"slate holds candidate {self.slate[row, slot]} at row {row}, slot "
+                f"{slot}, but that round has {limit[row]} candidates (0 to "
+                f"{limit[row] - 1}). Correct n_candidates or the slate."
+            )
+
+    def _check_candidates(self, candidates):
+        candidates = np.asarray(candidates)
+        if candidates.dtype != bool or candidates.ndim not in (2, 3):
+            raise TypeError(
+                "candidates must be a boolean array of shape (n_rounds, n_candidates) "
+                "or (n_rounds, n_slots, n_candidates), got dtype "
+                f"{candidates.dtype}, shape {candidates.shape}."
+            )
+        n_rounds, n_slots = self.slate.shape
+        want = (n_rounds,) if candidates.ndim == 2 else (n_rounds, n_slots)
+        if candidates.shape[:-1] != want or candidates.shape[-1] <= self.slate.max():
+            raise ValueError(
+                f"candidates must have shape {want} + (n_candidates,) with n_candidates "
+                f"> {self.slate.max()}, got {candidates.shape}."
+            )
+        rows, slots = np.nonzero(self.slate != EMPTY)
+        shown = self.slate[rows, slots]
+        offered = (
+            candidates[rows, shown]
+            if candidates.ndim == 2
+            else candidates[rows, slots, shown]
+        )
+        if not offered.all():
+            first = int(np.flatnonzero(~offered)[0])
+            raise ValueError(
+                f"slate shows candidate {shown[first]} at row {rows[first]}, slot "
+                f"{slots[first]}, which is not among its candidates "
+                f"({int((~offered).sum())} such entries)."
+            )
+        return read_only(candidates)
+
+    def _check_item_id(self, item_id):
+        item_id = np.asarray(item_id)
+        shape = (len(self), self.max_candidates)
+        if item_id.shape != shape:
+            raise ValueError(f"item_id must have shape {shape}, got {item_id.shape}.")
+        return read_only(item_id)
+
+    def _check_features(self, item_features):
+        array = as_numbers("item_features", item_features, np.ndim(item_features))
+        want = {2: (self.max_candidates,), 3: (len(self), self.max_candidates)}
+        if array.ndim not in want or array.shape[:-1] != want[array.ndim]:
+            raise ValueError(
+                "item_features must have shape (n_candidates, n_item_features) or "
+                f"(n_rounds, n_candidates, n_item_features) with {len(self)} rounds "
+                f"and {self.max_candidates} candidates, got {array.shape}."
+            )
+        return array
+
+    def __len__(self):
+        return len(self.slate)
+
+    def _is_row_aligned(self, name):
+        value = getattr(self, name)
+        if name == "n_candidates":
+            return isinstance(value, np.ndarray)
+        return name != "item_features" or value.ndim == 3
+
+    @property
+    def n_slots(self):
+        """Number of slots of a slate."""
+        return self.slate.shape[1]
+
+    def __repr__(self):
+        return (
+            f"SlateLogs(n_rounds={len(self)}, n_features={self.n_features}, "
+            f"n_slots={self.n_slots}, n_candidates={self.max_candidates})"
+        )
+
+    def summary(self):
+        """What the logs hold, as a dict of short texts.
+
+        Returns
+        -------
+        summary : dict
+            Rounds, slots, candidates, empty slots, range of rewards.
+        """
+        out = {"rounds": f"{len(self):,}"}
+        if not len(self):
+            return out
+        out["slots"] = f"{self.n_slots} ({(self.slate == EMPTY).sum():,} empty)"
+        out["candidates"] = (
+            f"{self.n_candidates}"
+            if np.ndim(self.n_candidates) == 0
+            else value_range(self.n_candidates)
+        )
+        out["features"] = f"{self.n_features} ({type(self.context).__name__})"
+        out["reward"] = f"{value_range(self.reward)}, mean {self.reward.mean():.4g}"
+        if self.propensity is not None:
+            out["propensity"] = value_range(self.propensity)
+        if self.columns:
+            out["columns"] = ", ".join(self.columns)
+        return out
+
+    def _repr_html_(self):
+        return summary_html("SlateLogs", self.summary())
+
+
+def _check_slate(slate):
+    array = as_numbers("slate", slate, 2)
+    if not array.size:
+        raise ValueError("the logs are empty: at least one round and slot is needed.")
+    wrong = (array != np.round(array)) | (array < EMPTY)
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"slate must hold indices of candidates (or -1 for an empty slot), got "
+            f"{array[row, slot]:g} at row {row}, slot {slot}."
+        )
+    return read_only(array.astype(np.intp))
+
+
+def _check_slot_reward(slot_reward, slate):
+    array = as_numbers("slot_reward", slot_reward, 2)
+    if array.shape != slate.shape:
+        raise ValueError(
+            f"slot_reward must have shape {slate.shape} like slate, got {array.shape}."
+        )
+    wrong = (array < 0) | ((slate == EMPTY) & (array != 0))
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        raise ValueError(
+            "slot_reward must be non-negative, and zero in an empty slot, got "
+            f"{array[row, slot]:g} at row {row}, slot {slot}."
+        )
+    return array

@@ -1,0 +1,8 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""With what probability: estimate and bound propensities, logs -> logs."""
+
+from skope_ope.propensities._propensity_clipper import PropensityClipper
+from skope_ope.propensities._propensity_estimator import PropensityEstimator
+
+__all__ = ["PropensityClipper", "PropensityEstimator"]

@@ -1,0 +1,58 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs -> logs steps: what may stand in a Pipeline in front of an evaluator."""
+
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs import BanditLogs
+
+
+class BaseLogTransformer(TransformerMixin, BaseEstimator):
+    """Base class of logs -> logs steps.
+
+    A subclass implements `_fit(logs)` and `_transform(logs)`. It never touches the
+    context (the policy was trained on it), and what is not logs passes unchanged:
+    `Pipeline.score(policy)` hands the policy through every step.
+    """
+
+    _doc_link_module = "skope_ope"
+
+    def fit(self, X, y=None):
+        """Learn from logs.
+
+        Parameters
+        ----------
+        X : BanditLogs
+            The logged rounds.
+        y : object, default=None
+            Ignored: a Pipeline hands a reward model through here.
+
+        Returns
+        -------
+        self : object
+        """
+        if not isinstance(X, BanditLogs):
+            raise TypeError(
+                f"{type(self).__name__} takes BanditLogs, got {type(X).__name__}."
+            )
+        self._validate_params()
+        self._fit(X)
+        self.n_features_in_ = X.n_features
+        return self
+
+    def transform(self, X):
+        """Return the transformed logs.
+
+        Parameters
+        ----------
+        X : BanditLogs or anything else
+            Logs; anything else is returned unchanged.
+
+        Returns
+        -------
+        logs : BanditLogs
+            New logs with the same `row_id` and the same context.
+        """
+        check_is_fitted(self)
+        return self._transform(X) if isinstance(X, BanditLogs) else X

@@ -1,0 +1,170 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Estimate the logger's probabilities from the logs themselves."""
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._validation import label_codes
+from skope_ope.propensities._base import BaseLogTransformer
+
+CERTAIN = 0.999  # a logged action this likely was no choice
+CERTAIN_SHARE = 0.99
+
+
+class PropensityEstimator(BaseLogTransformer):
+    r"""Estimate propensities by a classifier of the logged action.
+
+    .. math:: \hat p_i = \max(\hat P_{-k(i)}(a_i | x_i),\ floor)
+
+    The rounds of `fit` are predicted out of fold, by a classifier that did not see
+    them; other rounds by one of all rounds of `fit`. Where actions vary by round,
+    probabilities are renormalised over the offered ones. Recorded propensities and
+    logging distributions are replaced. Read more in the
+    :ref:`User Guide <propensities>`.
+
+    Parameters
+    ----------
+    classifier : classifier with `predict_proba`, default=None
+        `None`: `LogisticRegression()`.
+    cv : int, splitter or iterable, default=5
+        How rounds are held out. An int is `KFold` without shuffling, or `GroupKFold`
+        where the logs have groups.
+    calibration : {"sigmoid", "isotonic"}, default=None
+        Calibrate every classifier by `CalibratedClassifierCV`.
+    floor : float, default=1e-3
+        Lower bound of the estimates; raised ones are counted and warned of.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        Fitted on all rounds of `fit`.
+    n_floored_ : int
+        Rounds of `fit` whose estimate was raised to the floor.
+    actions_ : ndarray of shape (n_actions,)
+        Action labels of the logs of `fit`.
+
+    Raises
+    ------
+    ValueError
+        If the logger looks deterministic: nearly every logged action is certain
+        given the context, so that the logs say nothing about other actions.
+
+    See Also
+    --------
+    PropensityClipper : Bounds known propensities.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skope_ope import SNIPS, PropensityEstimator
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> unknown = logs.replace(propensity=None, logging_proba=None)
+    >>> pipeline = make_pipeline(PropensityEstimator(), SNIPS()).fit(unknown)
+    >>> bool(abs(pipeline.score(policy) - truth.value) < 0.1)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "classifier": [HasMethods(["fit", "predict_proba"]), None],
+        "cv": ["cv_object"],
+        "calibration": [StrOptions({"sigmoid", "isotonic"}), None],
+        "floor": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(self, classifier=None, *, cv=5, calibration=None, floor=1e-3):
+        self.classifier = classifier
+        self.cv = cv
+        self.calibration = calibration
+        self.floor = floor
+
+    def _fit(self, logs):
+        self.actions_ = logs.actions
+        self.held_out_ = HeldOut(logs, self.cv)
+        if (self.held_out_.fold == UNCOVERED).any():
+            row = int(np.flatnonzero(self.held_out_.fold == UNCOVERED)[0])
+            raise ValueError(
+                f"cv leaves row {row} in no test part: its propensity cannot be "
+                "estimated out of fold. Use folds that cover all rounds."
+            )
+        self._models = {
+            k: self._classifier_of(logs[train])
+            for k, train in enumerate(self.held_out_.train)
+        }
+        self.classifier_ = self._models[FULL] = self._classifier_of(logs)
+        estimates = self._estimates(logs)
+        certain = float((estimates > CERTAIN).mean())
+        if logs.n_actions > 1 and certain > CERTAIN_SHARE:
+            raise ValueError(
+                f"the logged action is certain given the context in {certain:.1%} of "
+                "the rounds: the logger looks deterministic, and its logs say nothing "
+                "about other actions. Logs of several loggers, or of one that "
+                "explores, are needed."
+            )
+        self.n_floored_ = int((estimates < self.floor).sum())
+        if self.n_floored_:
+            warnings.warn(
+                PropensityWarning(
+                    f"{self.n_floored_} estimated propensities lie below floor="
+                    f"{self.floor:g} and were raised to it.",
+                    self.n_floored_,
+                ),
+                stacklevel=3,
+            )
+
+    def _classifier_of(self, rounds):
+        classifier = self.classifier
+        if classifier is None:
+            from sklearn.linear_model import LogisticRegression
+
+            classifier = LogisticRegression()
+        if len(np.unique(rounds.action_index)) == 1:  # nothing to tell apart
+            from sklearn.dummy import DummyClassifier
+
+            classifier = DummyClassifier(strategy="prior")
+        elif self.calibration is not None:
+            from sklearn.calibration import CalibratedClassifierCV
+
+            classifier = CalibratedClassifierCV(
+                clone(classifier), method=self.calibration
+            )
+        return clone(classifier).fit(rounds.context, rounds.action)
+
+    def _estimates(self, logs):
+        """Probability of the logged action, before the floor."""
+        fold = self.held_out_.of(logs)
+        out = np.empty(len(logs))
+        for k in np.unique(fold).tolist():
+            rows = np.flatnonzero(fold == k)
+            out[rows] = self._logged_probability(self._models[k], logs[rows])
+        return out
+
+    def _logged_probability(self, classifier, rounds):
+        proba = classifier.predict_proba(rounds.context)
+        codes = label_codes(rounds.actions, classifier.classes_)
+        full = np.zeros((len(rounds), rounds.n_actions))
+        full[:, codes[codes >= 0]] = proba[:, codes >= 0]
+        if rounds.available is not None:
+            full = np.where(rounds.available, full, 0.0)
+            mass = full.sum(axis=1, keepdims=True)
+            full = np.divide(full, mass, out=full, where=mass > 0)
+        return full[np.arange(len(rounds)), rounds.action_index]
+
+    def _transform(self, logs):
+        if (label_codes(self.actions_, logs.actions) < 0).any():
+            unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
+            raise ValueError(
+                f"action {unseen[0]!r} of the logs was unknown in fit. Fit on logs "
+                "that know it (actions=[...])."
+            )
+        propensity = np.clip(self._estimates(logs), self.floor, 1.0)
+        return logs.replace(
+            logging_proba=None, logger_proba=None, propensity=propensity
+        )
