@@ -84,16 +84,17 @@ def sndr(pi, a, r, p, q, s=None):
     dm = direct(pi, q)
     w = [si * wi for si, wi in zip(s, weights(pi, a, p), strict=True)]
     e = [r[i] - q[i][a[i]] for i in range(n)]
-    base = fsum(s[i] * dm[i] for i in range(n)) / fsum(s)
-    correction = fsum(w[i] * e[i] for i in range(n)) / fsum(w)
+    total_s, total_w = fsum(s), fsum(w)
+    base = fsum(s[i] * dm[i] for i in range(n)) / total_s
+    correction = fsum(w[i] * e[i] for i in range(n)) / total_w
+    value = base + correction
     rounds = [
-        base
-        + correction
-        + n * s[i] * (dm[i] - base) / fsum(s)
-        + n * w[i] * (e[i] - correction) / fsum(w)
+        value
+        + n * s[i] * (dm[i] - base) / total_s
+        + n * w[i] * (e[i] - correction) / total_w
         for i in range(n)
     ]
-    return base + correction, standard_error(rounds)
+    return value, standard_error(rounds)
 
 
 def switch_dr(pi, a, r, p, q, s=None, *, tau=10.0):
@@ -139,18 +140,16 @@ def mrdr_weights(pi, a, p):
     return [pi[i][a[i]] * (1 - p[i]) / p[i] ** 2 for i in range(len(a))]
 
 
-def mrdr_table(pi, a, r, p, folds, cells=None, s=None):
-    """Cross-fitted model of MRDR with one constant per cell: n lists of K values.
+def fold_means(a, r, folds, n_actions, m=None, cells=None):
+    """Out-of-fold (weighted) mean reward of every action: n lists of K values.
 
-    The minimiser of the weighted squared error over one constant per (cell, action)
-    is the weighted mean of its rewards. Where `cells` is None there is one cell, so
-    one constant per action; where cells are the contexts of a finite world the table
-    is saturated and weights, constant within a cell, cancel.
+    It minimises the (weighted) squared error over one constant per (cell, action).
+    Where `cells` is None there is one cell, so one constant per action; where cells
+    are the contexts of a finite world the table is saturated.
     """
-    n, n_actions = len(r), len(pi[0])
+    n = len(r)
+    m = [1.0] * n if m is None else m
     cells = [0] * n if cells is None else cells
-    m = mrdr_weights(pi, a, p)
-    m = m if s is None else [si * mi for si, mi in zip(s, m, strict=True)]
     q = [None] * n
     for train, test in folds:
         for i in test:
@@ -160,6 +159,17 @@ def mrdr_table(pi, a, r, p, folds, cells=None, s=None):
                 top = fsum(m[j] * r[j] for j in rows)
                 q[i].append(top / fsum(m[j] for j in rows))
     return q
+
+
+def mrdr_table(pi, a, r, p, folds, cells=None, s=None):
+    """Fold means with the regression weights of MRDR.
+
+    In a saturated table these weights are constant within a cell and cancel: its
+    cell means are the exact minimiser of the variance of DR.
+    """
+    m = mrdr_weights(pi, a, p)
+    m = m if s is None else [si * mi for si, mi in zip(s, m, strict=True)]
+    return fold_means(a, r, folds, len(pi[0]), m, cells)
 
 
 def mrdr(pi, a, r, p, q=None, s=None, *, folds, cells=None):

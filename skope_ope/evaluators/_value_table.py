@@ -76,7 +76,7 @@ class ValueTable(Mapping):
         return records
 
     def to_frame(self, level=0.95):
-        """The table as a pandas frame.
+        """Return the table as a pandas frame.
 
         Parameters
         ----------
@@ -118,9 +118,9 @@ class ValueTable(Mapping):
 
     def __repr__(self):
         header, rows = self._texts()
-        widths = [max(len(c) for c in column) for column in zip(header, *rows)]
+        widths = [max(len(c) for c in column) for column in zip(header, *rows, strict=True)]
         lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths))
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
             for row in (header, *rows)
         ]
         return "\n".join(line.rstrip() for line in lines)

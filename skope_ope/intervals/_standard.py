@@ -6,7 +6,7 @@ from scipy.special import ndtri, stdtrit
 
 
 def normal_interval(value, standard_error, level=0.95):
-    r"""Normal interval :math:`\hat V \pm z_{(1+level)/2}\, se`.
+    r"""Return the normal interval :math:`\hat V \pm z_{(1+level)/2}\, se`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def normal_interval(value, standard_error, level=0.95):
 
 
 def student_interval(value, standard_error, degrees_of_freedom, level=0.95):
-    r"""Student interval :math:`\hat V \pm t_{(1+level)/2, df}\, se`.
+    r"""Return the interval :math:`\hat V \pm t_{(1+level)/2, df}\, se`.
 
     Parameters
     ----------

@@ -326,7 +326,7 @@ class BanditLogs(RowContainer):
                 )
 
     def replace(self, **fields):
-        """The same rows with other values in some fields, for logs -> logs steps.
+        """Return the same rows with other values in some fields.
 
         Parameters
         ----------
@@ -390,7 +390,7 @@ class BanditLogs(RowContainer):
         return f"BanditLogs({', '.join(parts)})"
 
     def summary(self):
-        """What the logs hold, as a dict of short texts.
+        """Return what the logs hold as a dict of short texts.
 
         Returns
         -------
@@ -509,7 +509,7 @@ class BanditLogs(RowContainer):
         )
 
     def to_frame(self, backend=None):
-        """The logs as a data frame, one row per round.
+        """Return the logs as a data frame, one row per round.
 
         Parameters
         ----------

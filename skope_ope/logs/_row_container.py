@@ -146,7 +146,7 @@ class RowContainer:
         return True
 
     def with_columns(self, **columns):
-        """The same logs with named row fields that folds carry along.
+        """Return the same logs with named row fields that folds carry along.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class RowContainer:
         return out
 
     def _copy(self):
-        """A shallow copy: the same rows, without cached properties."""
+        """Copy shallowly: the same rows, without cached properties."""
         out = object.__new__(type(self))
         names = (*self._row_fields, *self._carried_fields)
         for name in (*names, "columns", "_origin", "_position"):
@@ -203,7 +203,7 @@ class RowContainer:
 
 
 def read_only(array):
-    """A view of `array` through which nothing can be written."""
+    """Return a view of `array` through which nothing can be written."""
     view = array.view()
     view.flags.writeable = False
     return view

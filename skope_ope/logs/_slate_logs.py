@@ -208,8 +208,8 @@ class SlateLogs(RowContainer):
         want = (n_rounds,) if candidates.ndim == 2 else (n_rounds, n_slots)
         if candidates.shape[:-1] != want or candidates.shape[-1] <= self.slate.max():
             raise ValueError(
-                f"candidates must have shape {want} + (n_candidates,) with n_candidates "
-                f"> {self.slate.max()}, got {candidates.shape}."
+                f"candidates must have shape {want} + (n_candidates,) with more than "
+                f"{self.slate.max()} candidates, got {candidates.shape}."
             )
         rows, slots = np.nonzero(self.slate != EMPTY)
         shown = self.slate[rows, slots]
@@ -266,7 +266,7 @@ class SlateLogs(RowContainer):
         )
 
     def summary(self):
-        """What the logs hold, as a dict of short texts.
+        """Return what the logs hold as a dict of short texts.
 
         Returns
         -------

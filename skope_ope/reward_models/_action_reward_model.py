@@ -144,7 +144,7 @@ class ActionRewardModel(BaseEstimator):
             raise
 
     def predict(self, X):
-        """Expected reward of every action.
+        """Predict the reward of every action.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class ActionRewardModel(BaseEstimator):
         return self.predict_logs(rows)
 
     def predict_logs(self, logs):
-        """Expected reward of every action of the logs in every round.
+        """Predict the reward of every action of the logs in every round.
 
         Parameters
         ----------
@@ -224,8 +224,8 @@ def match_actions(fitted, wanted):
     codes = label_codes(fitted, wanted)
     if (codes < 0).any():
         raise ValueError(
-            f"action {wanted[codes < 0][0]!r} of the logs was unknown in fit, which saw "
-            f"{fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
+            f"action {wanted[codes < 0][0]!r} of the logs was unknown in fit, which "
+            f"saw {fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
         )
     return codes
 

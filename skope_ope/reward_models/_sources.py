@@ -47,8 +47,8 @@ class ArraySource:
         """Return a chunk predictor for `logs`, which must be those of fit."""
         if logs is not self.logs and logs.row_id != self.logs.row_id:
             raise ValueError(
-                "reward_model is an array of values for the rows of the logs of fit; it "
-                "cannot predict for other logs. Carry the values with "
+                "reward_model is an array of values for the rows of the logs of fit; "
+                "it cannot predict for other logs. Carry the values with "
                 "logs.with_columns(q_hat=...) and pass reward_model='q_hat'."
             )
         return lambda rounds, start: self.q_hat[start : start + len(rounds)]
