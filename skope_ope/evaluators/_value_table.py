@@ -118,9 +118,13 @@ class ValueTable(Mapping):
 
     def __repr__(self):
         header, rows = self._texts()
-        widths = [max(len(c) for c in column) for column in zip(header, *rows, strict=True)]
+        widths = [
+            max(len(c) for c in column) for column in zip(header, *rows, strict=True)
+        ]
         lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            "  ".join(
+                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
+            )
             for row in (header, *rows)
         ]
         return "\n".join(line.rstrip() for line in lines)
