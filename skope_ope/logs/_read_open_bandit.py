@@ -17,6 +17,7 @@ from skope_ope.logs._open_bandit_table import (
     numbered,
     open_csv,
 )
+from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._text_files import empty_file
 
 ITEM_FEATURE = re.compile(r"item_feature_(\d+)")
@@ -30,6 +31,7 @@ ITEM_FEATURE = re.compile(r"item_feature_(\d+)")
         "affinity": ["boolean"],
         "align_with": [str, os.PathLike, None],
         "as_frame": ["boolean"],
+        "as_slates": ["boolean"],
     },
     prefer_skip_nested_validation=True,
 )
@@ -41,6 +43,7 @@ def read_open_bandit(
     affinity=True,
     align_with=None,
     as_frame=False,
+    as_slates=False,
 ):
     r"""Read a log of the Open Bandit Dataset.
 
@@ -71,11 +74,14 @@ def read_open_bandit(
     as_frame : bool, default=False
         Whether the context is a pandas frame with columns `position`,
         `user_feature_<j>` (categorical) and `user_item_affinity_<k>`.
+    as_slates : bool, default=False
+        Whether to return slates of one slot: hardly any page is complete, so that
+        each impression is a round and its position a column.
 
     Returns
     -------
-    BanditLogs
-        Its fields are:
+    BanditLogs or SlateLogs
+        The fields of `BanditLogs` are:
 
         - `context`: a float array whose columns are the positions 1, 2, 3 (one-hot),
           then for each user feature its sorted categories (one-hot), then the
@@ -87,6 +93,10 @@ def read_open_bandit(
         - `action_context`: the features of the items, numbers as they are and texts
           one-hot by sorted category; None without their file;
         - `columns["position"]`: the position, from 1.
+
+        Those of `SlateLogs` are the same `context`, `propensity`, `timestamp`,
+        `reward_range` and column, the items as `slate` and `n_candidates`, the clicks
+        as `slot_reward`, and the features of the items as `item_features`.
 
     Raises
     ------
@@ -129,16 +139,33 @@ def read_open_bandit(
     if item_context is None:
         item_context = _companion(path)
     item_features = None if item_context is None else _item_features(item_context)
-    logs = BanditLogs(
-        table.frame() if as_frame else table.matrix(),
-        table.item,
-        np.array(table.click),
-        np.array(table.propensity),
-        actions=np.arange(_count_items(table, item_features, item_context)),
-        action_context=item_features,
-        timestamp=table.timestamp,
-        reward_range=(0, 1),
-    )
+    n_items = _count_items(table, item_features, item_context)
+    context = table.frame() if as_frame else table.matrix()
+    click = np.array(table.click)
+    common = {
+        "propensity": np.array(table.propensity),
+        "timestamp": table.timestamp,
+        "reward_range": (0, 1),
+    }
+    if as_slates:
+        logs = SlateLogs(
+            context,
+            table.item[:, None],
+            None,
+            n_candidates=n_items,
+            item_features=item_features,
+            slot_reward=click[:, None],
+            **common,
+        )
+    else:
+        logs = BanditLogs(
+            context,
+            table.item,
+            click,
+            actions=np.arange(n_items),
+            action_context=item_features,
+            **common,
+        )
     return logs.with_columns(position=table.position)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from skope_ope.logs._read_open_bandit import read_open_bandit
+from skope_ope.logs._slate_logs import SlateLogs
 
 HEADER = (
     ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
@@ -53,6 +54,19 @@ def test_logs(campaign):
         logs.context, [[0, 0, 1, 0, 1, 0, 2, 0], [1, 0, 0, 1, 0, 1, 0, 0]]
     )
     np.testing.assert_array_equal(logs.action_context, FEATURES)
+    np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+
+
+def test_slates_of_one_slot(campaign):
+    logs = read_open_bandit(campaign, as_slates=True)
+    same = read_open_bandit(campaign)
+    assert isinstance(logs, SlateLogs)
+    np.testing.assert_array_equal(logs.slate, [[1], [0]])
+    assert logs.n_candidates == 3
+    np.testing.assert_array_equal(logs.slot_reward, [[0.0], [1.0]])
+    np.testing.assert_array_equal(logs.item_features, FEATURES)
+    for field in ("context", "reward", "propensity", "timestamp", "reward_range"):
+        np.testing.assert_array_equal(getattr(logs, field), getattr(same, field))
     np.testing.assert_array_equal(logs.columns["position"], [3, 1])
 
 
@@ -225,6 +239,15 @@ def test_real_logs_of_both_loggers(data_dir):
     # the category that the uniform logger never met has a column of zeros
     assert (~one.context[:, :29].any(axis=0)).sum() == 1
     assert two.context[:, :29].any(axis=0).all()
+
+
+def test_real_slates(data_dir):
+    logs = read_open_bandit(data_dir / "obd_random_men.csv.gz", as_slates=True)
+    assert logs.slate.shape == (10_000, 1)
+    assert logs.n_candidates == 34
+    counts = np.bincount(logs.columns["position"], weights=logs.reward)
+    np.testing.assert_array_equal(counts, [0, 10, 22, 14])
+    assert logs.item_features.shape == (34, 28)
 
 
 def test_real_logs_in_the_layout_of_the_dataset(data_dir, tmp_path):
