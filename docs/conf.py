@@ -3,9 +3,12 @@
 """Configuration of the site: sphinx-build -W docs docs/_build/html."""
 
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
+
+from sphinx.ext.autosummary import Autosummary
 
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
@@ -29,7 +32,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "changes/*.*.rst"]
-default_role = "literal"
+default_role = "py:obj"  # a link where there is such a name, else code
 
 # -- theme ---------------------------------------------------------------------
 
@@ -91,6 +94,17 @@ def skip_member(app, what, name, obj, skip, options):
     return True if made or name in FROM_SKLEARN else None
 
 
+class Summary(Autosummary):
+    """Tables of names without the citations of the first sentences."""
+
+    def get_items(self, names):
+        return [
+            (name, signature, re.sub(r"\s*\[[^\]]+\]_", "", summary), real_name)
+            for name, signature, summary, real_name in super().get_items(names)
+        ]
+
+
 def setup(app):
+    app.add_directive("autosummary", Summary, override=True)
     api_reference.write_pages(FOLDER / "api")
     app.connect("autodoc-skip-member", skip_member)

@@ -28,7 +28,7 @@ def write(translator, node, as_block):
         logger.warning("formula %r: %s", tex, error, location=node)
         markup = f"<code>{translator.encode(tex)}</code>"
     tag = "div" if as_block else "span"
-    translator.body.append(f'<{tag} class="math">{markup}</{tag}>')
+    translator.body.append(f'<{tag} class="formula">{markup}</{tag}>')
     raise SkipNode
 
 
