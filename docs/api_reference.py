@@ -14,7 +14,7 @@ API_REFERENCE = {
         "title": "Logs",
         "summary": "What was logged.",
         "guide": "logs",
-        "objects": ["BanditLogs", "read_open_bandit", "read_vw"],
+        "objects": ["BanditLogs", "SlateLogs", "read_open_bandit", "read_vw"],
     },
     "propensities": {
         "title": "Propensities",
@@ -86,7 +86,8 @@ API_REFERENCE = {
             "base.BaseEvaluator",
             "base.BaseLogTransformer",
             "base.BasePolicy",
-            "evaluators.static.StaticEvaluator",
+            "base.EvaluatorTags",
+            "base.StaticEvaluator",
             "utils.estimator_checks.parametrize_with_evaluator_checks",
         ],
     },

@@ -33,8 +33,8 @@ def test_name_on_the_page_exists(name):
 
 
 def test_every_public_symbol_stands_on_the_page_exactly_once():
-    on_page = Counter(id(attrgetter(name)(skope_ope)) for name in NAMES)
     public = public_objects()
+    on_page = Counter(id(attrgetter(name)(skope_ope)) for name in NAMES)
     missing = [name for key, (name, _) in public.items() if key not in on_page]
     assert missing == []
     twice = [public[key][0] for key, count in on_page.items() if count > 1]
