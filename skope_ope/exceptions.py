@@ -47,3 +47,10 @@ class ModelErrorWarning(OPEWarning):
 
 class LogsWarning(OPEWarning):
     """Rows of a log were skipped, or its order is not what it seems."""
+
+
+class HorizonWarning(OPEWarning):
+    """The logs were too short for the wanted history.
+
+    ``warnings.simplefilter("error", HorizonWarning)`` turns it into an error.
+    """

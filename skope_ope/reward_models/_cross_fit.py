@@ -60,15 +60,17 @@ class CrossFittedModel:
         The folds, see `HeldOut`.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
+    uncovered : float, default=None
+        Prediction for rounds that no test part covers; `None`: the mean reward per
+        action of the covered rounds.
 
     Attributes
     ----------
     n_uncovered_ : int
-        Rounds that no test part covers; they get the mean reward per action of the
-        covered rounds.
+        Rounds that no test part covers.
     """
 
-    def __init__(self, model, logs, cv, sample_weight=None):
+    def __init__(self, model, logs, cv, sample_weight=None, uncovered=None):
         self.model = model
         self.logs = logs
         self.sample_weight = sample_weight
@@ -76,10 +78,13 @@ class CrossFittedModel:
         self.models_ = {
             k: self._fit(train, k) for k, train in enumerate(self.held_out_.train)
         }
-        uncovered = self.held_out_.fold == UNCOVERED
-        self.n_uncovered_ = int(uncovered.sum())
+        open_rows = self.held_out_.fold == UNCOVERED
+        self.n_uncovered_ = int(open_rows.sum())
         if self.n_uncovered_:
-            self.models_[UNCOVERED] = MeanReward().fit(logs[~uncovered])
+            model = MeanReward().fit(logs[~open_rows])
+            if uncovered is not None:
+                model.means_[:] = uncovered
+            self.models_[UNCOVERED] = model
 
     def _fit(self, train, fold):
         rounds = self.logs[train]

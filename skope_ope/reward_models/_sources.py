@@ -113,7 +113,7 @@ def _check_q_hat(q_hat, logs, name):
     return q_hat
 
 
-def reward_source(model, logs, cv=5, sample_weight=None):
+def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -126,6 +126,8 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         How rounds are held out of the fits that predict for them.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
+    uncovered : float, default=None
+        Prediction for rounds that no test part covers; `None`: mean rewards.
 
     Returns
     -------
@@ -160,4 +162,4 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         model = MeanReward()
     elif not isinstance(model, ActionRewardModel):
         model = ActionRewardModel(model)
-    return CrossFittedModel(model, logs, cv, sample_weight)
+    return CrossFittedModel(model, logs, cv, sample_weight, uncovered)

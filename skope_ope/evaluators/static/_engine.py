@@ -23,6 +23,8 @@ class Rounds:
 
     Attributes
     ----------
+    pi : ndarray
+        Probabilities of the logged actions under the policy.
     w : ndarray or None
         Importance weights pi(a|x) / p of the logged actions.
     r : ndarray
@@ -37,10 +39,10 @@ class Rounds:
         Known lower bound of the rewards where it is negative, otherwise 0.
     """
 
-    __slots__ = ("n_rounds", "q", "r", "shift", "v", "w")
+    __slots__ = ("n_rounds", "pi", "q", "r", "shift", "v", "w")
 
-    def __init__(self, w, r, q, v, n_rounds, shift):
-        self.w, self.r, self.q, self.v = w, r, q, v
+    def __init__(self, pi, w, r, q, v, n_rounds, shift):
+        self.pi, self.w, self.r, self.q, self.v = pi, w, r, q, v
         self.n_rounds, self.shift = n_rounds, shift
 
 
@@ -174,7 +176,7 @@ def run(logs, jobs, sample_weight=None):
                         if name not in values:
                             values[name] = (pi * q_chunks[name][rows]) @ ones
                         q, v = q_logged[name], values[name]
-                    block = Rounds(w, r, q, v, n_rounds, shift)
+                    block = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
                     terms = job.evaluator._terms(block)
                     if omega is not None:
                         terms = (*(omega * term for term in terms), omega)

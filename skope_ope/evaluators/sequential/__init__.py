@@ -1,0 +1,9 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators that walk through the logs in order, for policies that may learn."""
+
+from skope_ope.evaluators.sequential._drns import DRns
+from skope_ope.evaluators.sequential._rejection_sampling import RejectionSampling
+from skope_ope.evaluators.sequential._replay import Replay
+
+__all__ = ["DRns", "RejectionSampling", "Replay"]

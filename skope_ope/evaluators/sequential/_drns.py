@@ -1,0 +1,307 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The doubly robust evaluator of nonstationary policies."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
+from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
+from skope_ope.evaluators.sequential._violations import (
+    violation_diagnostics,
+    violation_warnings,
+)
+from skope_ope.evaluators.static._engine import terms_of
+from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.reward_models._cross_fit import CrossFittedModel
+from skope_ope.reward_models._sources import reward_source
+
+
+class DRns(SequentialEvaluator):
+    r"""Doubly robust evaluation of policies that may learn [1]_.
+
+    For every logged round k, with the target's history h so far,
+
+    .. math:: R_k = \sum_a \pi(a|x_k, h)\, \hat q(x_k, a)
+        + \frac{\pi(a_k|x_k, h)}{p_k} (r_k - \hat q(x_k, a_k)),
+
+    :math:`R \mathrel{+}= c R_k`, :math:`C \mathrel{+}= c`; the round enters the history
+    when :math:`u_k \le c\, \pi(a_k|x_k, h) / p_k`, and only then :math:`c` becomes
+    :math:`\min(c_{max}, \text{quantile}_q\{p_j / \pi(a_j|x_j, h)\}_{j \le k})`. The value
+    is R / C. Read more in the :ref:`User Guide <drns>`.
+
+    Parameters
+    ----------
+    q : float, default=0.05
+        Quantile level in [0, 1]. Larger values accept more rounds and bias the
+        history. 0 is unbiased only in the limit: below about 1e4 rows the rows before
+        the first small ratio dominate R / C.
+    cmax : float, default=1.0
+        Largest acceptance ratio, and the first one.
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`. `None`: the middle of the logs' `reward_range`, of [0, 1]
+        where that is unknown and the rewards lie in it, otherwise the out-of-fold
+        mean reward per action.
+    acceptance : {"quantile", "worst_case"}, default="quantile"
+        `"worst_case"` fixes c at the smallest logged propensity.
+    normalize : bool, default=True
+        Divide by C; otherwise by the length of the history, over its complete blocks
+        (for a policy that learns, the unbiased form where c is small enough).
+    horizon : int, default=None
+        Length of a history: after that many accepted rounds the trajectory's value is
+        kept and the policy starts anew; the quantile and c go on. The value is the
+        mean over complete trajectories.
+    n_splits : int, default=1
+        Consecutive parts of the logs that are evaluated on their own and averaged.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits of the reward model. Logs of a logger that
+        learned need time-ordered folds.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the uniform numbers, which are drawn in `fit`, one per row.
+
+    Attributes
+    ----------
+    uniforms_ : ndarray of shape (n_rounds,)
+        The uniform numbers.
+    seed_ : int
+        Seeds those for other logs.
+
+    See Also
+    --------
+    RejectionSampling : Unbiased, with far fewer accepted rounds.
+    DoublyRobust : For policies that do not learn.
+
+    Notes
+    -----
+    A single trace of a policy that learns values its progressive-validation policy,
+    `result.progressive_policy_`, and its standard error and
+    `deviation_bound(delta, max_weight=M)` (Theorem 2; rewards in [0, 1], a model fixed
+    beforehand) are about that policy. Several trajectories or parts give a standard
+    error of the policy's own value.
+
+    References
+    ----------
+    .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
+       nonstationary policy evaluation for contextual bandits. UAI.
+
+    Examples
+    --------
+    >>> from skope_ope import DRns, EpsilonGreedy
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(5000, random_state=0)
+    >>> evaluator = DRns(q=0.05, horizon=100, random_state=0).fit(logs)
+    >>> result = evaluator.evaluate(EpsilonGreedy(epsilon=0.1))
+    >>> bool(0 < result.standard_error < 0.05)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **REWARD_MODEL_CONSTRAINTS,
+        "q": [Interval(Real, 0, 1, closed="both")],
+        "cmax": [Interval(Real, 0, None, closed="neither")],
+        "acceptance": [StrOptions({"quantile", "worst_case"})],
+        "normalize": ["boolean"],
+        "horizon": [Interval(Integral, 1, None, closed="left"), None],
+        "n_splits": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    _uses_model = True
+
+    def __init__(
+        self,
+        *,
+        q=0.05,
+        cmax=1.0,
+        reward_model=None,
+        acceptance="quantile",
+        normalize=True,
+        horizon=None,
+        n_splits=1,
+        cv=5,
+        random_state=None,
+    ):
+        self.q = q
+        self.cmax = cmax
+        self.reward_model = reward_model
+        self.acceptance = acceptance
+        self.normalize = normalize
+        self.horizon = horizon
+        self.n_splits = n_splits
+        self.cv = cv
+        self.random_state = random_state
+
+    def _fit_reward_model(self, logs, reward_model):
+        model = self._one_model(reward_model)
+        if model is None:
+            model = middle_reward(logs)
+        source = reward_source(
+            model, logs, self.cv, uncovered=middle_reward(logs)
+        )
+        self.model_is_fixed_ = not isinstance(source, CrossFittedModel)
+        plain_folds = not self.model_is_fixed_ and isinstance(self.cv, int)
+        if plain_folds and _propensities_drift(logs):
+            warnings.warn(
+                ModelErrorWarning(
+                    "the propensities of the logs change over time, as those of a "
+                    "logger that learns do, but the reward model is cross-fitted on "
+                    "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
+                ),
+                stacklevel=4,
+            )
+        return source
+
+    def _rule(self, logs, rows, u, pi):
+        p = logs.propensity[rows]
+        if self.acceptance == "worst_case":
+            return ConstantRule(min(self.cmax, float(logs.propensity.min())), p, u)
+        return QuantileRule(self.q, self.cmax, p, u)
+
+    def _known(self, target, logs):
+        return terms_of(_PolicyTerms, logs, target, self.reward_source_)
+
+    def _predictor(self, logs, start):
+        predict = self.reward_source_.bind(logs)
+        return lambda rounds, first: predict(rounds, start + first)
+
+    def _unit(self, run, logs, rows, accepted):
+        trace, reward = run.trace, logs.reward[run.rows][rows]
+        w = trace.pi[rows] / logs.propensity[run.rows][rows]
+        c = trace.c[rows]
+        r_k = trace.v[rows] + w * (reward - trace.q[rows])
+        if self.normalize:
+            total = c.sum()
+            value = float((c * r_k).sum() / total)
+            return Unit(rows, value, c * (r_k - value) / total)
+        # The sum over complete blocks estimates that of the history's rewards.
+        length = len(accepted)
+        influence = np.zeros(len(r_k))
+        if not length:
+            return Unit(rows, float("nan"), influence)
+        complete = slice(0, int(accepted[-1]) + 1 - rows.start)
+        sums = (c * r_k)[complete] / length
+        value = float(sums.sum())
+        influence[complete] = sums - value / len(sums)
+        return Unit(rows, value, influence)
+
+    def _single_trace_error(self):
+        return self.horizon is None and self.n_splits == 1 and self.normalize
+
+    def _diagnostics(self, runs, per_run, logs, value):
+        out = super()._diagnostics(runs, per_run, logs, value)
+        c = np.concatenate([run.trace.c for run in runs])
+        out["effective_sample_size"] = float(c.sum() ** 2 / (c * c).sum())
+        out["sum_c"] = float(c.sum())
+        out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
+        out.update(violation_diagnostics(runs, logs))
+        return out
+
+    def _alarms(self, diagnostics):
+        # fewer than q of the ratios lie below the quantile, so fewer are violated
+        allowed = self.q if self.acceptance == "quantile" else 0.0
+        return super()._alarms(diagnostics) + violation_warnings(diagnostics, allowed)
+
+    def _policy_value(self, runs, logs, adaptive):
+        result = super()._policy_value(runs, logs, adaptive)
+        result.bound_terms = {
+            "cmax": self.cmax,
+            "C": float(result.acceptance_ratios.sum()),
+            "single": self.horizon is None and len(runs) == 1 and self.normalize,
+            "fixed_model": self.model_is_fixed_,
+            "model_range": (
+                min(float(run.trace.q.min()) for run in runs),
+                max(float(run.trace.q.max()) for run in runs),
+            ),
+        }
+        if adaptive and result.bound_terms["single"]:
+            trace = runs[0].trace
+            result.progressive_policy_ = ProgressivePolicy(
+                trace.policy, logs, trace.accepted, trace.pi, trace.c
+            )
+        return result
+
+    @staticmethod
+    def _deviation_bound(result, delta, *, max_weight=None, form="sharp"):
+        terms = result.bound_terms
+        if max_weight is None:
+            raise ValueError(
+                "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p over all rounds "
+                "that is known beforehand."
+            )
+        if form not in ("sharp", "paper"):
+            raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
+        if not terms["single"]:
+            raise ValueError(
+                "Theorem 2 is about a single normalised trace (horizon=None, "
+                "n_splits=1, normalize=True) and its progressive-validation policy."
+            )
+        if not terms["fixed_model"]:
+            raise ValueError(
+                "Theorem 2 needs a reward model fixed beforehand; this one was "
+                "cross-fitted on the evaluated rounds. Pass a number, or "
+                "FrozenEstimator(model) fitted on other rounds."
+            )
+        check_unit_interval("rewards", (result.logs.reward.min(), result.logs.reward.max()))
+        check_unit_interval("model values", terms["model_range"])
+        n, log = result.n_rounds, np.log(2 / delta)
+        width = terms["cmax"] * (1 + max_weight)
+        variance = n * terms["cmax"] ** 2 * (3 + max_weight)
+        if form == "sharp":
+            # Freedman's inequality solved exactly, instead of by its two cases
+            half = width * log / 3
+            return float((half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"])
+        rate = max(
+            (1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n)
+        )
+        return float(n * terms["cmax"] / terms["C"] * 2 * rate)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = tags.shift_equivariant = bool(self.normalize)
+        return tags
+
+
+class _PolicyTerms:
+    """Probability of the logged action, and model values of policy and action."""
+
+    @staticmethod
+    def _terms(rounds):
+        return rounds.pi, rounds.v, rounds.q
+
+
+def middle_reward(logs):
+    """Return the minimax constant, or None where the range is unknown."""
+    if logs.reward_range is not None:
+        return sum(logs.reward_range) / 2
+    if logs.reward.min() >= 0 and logs.reward.max() <= 1:
+        return 0.5
+    return None
+
+
+def check_unit_interval(name, bounds):
+    """Raise unless all values lie in [0, 1], as the theorem assumes."""
+    if bounds[0] < 0 or bounds[1] > 1:
+        raise ValueError(
+            f"the bound assumes {name} in [0, 1], got {bounds[0]:.6g} to "
+            f"{bounds[1]:.6g}. Rescale the rewards."
+        )
+
+
+def _propensities_drift(logs):
+    """Tell whether propensities of some action move with time beyond chance."""
+    time = np.arange(len(logs)) - (len(logs) - 1) / 2
+    for code in range(logs.n_actions):
+        rows = np.flatnonzero(logs.action_index == code)
+        p, t = logs.propensity[rows], time[rows]
+        if len(rows) < 30 or p.std() < 1e-9:
+            continue
+        if abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows)) > DRIFT_Z:
+            return True
+    return False
+
+
+DRIFT_Z = 6  # standard errors, one comparison per action

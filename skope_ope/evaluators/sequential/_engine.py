@@ -1,0 +1,225 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One walk over the rounds for Replay, rejection sampling and DR-ns.
+
+An acceptance rule says which rounds enter the simulated history; the target policy
+learns from these and from no others. Adaptive policies are asked for blocks of coming
+rounds; what an update makes stale is refreshed or asked for anew, so that results do
+not depend on the size of the blocks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.evaluators.sequential._quantile import in_force
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import check_distributions
+from skope_ope.policies._adaptive import fresh
+
+FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
+NUMBERS = 1 << 16  # rows turned into Python numbers at once
+UPDATES_PER_BLOCK = 1.25
+
+
+@dataclass
+class Trace:
+    """What happened to the rounds of one part of the logs.
+
+    Attributes
+    ----------
+    accepted : ndarray of int
+        Rows that entered the simulated history, in order.
+    c : ndarray of shape (n_rounds,)
+        Acceptance ratio in force at every row.
+    pi : ndarray of shape (n_rounds,)
+        Target's probability of the logged action, given the history so far.
+    v, q : ndarray of shape (n_rounds,) or None
+        Model value of the target, given the history so far, and of the logged action.
+    policy : policy
+        The target after its last update; a stationary one as it came.
+    """
+
+    accepted: np.ndarray
+    c: np.ndarray
+    pi: np.ndarray
+    v: np.ndarray
+    q: np.ndarray
+    policy: object
+
+
+def trace_stationary(rule, policy, pi, v=None, q=None):
+    """Accept rounds for a policy that does not learn: nothing is called per row."""
+    accepted, c = rule.known(pi)
+    return Trace(accepted, c, pi, v, q, policy)
+
+
+def trace_adaptive(policy, logs, rule, horizon=None, predict=None):
+    """Accept rounds for a policy that learns from those accepted.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        It is cloned; the clone starts with an empty history.
+    logs : BanditLogs
+        The rounds, in order.
+    rule : acceptance rule
+        Of the same rounds.
+    horizon : int, default=None
+        Accepted rounds after which the policy starts anew.
+    predict : callable, default=None
+        `predict(rounds, start)` gives model values of all actions.
+
+    Returns
+    -------
+    trace : Trace
+    """
+    policy = fresh(policy, logs)
+    walk = _by_row if policy.context_free and logs.available is None else _by_block
+    return walk(policy, logs, rule, horizon, predict)
+
+
+def _by_block(policy, logs, rule, horizon, predict):
+    n_rounds, n_actions = len(logs), logs.n_actions
+    pi = np.empty(n_rounds)
+    model = _ModelValues(predict, logs)
+    accepted, c_values = [], [rule.c]
+    size, start, n_updates = FIRST_BLOCK, 0, 0
+    while start < n_rounds:
+        stop = min(start + size, n_rounds)
+        X = take_rows(logs.context, slice(start, stop))
+        offered = None if logs.available is None else logs.available[start:stop]
+        block = policy.look_ahead(X, offered)
+        _check_block(block.proba, stop - start, n_actions, offered, start)
+        codes, rows = logs.action_index[start:stop], np.arange(stop - start)
+        pi_block = block.proba[rows, codes]
+        at, n_updates, stale = 0, 0, False
+        while at < stop - start and not stale:
+            hits = rule.accepts(pi_block[at:], slice(start + at, stop))
+            hit = int(hits.argmax())
+            found = bool(hits[hit])
+            end = at + hit + 1 if found else stop - start
+            here = slice(start + at, start + end)
+            pi[here] = pi_block[at:end]
+            model.add(here, block.proba[at:end])
+            rule.observe(pi[here], here)
+            at = end
+            if not found:
+                break
+            row = start + end - 1
+            accepted.append(row)
+            changed = policy.update(
+                take_rows(X, slice(end - 1, end)),
+                codes.item(end - 1),
+                logs.reward.item(row),
+                pi_block.item(end - 1),
+            )
+            rule.renew()
+            c_values.append(rule.c)
+            if horizon is not None and len(accepted) % horizon == 0:
+                policy.reset(logs[:0])
+                stale = True
+            elif changed:
+                n_updates += 1
+                stale = not block.refresh(end, codes.item(end - 1))
+                if not stale:
+                    pi_block[end:] = block.proba[rows[end:], codes[end:]]
+        # The rest of a stale block was asked for in vain: ask for about as many
+        # rows as one update leaves standing. Results do not depend on it.
+        if stale:
+            size = max(int(at * UPDATES_PER_BLOCK), 1)
+        else:
+            size *= 2
+        size = min(max(size, 8), LARGEST_BLOCK)
+        start += at
+    return _trace(accepted, c_values, pi, model, policy)
+
+
+def _by_row(policy, logs, rule, horizon, predict):
+    """Walk without contexts: one row of probabilities holds between two updates."""
+    n_rounds = len(logs)
+    accepts, c = rule.accepts_one, rule.c
+    proba = policy.action_row()
+    accepted, c_values, tables, table_of = [], [c], [proba], [0]
+    seen = 0
+    for start in range(0, n_rounds, NUMBERS):
+        rows = slice(start, min(start + NUMBERS, n_rounds))
+        codes = logs.action_index[rows].tolist()
+        numbers = rule.rows_of_numbers(rows)
+        for row, (code, pair) in enumerate(zip(codes, numbers, strict=True), start):
+            pi_row = proba[code]
+            if not accepts(pi_row, pair, c):
+                continue
+            rule.observe(_pi_of(tables[-1], logs, seen, row + 1), slice(seen, row + 1))
+            seen = row + 1
+            accepted.append(row)
+            changed = policy.update(None, code, logs.reward.item(row), pi_row)
+            rule.renew()
+            c = rule.c
+            c_values.append(c)
+            if horizon is not None and len(accepted) % horizon == 0:
+                policy.reset(logs[:0])
+                changed = True
+            if changed:
+                proba = policy.action_row()
+                tables.append(proba)
+            table_of.append(len(tables) - 1)
+    accepted_rows = np.array(accepted, dtype=np.intp)
+    which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
+    tables = np.array(tables)
+    pi = tables[which, logs.action_index]
+    model = _ModelValues(predict, logs)
+    for start in range(0, n_rounds, LARGEST_BLOCK):
+        rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
+        model.add(rows, tables[which[rows]])
+    return _trace(accepted, c_values, pi, model, policy)
+
+
+def _pi_of(table, logs, start, stop):
+    return np.asarray(table)[logs.action_index[start:stop]]
+
+
+def _trace(accepted, c_values, pi, model, policy):
+    accepted = np.array(accepted, dtype=np.intp)
+    c = in_force(c_values, accepted, len(pi))
+    return Trace(accepted, c, pi, model.v, model.q, policy)
+
+
+def _check_block(proba, n_rows, n_actions, offered, first_row):
+    if proba.shape != (n_rows, n_actions):
+        raise ValueError(
+            f"the policy gave probabilities of shape {proba.shape}, expected "
+            f"({n_rows}, {n_actions}): one column per action. A policy must not change "
+            "its set of actions."
+        )
+    check_distributions("policy", proba, offered, first_row)
+
+
+class _ModelValues:
+    """Model values of the policy and of the logged actions, rows in order."""
+
+    def __init__(self, predict, logs):
+        self.predict, self.logs = predict, logs
+        self.v = self.q = None
+        if predict is not None:
+            self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
+        self._start = self._stop = 0
+        self._values = None
+
+    def add(self, rows, proba):
+        """Take the probabilities of the rows `rows`, a slice."""
+        if self.predict is None:
+            return
+        values = self._rows(rows.start, rows.stop)
+        self.v[rows] = np.einsum("ij,ij->i", proba, values)
+        codes = self.logs.action_index[rows]
+        self.q[rows] = values[np.arange(len(codes)), codes]
+
+    def _rows(self, start, stop):
+        """Ask the model for a chunk of rows at a time, whatever rows are needed."""
+        if stop > self._stop:
+            chunk = max((1 << 18) // self.logs.n_actions, stop - start)
+            self._start, self._stop = start, min(start + chunk, len(self.logs))
+            rounds = self.logs[self._start : self._stop]
+            self._values = self.predict(rounds, self._start)
+        return self._values[start - self._start : stop - self._start]

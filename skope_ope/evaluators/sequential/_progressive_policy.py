@@ -1,0 +1,121 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The policy that a single trace of DR-ns values."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.logs._row_container import take_rows
+from skope_ope.policies._adaptive import FrozenPolicy, fresh
+from skope_ope.policies._base import BasePolicy
+
+
+class ProgressivePolicy(BasePolicy):
+    r"""Act like the target after a history drawn at random.
+
+    The history :math:`h_{t-1}` is drawn with probability
+    :math:`c_t |B(t)| / C`, the share of the rounds that were scored under it; then
+    :math:`\pi(\cdot|x, h_{t-1})` acts. It replays the accepted history and keeps no
+    copies of the policy.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        The target.
+    logs : BanditLogs
+        The rounds.
+    accepted : ndarray of int
+        Rows that entered the history.
+    pi, c : ndarray of shape (n_rounds,)
+        Probabilities of the logged actions and acceptance ratios.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_accepted + 1,)
+        Probabilities of the histories, by their length.
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    """
+
+    def __init__(self, policy, logs, accepted, pi, c):
+        self.policy = policy
+        self.logs = logs
+        self.accepted = accepted
+        self.pi = pi
+        self.c = c
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __sklearn_clone__(self):
+        return self  # it is what happened; there is nothing to fit
+
+    def fit(self, X, y=None):
+        """Do nothing: the histories are given.
+
+        Parameters
+        ----------
+        X, y : object
+            Ignored.
+
+        Returns
+        -------
+        self : ProgressivePolicy
+        """
+        return self
+
+    @property
+    def classes_(self):
+        """Action labels."""
+        return self.logs.actions
+
+    @property
+    def weights_(self):
+        """Probabilities of the histories, by their length."""
+        length = np.zeros(len(self.c), dtype=np.intp)
+        length[1:] = np.cumsum(np.bincount(self.accepted, minlength=len(self.c)))[:-1]
+        sums = np.bincount(length, self.c, minlength=len(self.accepted) + 1)
+        return sums / self.c.sum()
+
+    def _histories(self, policy, n_rounds):
+        """Let `policy` live through the first accepted rounds; yield what changed."""
+        yield True
+        for row in self.accepted[:n_rounds].tolist():
+            yield policy.update(
+                take_rows(self.logs.context, slice(row, row + 1)),
+                self.logs.action_index.item(row),
+                self.logs.reward.item(row),
+                self.pi.item(row),
+            )
+
+    def _proba(self, X, available):
+        policy = fresh(self.policy, self.logs)
+        total, proba = 0.0, None
+        steps = self._histories(policy, len(self.accepted))
+        for weight, changed in zip(self.weights_, steps, strict=True):
+            if changed:
+                proba = policy.predict_proba(X, available)
+            if weight > 0:
+                total = total + weight * proba
+        return total
+
+    def sample(self, random_state=None):
+        """Draw the policy of one history.
+
+        Parameters
+        ----------
+        random_state : int, RandomState instance or None, default=None
+            Seeds the draw.
+
+        Returns
+        -------
+        policy : FrozenPolicy
+            The target as it was after that history, exploring as it did.
+        """
+        rng = check_random_state(random_state)
+        weights = self.weights_
+        length = int(rng.choice(len(weights), p=weights))
+        policy = fresh(self.policy, self.logs)
+        for _ in self._histories(policy, length):
+            pass
+        return FrozenPolicy(policy, explore=True)

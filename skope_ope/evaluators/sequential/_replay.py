@@ -1,0 +1,199 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Unbiased replay on logs of a uniform logger."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy.special import chdtrc
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.sequential._rules import UniformRule
+from skope_ope.exceptions import PropensityWarning
+
+UNIFORM_TOLERANCE = 1e-6
+SURPRISE = 1e-6  # probability under uniform logging of counts as uneven as these
+
+
+class AcceptedMean(SequentialEvaluator):
+    """The value of a trajectory is the mean reward of its accepted rounds."""
+
+    def _unit(self, run, logs, rows, accepted):
+        reward = logs.reward[run.rows][accepted]
+        influence = np.zeros(rows.stop - rows.start)
+        if not len(accepted):
+            return Unit(rows, float("nan"), influence)
+        value = float(reward.mean())
+        influence[accepted - rows.start] = (reward - value) / len(accepted)
+        return Unit(rows, value, influence)
+
+    def _policy_value(self, runs, logs, adaptive):
+        result = super()._policy_value(runs, logs, adaptive)
+        rewards = logs.reward[result.accepted]
+        if not adaptive and len(rewards) and np.isin(rewards, (0.0, 1.0)).all():
+            # Given their number, accepted rewards are independent draws.
+            result.successes = (int(rewards.sum()), len(rewards))
+        if not adaptive and result.degrees_of_freedom == len(logs) - 1:
+            result.degrees_of_freedom = max(len(rewards) - 1, 1)
+        return result
+
+
+class Replay(AcceptedMean):
+    r"""Replay a log of uniform choices to a policy that may learn [1]_.
+
+    A round is accepted when :math:`u < \pi(a|x, h)\, K(x) / K_{max}` with :math:`K(x)`
+    offered actions (the ratio is 1 where offers do not vary); only accepted rounds
+    reach the policy. The value is the mean reward of the accepted rounds. Histories
+    have exactly the law that they would have had online. Read more in the
+    :ref:`User Guide <replay>`.
+
+    Parameters
+    ----------
+    horizon : int, default=None
+        Length T of a history (Algorithm 1 of the paper): after T accepted rounds the
+        policy starts anew, and the value is the mean over complete histories. `None`
+        runs to the end of the log (Algorithm 2).
+    random_state : int, RandomState instance or None, default=None
+        Seeds the uniform numbers, which are drawn in `fit`, one per row.
+
+    Attributes
+    ----------
+    uniforms_ : ndarray of shape (n_rounds,)
+        The uniform numbers.
+    seed_ : int
+        Seeds those for other logs.
+
+    Raises
+    ------
+    ValueError
+        If the logged propensities are not uniform over the offered actions:
+        `RejectionSampling` takes any.
+
+    See Also
+    --------
+    RejectionSampling : For any logger with known propensities.
+    DRns : Accepts more rounds and uses all, at a small bias.
+
+    Notes
+    -----
+    A log of L rounds gives about L / K accepted rounds, see `replay_log_length`.
+    For stationary policies `confidence_interval(method="clopper-pearson")` is exact
+    for 0/1 rewards, and `deviation_bound(delta, n_actions=K, value_bound=g)` is
+    Theorem 2 of the paper for rewards in [0, 1]:
+    :math:`(\gamma_1 + \gamma_2)\, g / (1 - \gamma_1)` with
+    :math:`\gamma_1 = \sqrt{3 K \ln(4/\delta) / L}`,
+    :math:`\gamma_2 = \sqrt{3 K \ln(4/\delta) / (L g)}`, both at most one.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM.
+
+    Examples
+    --------
+    >>> from skope_ope import EpsilonGreedy, Replay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> import numpy as np
+    >>> logs = make_bandit_logs(5000, logging_temperature=np.inf, random_state=0)
+    >>> result = Replay(horizon=100, random_state=0).fit(logs).evaluate(EpsilonGreedy())
+    >>> result.n_trajectories > 10
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "horizon": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, *, horizon=None, random_state=None):
+        self.horizon = horizon
+        self.random_state = random_state
+
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        if logs.propensity is None:
+            return
+        expected = 1 / _offered(logs)
+        off = np.abs(logs.propensity - expected) > UNIFORM_TOLERANCE
+        if off.any():
+            row = int(np.flatnonzero(off)[0])
+            want = np.broadcast_to(expected, off.shape)[row]
+            raise ValueError(
+                "Replay assumes a uniform logger; the propensity at row "
+                f"{row} is {logs.propensity[row]:.6g}, not {want:.6g} "
+                f"({int(off.sum())} such rows). Use RejectionSampling or DRns."
+            )
+
+    def _rule(self, logs, rows, u, pi):
+        offered = _offered(logs)
+        if np.ndim(offered) == 0:
+            return UniformRule(np.ones(rows.stop - rows.start), u)
+        return UniformRule((offered / offered.max())[rows], u)
+
+    def _order_warnings(self, logs):
+        found = super()._order_warnings(logs)
+        if logs.propensity is None and logs.available is None:
+            counts = logs.action_counts
+            expected = len(logs) / logs.n_actions
+            statistic = ((counts - expected) ** 2 / expected).sum()
+            chance = chdtrc(logs.n_actions - 1, statistic)
+            if chance < SURPRISE:
+                found.append(
+                    PropensityWarning(
+                        "the logged actions are not equally frequent (probability "
+                        f"{chance:.1g} under a uniform logger), and the logs have no "
+                        "propensities: Replay is biased unless logging was uniform.",
+                        float(chance),
+                    )
+                )
+        return found
+
+    @staticmethod
+    def _deviation_bound(result, delta, **assumptions):
+        missing = {"n_actions", "value_bound"} - set(assumptions)
+        if missing:
+            raise ValueError(
+                f"the bound of Replay needs {' and '.join(sorted(missing))}: the number "
+                "of actions and an upper bound on the value, known beforehand; it "
+                "holds for stationary policies and rewards in [0, 1]."
+            )
+        k, g = assumptions["n_actions"], assumptions["value_bound"]
+        if result.adaptive:
+            raise ValueError(
+                "Theorem 2 of the replay paper is about stationary policies; a policy "
+                "that learns need not concentrate."
+            )
+        _check_unit_rewards(result)
+        log = 3 * k * np.log(4 / delta) / result.n_rounds
+        gammas = np.sqrt([log, log / g])
+        if gammas[0] >= 1 or gammas[1] > 1:
+            raise ValueError(
+                f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must be "
+                f"below 1, gamma_2 = {gammas[1]:.3g} at most 1."
+            )
+        return float(gammas.sum() * g / (1 - gammas[0]))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.needs_propensity = False
+        tags.constant_reward = tags.shift_equivariant = True
+        return tags
+
+
+def _offered(logs):
+    """K(x), the number of offered actions."""
+    return logs.n_actions if logs.available is None else logs.available.sum(axis=1)
+
+
+def _check_unit_rewards(result):
+    reward = result.logs.reward
+    outside = np.flatnonzero((reward < 0) | (reward > 1))
+    if outside.size:
+        raise ValueError(
+            f"the bound assumes rewards in [0, 1], got {reward[outside[0]]:.6g} at row "
+            f"{outside[0]}. Rescale the rewards."
+        )
+
+

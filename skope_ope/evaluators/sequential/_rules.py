@@ -1,0 +1,117 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Acceptance rules: which logged rounds enter the simulated history."""
+
+import numpy as np
+
+from skope_ope.evaluators.sequential._quantile import (
+    RunningQuantile,
+    trace_known_ratios,
+)
+
+
+class UniformRule:
+    """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers.
+
+    Parameters
+    ----------
+    scale : ndarray of shape (n_rounds,)
+        K(x) / K_max, the offered actions over the most that were ever offered.
+    u : ndarray of shape (n_rounds,)
+        Uniform numbers.
+    """
+
+    c = 1.0
+
+    def __init__(self, scale, u):
+        self.scale, self.u = scale, u
+
+    def accepts(self, pi, rows):
+        """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
+        return self.u[rows] < pi * self.scale[rows]
+
+    def rows_of_numbers(self, rows):
+        """Yield (u, scale) as Python numbers, for the loop without contexts."""
+        return zip(self.u[rows].tolist(), self.scale[rows].tolist(), strict=True)
+
+    @staticmethod
+    def accepts_one(pi, numbers, c):
+        """Tell whether one row is accepted."""
+        return numbers[0] < pi * numbers[1]
+
+    def observe(self, pi, rows):
+        """Take note of the probabilities of `rows`, in their order."""
+
+    def renew(self):
+        """Set c after an acceptance."""
+
+    def known(self, pi):
+        """Return accepted rows and c where all probabilities are known."""
+        accepted = np.flatnonzero(self.u < pi * self.scale)
+        return accepted, np.ones(len(pi))
+
+
+class ConstantRule:
+    """Rejection sampling: accept when pi > 0 and u <= c pi / p, c fixed.
+
+    Parameters
+    ----------
+    c : float
+        Largest acceptance ratio; unbiased where c pi <= p throughout.
+    p, u : ndarray of shape (n_rounds,)
+        Propensities and uniform numbers.
+    """
+
+    def __init__(self, c, p, u):
+        self.c, self.p, self.u = c, p, u
+
+    def accepts(self, pi, rows):
+        """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
+        return (pi > 0) & (self.u[rows] <= self.c * pi / self.p[rows])
+
+    def rows_of_numbers(self, rows):
+        """Yield (u, p) as Python numbers, for the loop without contexts."""
+        return zip(self.u[rows].tolist(), self.p[rows].tolist(), strict=True)
+
+    @staticmethod
+    def accepts_one(pi, numbers, c):
+        """Tell whether one row is accepted."""
+        return pi > 0 and numbers[0] <= c * pi / numbers[1]
+
+    def observe(self, pi, rows):
+        """Take note of the probabilities of `rows`, in their order."""
+
+    def renew(self):
+        """Set c after an acceptance."""
+
+    def known(self, pi):
+        """Return accepted rows and c where all probabilities are known."""
+        accepted = np.flatnonzero(self.accepts(pi, slice(None)))
+        return accepted, np.full(len(pi), self.c)
+
+
+class QuantileRule(ConstantRule):
+    """DR-ns: rejection sampling whose c follows a quantile of the ratios p / pi.
+
+    c starts at cmax and becomes min(cmax, quantile_q) after every acceptance, over
+    all rows so far, the accepted one included.
+    """
+
+    def __init__(self, q, cmax, p, u):
+        super().__init__(cmax, p, u)
+        self.q, self.cmax = q, cmax
+        self._ratios = RunningQuantile(q)
+
+    def observe(self, pi, rows):
+        """Insert the ratios p / pi of `rows`."""
+        with np.errstate(divide="ignore"):
+            self._ratios.extend((self.p[rows] / pi).tolist())
+
+    def renew(self):
+        """Set c after an acceptance."""
+        self.c = min(self.cmax, self._ratios.value())
+
+    def known(self, pi):
+        """Return accepted rows and c where all probabilities are known."""
+        return trace_known_ratios(pi, self.p, self.u, self.q, self.cmax)
+
