@@ -28,6 +28,7 @@ class AdaptivePolicy(BasePolicy):
     """
 
     context_free = False
+    _parameter_constraints: dict = {}
     __metadata_request__update = {"X": UNUSED}
 
     def fit(self, X, y=None):

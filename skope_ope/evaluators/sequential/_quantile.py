@@ -21,6 +21,11 @@ def quantile_index(q, n):
     return max(ceil(q * n * (1 - 1e-12)), 1) - 1
 
 
+def quantile_indices(q, n):
+    """Return `quantile_index` for an array of sizes."""
+    return np.maximum(np.ceil(q * n * (1 - 1e-12)), 1).astype(np.intp) - 1
+
+
 class RunningQuantile:
     """Quantile of a growing set, in two heaps: those up to it, and those above.
 
@@ -88,16 +93,15 @@ def trace_known_ratios(pi, p, u, q, cmax):
     possible = (pi > 0) & (u <= cmax * pi / p)
     seen, pointer, below = bytearray(n_rounds), -1, 0
     c, accepted, values = cmax, [], [cmax]
+    ratio_at = ratios.item
     for start in range(0, n_rounds, BLOCK):
         block_ranks = ranks[start : start + BLOCK].tolist()
         rows = np.flatnonzero(possible[start : start + BLOCK])
+        at = start + rows
+        columns = (rows, pi[at], p[at], u[at], quantile_indices(q, at + 1))
         inserted = 0
-        for row, pi_k, p_k, u_k in zip(
-            rows.tolist(),
-            pi[start + rows].tolist(),
-            p[start + rows].tolist(),
-            u[start + rows].tolist(),
-            strict=True,
+        for row, pi_k, p_k, u_k, wanted in zip(
+            *(column.tolist() for column in columns), strict=True
         ):
             if u_k > c * pi_k / p_k:
                 continue
@@ -106,7 +110,6 @@ def trace_known_ratios(pi, p, u, q, cmax):
                 if rank < pointer:
                     below += 1
             inserted = row + 1
-            wanted = quantile_index(q, start + inserted)
             if pointer < 0:
                 pointer = seen.find(1)
             while below > wanted:
@@ -115,7 +118,9 @@ def trace_known_ratios(pi, p, u, q, cmax):
             while below < wanted:
                 pointer = seen.find(1, pointer + 1)
                 below += 1
-            c = min(cmax, ratios.item(pointer))
+            c = ratio_at(pointer)
+            if c > cmax:
+                c = cmax
             accepted.append(start + row)
             values.append(c)
         for rank in block_ranks[inserted:]:
