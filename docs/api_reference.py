@@ -68,6 +68,16 @@ API_REFERENCE = {
             "ValueTable",
         ],
     },
+    "displays": {
+        "title": "Displays",
+        "summary": "What we show.",
+        "guide": "displays",
+        "objects": [
+            "PolicyValueDisplay",
+            "WeightsDisplay",
+            "ClippingCurveDisplay",
+        ],
+    },
     "datasets": {
         "title": "Datasets",
         "summary": "Where to practise.",
