@@ -51,7 +51,7 @@ class DRos(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "lam": [Interval(Real, 0, None, closed="both")],
     }
 
     def __init__(self, *, reward_model=None, lam=10.0, cv=5):

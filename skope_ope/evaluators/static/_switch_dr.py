@@ -52,7 +52,7 @@ class SwitchDR(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "tau": [Interval(Real, 0, None, closed="left")],
+        "tau": [Interval(Real, 0, None, closed="both")],
     }
 
     def __init__(self, *, reward_model=None, tau=10.0, cv=5):
