@@ -99,6 +99,7 @@ API_REFERENCE = {
             "base.EvaluatorTags",
             "base.StaticEvaluator",
             "utils.estimator_checks.parametrize_with_evaluator_checks",
+            "utils.estimator_checks.check_evaluator",
         ],
     },
     "exceptions": {
