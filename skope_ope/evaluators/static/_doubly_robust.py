@@ -93,3 +93,9 @@ class DoublyRobust(CorrectedModel):
 
     def _weights(self, w):
         return clip(w, self.cmax)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Clipping above one leaves on-policy weights alone.
+        tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        return tags

@@ -61,3 +61,8 @@ class DRos(CorrectedModel):
 
     def _weights(self, w):
         return shrink(w, self.lam)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = self.lam == float("inf")  # a weight of one stays one
+        return tags

@@ -47,3 +47,8 @@ class SNDR(CorrectedModel):
 
     def _terms(self, rounds):
         return rounds.v, rounds.w * (rounds.r - rounds.q), rounds.w
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = True
+        return tags

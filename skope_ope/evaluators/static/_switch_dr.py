@@ -62,3 +62,8 @@ class SwitchDR(CorrectedModel):
 
     def _weights(self, w):
         return switch(w, self.tau)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = self.tau >= 1  # on-policy weights are one
+        return tags
