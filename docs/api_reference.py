@@ -100,6 +100,9 @@ API_REFERENCE = {
             "base.StaticEvaluator",
             "utils.estimator_checks.parametrize_with_evaluator_checks",
             "utils.estimator_checks.check_evaluator",
+            "utils.all_evaluators",
+            "utils.all_policies",
+            "utils.show_versions",
         ],
     },
     "exceptions": {
