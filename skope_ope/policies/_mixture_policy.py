@@ -11,10 +11,10 @@ from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
 )
-from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._base import FitFreePolicy
 
 
-class MixturePolicy(BasePolicy):
+class MixturePolicy(FitFreePolicy):
     r"""Draw one of several policies in every round and act by it.
 
     .. math:: \pi(a|x) = \sum_j w_j \pi_j(a|x)

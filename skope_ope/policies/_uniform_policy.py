@@ -4,10 +4,10 @@
 
 import numpy as np
 
-from skope_ope.policies._base import BasePolicy, check_some_available, n_rows
+from skope_ope.policies._base import FitFreePolicy, check_some_available, n_rows
 
 
-class UniformPolicy(BasePolicy):
+class UniformPolicy(FitFreePolicy):
     """Take every (offered) action with the same probability.
 
     It needs no `fit` to be evaluated: the actions are those of the logs.
@@ -24,9 +24,6 @@ class UniformPolicy(BasePolicy):
     >>> UniformPolicy().fit(np.zeros((2, 1)), ["a", "b"]).predict_proba([[0.0]])
     array([[0.5, 0.5]])
     """
-
-    def __sklearn_is_fitted__(self):
-        return True
 
     def _proba(self, X, available):
         if not hasattr(self, "classes_"):
