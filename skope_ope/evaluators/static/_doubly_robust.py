@@ -18,7 +18,7 @@ class CorrectedModel(StaticEvaluator):
     _uses_model = True
 
     def _terms(self, rounds):
-        return (rounds.v + self._weights(rounds.w) * (rounds.r - rounds.q),)
+        return (rounds.v + self._weights(rounds.w) * rounds.residual,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
