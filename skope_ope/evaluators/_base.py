@@ -19,7 +19,7 @@ from skope_ope.reward_models._sources import reward_source
 
 @dataclass(slots=True)
 class EvaluatorTags(Tags):
-    """scikit-learn's tags, and the laws that an evaluator keeps.
+    """Tags of scikit-learn, and the laws that an evaluator keeps.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ class PolicyValue:
         raise ValueError(f"method must be 'student' or 'normal', got {method!r}.")
 
     def deviation_bound(self, delta=0.05, **assumptions):
-        """Bound on |value - truth| that holds with probability 1 - delta.
+        """Bound ``|value - truth|`` with probability 1 - delta.
 
         Parameters
         ----------

@@ -54,7 +54,7 @@ class ValueTable(Mapping):
         Returns
         -------
         records : list of dict
-            policy (where there are several), evaluator, value, standard_error, low,
+            Keys: policy (where there are several), evaluator, value, standard_error, low,
             high, effective_sample_size, n_rounds, warnings.
         """
         records = []

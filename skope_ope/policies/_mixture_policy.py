@@ -108,7 +108,18 @@ class MixturePolicy(FitFreePolicy):
         return total
 
     def logs_proba(self, logs):
-        """Probabilities over the actions of the logs, shape (n_rounds, n_actions)."""
+        """Return probabilities over the actions of the logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+        """
         return sum(
             weight * action_probabilities(policy, logs)
             for policy, weight in zip(self._members, self._check(), strict=True)

@@ -34,7 +34,18 @@ class UniformPolicy(FitFreePolicy):
         return self._uniform(n_rows(X), len(self.classes_), available)
 
     def logs_proba(self, logs):
-        """Probabilities over the actions of the logs, shape (n_rounds, n_actions)."""
+        """Return probabilities over the actions of the logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+        """
         return self._uniform(len(logs), logs.n_actions, logs.available)
 
     @staticmethod
