@@ -68,6 +68,16 @@ API_REFERENCE = {
             "ValueTable",
         ],
     },
+    "displays": {
+        "title": "Displays",
+        "summary": "What we show.",
+        "guide": "displays",
+        "objects": [
+            "PolicyValueDisplay",
+            "WeightsDisplay",
+            "ClippingCurveDisplay",
+        ],
+    },
     "datasets": {
         "title": "Datasets",
         "summary": "Where to practise.",
@@ -89,6 +99,10 @@ API_REFERENCE = {
             "base.EvaluatorTags",
             "base.StaticEvaluator",
             "utils.estimator_checks.parametrize_with_evaluator_checks",
+            "utils.estimator_checks.check_evaluator",
+            "utils.all_evaluators",
+            "utils.all_policies",
+            "utils.show_versions",
         ],
     },
     "exceptions": {

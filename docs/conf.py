@@ -38,6 +38,8 @@ default_role = "py:obj"  # a link where there is such a name, else code
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"skope_ope {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_theme_options = {

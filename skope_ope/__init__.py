@@ -6,6 +6,11 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
+from skope_ope.displays import (
+    ClippingCurveDisplay,
+    PolicyValueDisplay,
+    WeightsDisplay,
+)
 from skope_ope.evaluators import (
     IPS,
     MRDR,
@@ -70,4 +75,8 @@ __all__ = [  # noqa: RUF022
     "SwitchDR",
     "ValueTable",
     "evaluate",
+    # what we show
+    "ClippingCurveDisplay",
+    "PolicyValueDisplay",
+    "WeightsDisplay",
 ]

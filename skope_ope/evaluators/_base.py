@@ -19,7 +19,7 @@ from skope_ope.reward_models._sources import reward_source
 
 @dataclass(slots=True)
 class EvaluatorTags(Tags):
-    """scikit-learn's tags, and the laws that an evaluator keeps.
+    """Tags of scikit-learn, and the laws that an evaluator keeps.
 
     Parameters
     ----------
@@ -29,10 +29,14 @@ class EvaluatorTags(Tags):
         Whether the logs must hold propensities.
     needs_reward_model : bool, default=False
         Whether it uses a reward model.
+    refits_reward_model : bool, default=False
+        Whether it refits the model for every policy, and so refuses fitted ones,
+        numbers and arrays.
     order_dependent : bool, default=False
         Whether the order of the rounds matters.
     on_policy_mean : bool, default=False
-        Whether evaluating the logger gives the mean reward.
+        Whether evaluating the logger gives the mean reward (where a reward model is
+        used: with the same number for all actions).
     constant_reward : bool, default=False
         Whether constant rewards (with the model equal to them) give that constant.
     scale_equivariant : bool, default=True
@@ -44,6 +48,7 @@ class EvaluatorTags(Tags):
     handles: tuple = ("bandit",)
     needs_propensity: bool = True
     needs_reward_model: bool = False
+    refits_reward_model: bool = False
     order_dependent: bool = False
     on_policy_mean: bool = False
     constant_reward: bool = False

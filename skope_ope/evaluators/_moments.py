@@ -11,25 +11,25 @@ average to :math:`\hat V`, and their standard deviation over sqrt(n) is the delt
 method's standard error. A plain mean, a ratio and a weighted mean differ in f only.
 """
 
-import numpy as np
+from itertools import product
+from math import isfinite, nan, sqrt
 
 
 def mean(m):
-    """F = m_0."""
-    return m[0], np.ones(1)
+    """Return f = m_0 and its gradient."""
+    return m[0], (1.0,)
 
 
 def ratio(m):
-    """F = m_0 / m_1."""
+    """Return f = m_0 / m_1 and its gradient."""
     value = m[0] / m[1]
-    return value, np.array([1.0, -value]) / m[1]
+    return value, (1 / m[1], -value / m[1])
 
 
 def mean_plus_ratio(m):
-    """F = m_0 + m_1 / m_2."""
+    """Return f = m_0 + m_1 / m_2 and its gradient."""
     correction = m[1] / m[2]
-    gradient = np.array([m[2], 1.0, -correction]) / m[2]
-    return m[0] + correction, gradient
+    return m[0] + correction, (1.0, 1 / m[2], -correction / m[2])
 
 
 def weighted(combine):
@@ -41,18 +41,21 @@ def weighted(combine):
     """
 
     def combine_weighted(m):
-        means = m[:-1] / m[-1]
+        *sums, weight = m
+        means = [total / weight for total in sums]
         value, gradient = combine(means)
-        return value, np.append(gradient, -(gradient @ means)) / m[-1]
+        slope = -sum(g * x for g, x in zip(gradient, means, strict=True))
+        return value, tuple(g / weight for g in (*gradient, slope))
 
     return combine_weighted
 
 
 class Moments:
-    """Sums from which the means and covariances of k terms follow.
+    """Means and scatters of k terms, block by block.
 
-    The first block's means are subtracted from all terms, so that nothing cancels
-    in the sums of squares. Blocks may be added in any number; sums merge.
+    The mean of a block is subtracted before its scatter is taken, so that nothing
+    cancels in the sums of squares. Numbers are few here: plain floats are faster
+    than arrays.
     """
 
     def __init__(self):
@@ -61,31 +64,44 @@ class Moments:
     def add(self, start, terms):
         """Add a block: a tuple of k arrays of one length."""
         if self.n == 0:
-            self.shift = [float(t.mean()) for t in terms]
-            self.sums = np.zeros(len(terms))
-            self.products = np.zeros((len(terms), len(terms)))
-        centred = [t - s for t, s in zip(terms, self.shift, strict=True)]
-        for i, left in enumerate(centred):
-            self.sums[i] += left.sum()
-            for j in range(i + 1):
-                self.products[i, j] += left.dot(centred[j])
-        self.n += len(terms[0])
+            self.sums = [0.0] * len(terms)
+            self.scatter = [[0.0] * (i + 1) for i in range(len(terms))]
+        n, size = self.n, len(terms[0])
+        # Two groups of rounds scatter as each of them does, and as their means do.
+        between = n * size / (n + size)
+        centred, gaps = [], []
+        for i, term in enumerate(terms):
+            total = float(term.sum())
+            average = total / size
+            centred.append(term - average)
+            gaps.append(average - self.sums[i] / n if n else 0.0)
+            self.sums[i] += total
+            for j, right in enumerate(centred):
+                within = float(centred[i].dot(right))
+                self.scatter[i][j] += within + between * gaps[i] * gaps[j]
+        self.n = n + size
 
     def estimate(self, combine):
         """Return the value, its standard error, the means and the gradient."""
-        means = self.shift + self.sums / self.n
-        with np.errstate(divide="ignore", invalid="ignore"):
+        means = [total / self.n for total in self.sums]
+        try:
             value, gradient = combine(means)
-        if self.n == 1 or not np.isfinite(value):
-            return float(value), float("nan"), means, gradient
-        lower = np.tril(self.products - np.outer(self.sums, self.sums) / self.n, -1)
-        scatter = np.diag(np.diag(self.products) - self.sums**2 / self.n)
-        scatter = scatter + lower + lower.T
-        variance = gradient @ scatter @ gradient
+        except ZeroDivisionError:
+            return nan, nan, means, (nan,) * len(means)
+        value = float(value)
+        if self.n == 1 or not isfinite(value):
+            return value, nan, means, gradient
+        variance = noise = 0.0
+        for i, j in product(range(len(means)), repeat=2):
+            scatter = self.scatter[max(i, j)][min(i, j)]
+            slopes = gradient[i] * gradient[j]
+            variance += slopes * scatter
+            noise += abs(slopes) * (
+                1e-14 * abs(scatter) + self.n * abs(means[i] * means[j]) * 1e-28
+            )
         # Below the rounding error of its own terms a variance is zero: terms that
         # are proportional (constant rewards) give an interval without width.
-        noise = 1e-14 * (np.abs(gradient) @ np.abs(scatter) @ np.abs(gradient))
         if variance <= noise:
             variance = 0.0
-        error = np.sqrt(variance / (self.n - 1) / self.n)
-        return float(value), float(error), means, gradient
+        error = sqrt(variance / (self.n - 1) / self.n)
+        return value, error, means, gradient

@@ -58,7 +58,7 @@ class PolicyValue:
         n_rounds,
         *,
         estimator,
-        row_id=None,
+        logs=None,
         terms=None,
         linearise=None,
         combine=None,
@@ -79,7 +79,8 @@ class PolicyValue:
         self.degrees_of_freedom = (
             n_rounds - 1 if degrees_of_freedom is None else degrees_of_freedom
         )
-        self._row_id = row_id
+        self._logs = logs
+        self._row_id = None
         self._terms = terms
         self._linearise = linearise
         self._combine = combine
@@ -89,7 +90,7 @@ class PolicyValue:
     @property
     def row_id(self):
         """The rounds that were evaluated."""
-        return self._row_id() if callable(self._row_id) else self._row_id
+        return self._row_id if self._logs is None else self._logs.row_id
 
     @property
     def terms(self):
@@ -133,7 +134,7 @@ class PolicyValue:
         raise ValueError(f"method must be 'student' or 'normal', got {method!r}.")
 
     def deviation_bound(self, delta=0.05, **assumptions):
-        """Bound on |value - truth| that holds with probability 1 - delta.
+        """Bound ``|value - truth|`` with probability 1 - delta.
 
         Parameters
         ----------
@@ -165,8 +166,8 @@ class PolicyValue:
 
         Parameters
         ----------
-        key : array-like of shape (n_rounds,)
-            Label of every round.
+        key : str or array-like of shape (n_rounds,)
+            Label of every round, or the name of a field or a column of the logs.
 
         Returns
         -------
@@ -174,7 +175,7 @@ class PolicyValue:
             A `PolicyValue` for every label, in sorted order: the same estimator on
             the rounds of the group.
         """
-        labels = check_labels("key", key)
+        labels = check_labels("key", self._field(key) if isinstance(key, str) else key)
         if len(labels) != self.n_rounds:
             raise ValueError(
                 f"key must have one label per round ({self.n_rounds}), got "
@@ -186,6 +187,17 @@ class PolicyValue:
         for code, label in enumerate(distinct.tolist()):
             groups[label] = self._group(terms[:, codes == code], label)
         return groups
+
+    def _field(self, name):
+        logs = self._logs
+        if logs is not None and name in logs.columns:
+            return logs.columns[name]
+        if logs is None or name not in logs._row_fields or getattr(logs, name) is None:
+            raise ValueError(
+                f"the logs of this value have no field or column {name!r}. Pass the "
+                "labels of the rounds as an array."
+            )
+        return getattr(logs, name)
 
     def _group(self, terms, label):
         moments = Moments()
@@ -213,14 +225,16 @@ class PolicyValue:
             )
         differences = self.round_values - other.round_values
         n = len(differences)
-        return PolicyValue(
+        difference = PolicyValue(
             self.value - other.value,
             float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"),
             n,
             estimator=f"{self.estimator} - {other.estimator}",
-            row_id=self._row_id,
+            logs=self._logs,
             round_values=differences,
         )
+        difference._row_id = self.row_id
+        return difference
 
     def __float__(self):
         return float(self.value)
@@ -250,5 +264,6 @@ class PolicyValue:
             state["_round_values"] = self.round_values
             state["_terms"] = self.terms
         state["_row_id"] = self.row_id
+        state["_logs"] = None
         state["diagnostics"] = dict(self.diagnostics)
         return state

@@ -54,7 +54,7 @@ class ValueTable(Mapping):
         Returns
         -------
         records : list of dict
-            policy (where there are several), evaluator, value, standard_error, low,
+            Keys: policy (where there are several), evaluator, value, standard_error, low,
             high, effective_sample_size, n_rounds, warnings.
         """
         records = []
@@ -98,7 +98,7 @@ class ValueTable(Mapping):
         index = ["policy", "evaluator"] if self._by_policy else ["evaluator"]
         return pd.DataFrame(self.to_records(level)).set_index(index)
 
-    def plot(self, ax=None, *, level=0.95):
+    def plot(self, ax=None, *, level=0.95, truth=None):
         """Draw values and intervals; needs matplotlib.
 
         Parameters
@@ -107,6 +107,8 @@ class ValueTable(Mapping):
             Where to draw; `None` makes a new figure.
         level : float, default=0.95
             Coverage of the intervals.
+        truth : float, or dict of float, default=None
+            The true value, where it is known, or those of the policies.
 
         Returns
         -------
@@ -114,7 +116,7 @@ class ValueTable(Mapping):
         """
         from skope_ope.displays import PolicyValueDisplay
 
-        return PolicyValueDisplay.from_values(self, level=level).plot(ax=ax)
+        return PolicyValueDisplay.from_values(self, level=level).plot(ax, truth=truth)
 
     def __repr__(self):
         header, rows = self._texts()

@@ -10,6 +10,7 @@ import numpy as np
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_numbers,
@@ -22,7 +23,6 @@ from skope_ope.logs._validation import (
     check_reward_range,
     check_timestamp,
     encode_labels,
-    value_range,
 )
 
 
@@ -397,34 +397,7 @@ class BanditLogs(RowContainer):
         summary : dict
             Rounds, actions, features, ranges of rewards and propensities, loggers.
         """
-        counts = self.action_counts
-        if not len(self):
-            return {"rounds": "0", "actions": f"{self.n_actions}"}
-        out = {
-            "rounds": f"{len(self):,}",
-            "actions": f"{self.n_actions} (logged {counts.min():,} to "
-            f"{counts.max():,} times)",
-            "features": f"{self.n_features} ({type(self.context).__name__})",
-            "reward": f"{value_range(self.reward)}, mean {self.reward.mean():.4g}",
-            "propensity": "unknown"
-            if self.propensity is None
-            else value_range(self.propensity),
-        }
-        if self.reward_range is not None:
-            out["reward range"] = "{:g} to {:g}".format(*self.reward_range)
-        if self.loggers is not None:
-            sizes = np.bincount(self.logger_index, minlength=len(self.loggers))
-            pairs = zip(self.loggers.tolist(), sizes.tolist(), strict=True)
-            out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
-        if self.available is not None:
-            out["offered actions"] = value_range(self.available.sum(axis=1))
-        if self.timestamp is not None:
-            out["time"] = f"{self.timestamp.min()} to {self.timestamp.max()}"
-        if self.sample_weight is not None:
-            out["sample weight"] = value_range(self.sample_weight)
-        if self.columns:
-            out["columns"] = ", ".join(self.columns)
-        return out
+        return bandit_summary(self)
 
     def _repr_html_(self):
         return summary_html("BanditLogs", self.summary())
@@ -455,8 +428,8 @@ class BanditLogs(RowContainer):
             One row per round. It is not written to.
         action, reward : str
             Names of the columns.
-        propensity, logger, timestamp, group, sample_weight : str, default=None
-            Names of further columns.
+        propensity : str, default=None
+            Name of the column.
         context : list of str, default=None
             Names of the feature columns, kept as a frame of the same library.
             `None`: all columns that are not named elsewhere.
@@ -465,6 +438,8 @@ class BanditLogs(RowContainer):
         logging_proba : list of str, default=None
             Names of the columns with the logging distribution, in the order of
             `actions`.
+        logger, timestamp, group, sample_weight : str, default=None
+            Names of further columns.
         columns : list of str, default=None
             Names of columns that folds carry along (see `with_columns`).
         reward_range : tuple of (float, float), default=None

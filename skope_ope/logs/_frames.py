@@ -124,4 +124,9 @@ def bandit_logs_to_frame(logs, backend):
             data.update({f"{name}_{j}": flat[:, j] for j in range(flat.shape[1])})
     # copies: libraries may hand out writable views of what they are given
     data = {name: np.array(value) for name, value in data.items()}
-    return narwhals.from_dict(data, backend=backend).to_native()
+    try:
+        return narwhals.from_dict(data, backend=backend).to_native()
+    except ImportError as error:
+        raise ImportError(
+            f"to_frame needs {backend}: pip install 'skope-ope[frames]'."
+        ) from error

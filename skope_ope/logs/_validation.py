@@ -32,18 +32,23 @@ def as_numbers(name, values, ndim=1):
             f"{name} must have {ndim} dimension(s), got shape {array.shape}."
         )
     array = np.asarray(array, dtype=np.float64)
+    check_finite(name, array)
+    return read_only(array)
+
+
+def check_finite(name, array, first_row=0):
+    """Raise if an entry is NaN or infinite."""
     # One finite sum proves all finite; only a suspicious sum is looked at in detail.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
     if not np.isfinite(total):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
-            row = bad[0][0]
             raise ValueError(
-                f"{name} must be finite, got {array[tuple(bad[0])]} at row {row} "
-                f"({len(bad)} such entries). Drop these rows or fill the values."
+                f"{name} must be finite, got {array[tuple(bad[0])]} at row "
+                f"{bad[0][0] + first_row} ({len(bad)} such entries). Drop these rows "
+                "or fill the values."
             )
-    return read_only(array)
 
 
 def check_length(name, array, n_rounds, reference="action"):
@@ -210,7 +215,10 @@ def check_probabilities(name, values, shape, available=None):
 
 def check_distributions(name, array, available=None, first_row=0):
     """Raise unless the rows of `array` are distributions over available actions."""
-    if array.size and array.min() < 0:
+    if not array.size:
+        return
+    sums = row_sums(array)
+    if array.min() < 0:
         row, column = np.argwhere(array < 0)[0]
         raise ValueError(
             f"{name} must not be negative, got {array[row, column]:.6g} at row "
@@ -218,22 +226,28 @@ def check_distributions(name, array, available=None, first_row=0):
         )
     if available is not None:
         outside = np.where(available, 0.0, array)
-        if outside.size and outside.max() > 0:
+        if outside.max() > 0:
             row, column = np.argwhere(outside > 0)[0]
             raise ValueError(
                 f"{name} gives probability {array[row, column]:.6g} to action "
                 f"{column} at row {row + first_row}, where it is not available. "
                 "Renormalise over the available actions."
             )
-    # A matrix product is the fastest row sum, and NaN or inf fail the comparison.
-    sums = array @ np.ones(array.shape[1])
-    off = ~(np.abs(sums - 1) <= PROBABILITY_TOLERANCE)
-    if off.any():
+    low, high = 1 - PROBABILITY_TOLERANCE, 1 + PROBABILITY_TOLERANCE
+    if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
+        off = ~((sums >= low) & (sums <= high))
         row = int(np.flatnonzero(off)[0])
         raise ValueError(
             f"{name} must sum to 1 over the actions, got {sums[row]:.9g} at row "
             f"{row + first_row} ({int(off.sum())} such rows). Normalise the rows."
         )
+
+
+def row_sums(array):
+    """Return the sums of the rows, several times faster than `sum(axis=1)`."""
+    if array.shape[1] > 32:  # BLAS would wake threads
+        return np.einsum("ij->i", array)
+    return array @ np.ones(array.shape[1])
 
 
 def check_reward_range(reward_range, reward):

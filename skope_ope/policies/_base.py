@@ -4,6 +4,7 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -82,6 +83,24 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         return self.classes_[first_best(self.predict_proba(X))]
+
+
+class FitFreePolicy(BasePolicy):
+    """Base class of policies that can be evaluated without `fit`.
+
+    They take contexts as they come, of any kind.
+    """
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
+        return tags
 
 
 def n_rows(X):

@@ -5,10 +5,10 @@
 import numpy as np
 
 from skope_ope.logs._validation import label_codes
-from skope_ope.policies._base import BasePolicy, n_rows, restrict
+from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
 
 
-class ConstantPolicy(BasePolicy):
+class ConstantPolicy(FitFreePolicy):
     """Always take the same action.
 
     It needs no `fit` to be evaluated. Where the action is not offered it has nothing
@@ -35,9 +35,6 @@ class ConstantPolicy(BasePolicy):
 
     def __init__(self, action):
         self.action = action
-
-    def __sklearn_is_fitted__(self):
-        return True
 
     def fit(self, X, y=None):
         """Learn the set of actions, among which must be the constant one.

@@ -4,10 +4,10 @@
 
 import numpy as np
 
-from skope_ope.policies._base import BasePolicy, restrict
+from skope_ope.policies._base import FitFreePolicy, restrict
 
 
-class FunctionPolicy(BasePolicy):
+class FunctionPolicy(FitFreePolicy):
     """Act by a function of the contexts.
 
     It needs no `fit` to be evaluated: the columns are then taken in the order of
@@ -37,9 +37,6 @@ class FunctionPolicy(BasePolicy):
 
     def __init__(self, func):
         self.func = func
-
-    def __sklearn_is_fitted__(self):
-        return True
 
     def _proba(self, X, available):
         return restrict(np.asarray(self.func(X), dtype=float), available)

@@ -11,10 +11,10 @@ from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
 )
-from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._base import FitFreePolicy
 
 
-class MixturePolicy(BasePolicy):
+class MixturePolicy(FitFreePolicy):
     r"""Draw one of several policies in every round and act by it.
 
     .. math:: \pi(a|x) = \sum_j w_j \pi_j(a|x)
@@ -108,7 +108,18 @@ class MixturePolicy(BasePolicy):
         return total
 
     def logs_proba(self, logs):
-        """Probabilities over the actions of the logs, shape (n_rounds, n_actions)."""
+        """Return probabilities over the actions of the logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+        """
         return sum(
             weight * action_probabilities(policy, logs)
             for policy, weight in zip(self._members, self._check(), strict=True)

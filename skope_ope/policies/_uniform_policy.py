@@ -4,10 +4,10 @@
 
 import numpy as np
 
-from skope_ope.policies._base import BasePolicy, check_some_available, n_rows
+from skope_ope.policies._base import FitFreePolicy, check_some_available, n_rows
 
 
-class UniformPolicy(BasePolicy):
+class UniformPolicy(FitFreePolicy):
     """Take every (offered) action with the same probability.
 
     It needs no `fit` to be evaluated: the actions are those of the logs.
@@ -25,9 +25,6 @@ class UniformPolicy(BasePolicy):
     array([[0.5, 0.5]])
     """
 
-    def __sklearn_is_fitted__(self):
-        return True
-
     def _proba(self, X, available):
         if not hasattr(self, "classes_"):
             raise ValueError(
@@ -37,7 +34,18 @@ class UniformPolicy(BasePolicy):
         return self._uniform(n_rows(X), len(self.classes_), available)
 
     def logs_proba(self, logs):
-        """Probabilities over the actions of the logs, shape (n_rounds, n_actions)."""
+        """Return probabilities over the actions of the logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+        """
         return self._uniform(len(logs), logs.n_actions, logs.available)
 
     @staticmethod

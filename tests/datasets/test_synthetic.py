@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import expit
+from scipy.special import expit, softmax
 from scipy.stats import sem
 from sklearn.base import clone
 
@@ -140,6 +140,28 @@ def test_no_effect_world(reward):
     assert_allclose(truth.value, expected[:, 0].mean(), rtol=1e-12)
     assert np.ptp(expected[:, 0]) > 0.1  # contexts still matter
     assert logs.n_actions == 3
+
+
+def test_documented_formulas():
+    truths = {}
+    for effect in (0.0, 1.0, 2.5):
+        logs, policy, truths[effect] = make_bandit_logs(
+            20,
+            reward="continuous",
+            effect=effect,
+            target_temperature=0.3,
+            random_state=0,
+            return_truth=True,
+        )
+    base, one, more = (truth.expected_rewards for truth in truths.values())
+    assert_allclose(more - base, 2.5 * (one - base), rtol=1e-12, atol=1e-12)
+    # the policy is a softmax of the true effects
+    pi = action_probabilities(policy, logs)
+    assert_allclose(pi, softmax((one - base) / 0.3, axis=1), rtol=1e-10)
+    # a temperature divides the logger's scores
+    warm = make_bandit_logs(20, logging_temperature=2.0, random_state=0)
+    log_odds = np.diff(np.log(logs.logging_proba), axis=1)
+    assert_allclose(np.diff(np.log(warm.logging_proba), axis=1), log_odds / 2)
 
 
 def test_noise_free_continuous_rewards():

@@ -25,8 +25,8 @@ FLOW = [
     "datasets",
     "utils",
 ]
-# They gather the names of all folders.
-EXEMPT = {"__init__", "__main__", "base"}
+# They gather the names of all folders, or put them to work in the shell.
+EXEMPT = {"__init__", "__main__", "_command", "base"}
 OPTIONAL = {
     "IPython",
     "matplotlib",

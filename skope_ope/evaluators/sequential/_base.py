@@ -157,7 +157,6 @@ class SequentialEvaluator(BaseEvaluator):
             error,
             len(logs),
             estimator=type(self).__name__,
-            row_id=lambda: logs.row_id,
             round_values=round_values,
             effective_sample_size=diagnostics["effective_sample_size"],
             diagnostics=diagnostics,
@@ -282,6 +281,15 @@ class _LoggedProbability:
         return (rounds.pi,)
 
 
+def check_unit_interval(name, bounds):
+    """Raise unless all values lie in [0, 1], as a theorem assumes."""
+    if bounds[0] < 0 or bounds[1] > 1:
+        raise ValueError(
+            f"the bound assumes {name} in [0, 1], got {bounds[0]:.6g} to "
+            f"{bounds[1]:.6g}. Rescale the rewards."
+        )
+
+
 class SequentialValue(PolicyValue):
     """Value of a policy from simulated histories.
 
@@ -298,10 +306,10 @@ class SequentialValue(PolicyValue):
     """
 
     def __init__(self, *args, runs, n_trajectories, logs, adaptive, **kwargs):
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, logs=logs, **kwargs)
         self.n_trajectories = n_trajectories
-        self.logs = logs
         self.adaptive = adaptive
+        self.reward_bounds = float(logs.reward.min()), float(logs.reward.max())
         self.accepted = np.concatenate(
             [run.rows.start + run.trace.accepted for run in runs]
         )

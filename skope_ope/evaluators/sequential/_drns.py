@@ -9,7 +9,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.sequential._base import (
+    SequentialEvaluator,
+    Unit,
+    check_unit_interval,
+)
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._violations import (
@@ -245,7 +249,7 @@ class DRns(SequentialEvaluator):
                 "cross-fitted on the evaluated rounds. Pass a number, or "
                 "FrozenEstimator(model) fitted on other rounds."
             )
-        check_unit_interval("rewards", (result.logs.reward.min(), result.logs.reward.max()))
+        check_unit_interval("rewards", result.reward_bounds)
         check_unit_interval("model values", terms["model_range"])
         n, log = result.n_rounds, np.log(2 / delta)
         width = terms["cmax"] * (1 + max_weight)
@@ -280,15 +284,6 @@ def middle_reward(logs):
     if logs.reward.min() >= 0 and logs.reward.max() <= 1:
         return 0.5
     return None
-
-
-def check_unit_interval(name, bounds):
-    """Raise unless all values lie in [0, 1], as the theorem assumes."""
-    if bounds[0] < 0 or bounds[1] > 1:
-        raise ValueError(
-            f"the bound assumes {name} in [0, 1], got {bounds[0]:.6g} to "
-            f"{bounds[1]:.6g}. Rescale the rewards."
-        )
 
 
 def _propensities_drift(logs):

@@ -4,7 +4,6 @@
 
 from numbers import Integral, Real
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators.sequential._replay import AcceptedMean

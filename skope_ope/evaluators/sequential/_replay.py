@@ -8,7 +8,11 @@ import numpy as np
 from scipy.special import chdtrc
 from sklearn.utils._param_validation import Interval
 
-from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.sequential._base import (
+    SequentialEvaluator,
+    Unit,
+    check_unit_interval,
+)
 from skope_ope.evaluators.sequential._rules import UniformRule
 from skope_ope.exceptions import PropensityWarning
 
@@ -165,7 +169,7 @@ class Replay(AcceptedMean):
                 "Theorem 2 of the replay paper is about stationary policies; a policy "
                 "that learns need not concentrate."
             )
-        _check_unit_rewards(result)
+        check_unit_interval("rewards", result.reward_bounds)
         log = 3 * k * np.log(4 / delta) / result.n_rounds
         gammas = np.sqrt([log, log / g])
         if gammas[0] >= 1 or gammas[1] > 1:
@@ -185,15 +189,3 @@ class Replay(AcceptedMean):
 def _offered(logs):
     """K(x), the number of offered actions."""
     return logs.n_actions if logs.available is None else logs.available.sum(axis=1)
-
-
-def _check_unit_rewards(result):
-    reward = result.logs.reward
-    outside = np.flatnonzero((reward < 0) | (reward > 1))
-    if outside.size:
-        raise ValueError(
-            f"the bound assumes rewards in [0, 1], got {reward[outside[0]]:.6g} at row "
-            f"{outside[0]}. Rescale the rewards."
-        )
-
-

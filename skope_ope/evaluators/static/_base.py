@@ -69,7 +69,7 @@ class StaticEvaluator(BaseEvaluator):
             error,
             len(logs),
             estimator=type(self).__name__,
-            row_id=lambda: logs.row_id,
+            logs=logs,
             terms=lambda: terms_of(self, logs, target, source, weight),
             linearise=(means, gradient),
             combine=combine,

@@ -18,7 +18,7 @@ class CorrectedModel(StaticEvaluator):
     _uses_model = True
 
     def _terms(self, rounds):
-        return (rounds.v + self._weights(rounds.w) * (rounds.r - rounds.q),)
+        return (rounds.v + self._weights(rounds.w) * rounds.residual,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -93,3 +93,9 @@ class DoublyRobust(CorrectedModel):
 
     def _weights(self, w):
         return clip(w, self.cmax)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Clipping above one leaves on-policy weights alone.
+        tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        return tags

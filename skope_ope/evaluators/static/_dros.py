@@ -51,7 +51,7 @@ class DRos(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "lam": [Interval(Real, 0, None, closed="both")],
     }
 
     def __init__(self, *, reward_model=None, lam=10.0, cv=5):
@@ -61,3 +61,8 @@ class DRos(CorrectedModel):
 
     def _weights(self, w):
         return shrink(w, self.lam)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = self.lam == float("inf")  # a weight of one stays one
+        return tags

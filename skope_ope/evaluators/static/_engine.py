@@ -8,11 +8,13 @@ dot product are needed. Sums of blocks merge, so chunks may have any size.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, sqrt
 
 import numpy as np
 
 from skope_ope.evaluators._moments import Moments
-from skope_ope.logs._validation import check_distributions
+from skope_ope.logs._validation import check_distributions, check_finite
 
 BLOCK = 8192  # rows; longer dot products would wake BLAS threads
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy or a model at once
@@ -39,11 +41,14 @@ class Rounds:
         Known lower bound of the rewards where it is negative, otherwise 0.
     """
 
-    __slots__ = ("n_rounds", "pi", "q", "r", "shift", "v", "w")
-
     def __init__(self, pi, w, r, q, v, n_rounds, shift):
         self.pi, self.w, self.r, self.q, self.v = pi, w, r, q, v
         self.n_rounds, self.shift = n_rounds, shift
+
+    @cached_property
+    def residual(self):
+        """What the model leaves unexplained, r - q."""
+        return self.r - self.q
 
 
 class Overlap:
@@ -56,35 +61,35 @@ class Overlap:
     def add(self, w, missing):
         """Add the weights of a block."""
         self.n += len(w)
-        self.sum_w += w.sum()
-        self.sum_w2 += w.dot(w)
-        self.max_w = max(self.max_w, w.max())
+        self.sum_w += float(w.sum())
+        self.sum_w2 += float(w.dot(w))
+        self.max_w = max(self.max_w, float(w.max()))
         self.missing += missing
 
     @property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2, NaN where all weights are zero."""
-        return float(self.sum_w**2 / self.sum_w2) if self.sum_w2 else float("nan")
+        return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else float("nan")
 
     @property
     def missing_mass(self):
         """Mean probability of actions that the logger could not take."""
-        return float(self.missing / self.n)
+        return self.missing / self.n
 
     @property
     def mean_weight(self):
         """Mean of w; its expectation is one where the policy is supported."""
-        return float(self.sum_w / self.n)
+        return self.sum_w / self.n
 
     @property
     def mean_weight_z(self):
         """(mean w - 1) in standard errors."""
         if self.n < 2:
             return float("nan")
-        variance = (self.sum_w2 - self.sum_w**2 / self.n) / (self.n - 1)
+        variance = (self.sum_w2 - self.sum_w * self.mean_weight) / (self.n - 1)
         if variance <= 1e-14 * self.sum_w2 / self.n:
             return 0.0 if abs(self.mean_weight - 1) < 1e-9 else float("nan")
-        return float((self.mean_weight - 1) / np.sqrt(variance / self.n))
+        return (self.mean_weight - 1) / sqrt(variance / self.n)
 
 
 @dataclass
@@ -123,6 +128,7 @@ def run(logs, jobs, sample_weight=None):
     """
     n_rounds, n_actions = len(logs), logs.n_actions
     targets = {id(job.target): job.target for job in jobs}
+    jobs_of = {key: [j for j in jobs if id(j.target) == key] for key in targets}
     sources = {id(j.source): j.source for j in jobs if j.source is not None}
     predict = {key: source.bind(logs) for key, source in sources.items()}
     overlaps = {
@@ -131,8 +137,7 @@ def run(logs, jobs, sample_weight=None):
     unseen = np.flatnonzero(logs.action_counts == 0)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
-    offsets = np.arange(min(BLOCK, n_rounds)) * n_actions
-    ones = np.ones(n_actions)
+    offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -143,74 +148,74 @@ def run(logs, jobs, sample_weight=None):
         for low in range(start, stop, BLOCK):
             high = min(low + BLOCK, stop)
             rows = slice(low - start, high - start)
-            flat = offsets[: high - low] + logs.action_index[low:high]
+            codes = logs.action_index[low:high]
+            flat = offsets[: high - low] + codes
             r = logs.reward[low:high]
             p = None if logs.propensity is None else logs.propensity[low:high]
             omega = None if sample_weight is None else sample_weight[low:high]
-            q_logged = {
-                key: _pick(q[rows], flat, f"reward model, row {low}")
-                for key, q in q_chunks.items()
-            }
+            q_logged = {}
             for key, target in targets.items():
-                pi = pi_chunks[key][rows]
+                pi = np.asarray(pi_chunks[key][rows], dtype=np.float64)
                 if target.logged_only:
-                    pi_logged = check_logged(pi, low)
-                    missing = 0.0
+                    pi_logged, missing = check_logged(pi, low), 0.0
                 else:
                     available = (
                         None if logs.available is None else logs.available[low:high]
                     )
                     check_distributions("policy", pi, available, low)
-                    pi_logged = _pick(pi, flat)
-                    missing = _missing_mass(pi, pi_logged, logs, unseen, low, high)
+                    pi_logged = _pick(pi, codes, flat)
+                    missing = _missing_mass(pi, logs, unseen, low, high)
                 w = None if p is None else pi_logged / p
                 if w is not None:
                     overlaps[key].add(w, missing)
-                values = {}
-                for job in jobs:
-                    if job.target is not target:
-                        continue
-                    q = v = None
-                    if job.source is not None:
-                        name = id(job.source)
-                        if name not in values:
-                            values[name] = (pi * q_chunks[name][rows]) @ ones
-                        q, v = q_logged[name], values[name]
-                    block = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
-                    terms = job.evaluator._terms(block)
+                blocks = {}
+                for job in jobs_of[key]:
+                    name = id(job.source)
+                    if name not in blocks:
+                        q = v = None
+                        if job.source is not None:
+                            q_hat = np.asarray(q_chunks[name][rows], dtype=np.float64)
+                            v = _model_value(pi, q_hat, low)
+                            if name not in q_logged:  # right after: it is in the cache
+                                q_logged[name] = _pick(q_hat, codes, flat)
+                            q = q_logged[name]
+                        blocks[name] = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
+                    terms = job.evaluator._terms(blocks[name])
                     if omega is not None:
                         terms = (*(omega * term for term in terms), omega)
                     job.sink.add(low, terms)
     return overlaps
 
 
-def _pick(table, flat, name=None):
+def _pick(table, codes, flat):
     """Entry of the logged action of every row."""
+    if table.strides[0] == 0:  # the same row for all rounds
+        return table[0].take(codes)
     if table.flags.c_contiguous:
         return table.ravel().take(flat)
-    rows = np.arange(len(table))
-    return table[rows, flat - rows * table.shape[1]]
+    return table[np.arange(len(table)), codes]
 
 
-def _missing_mass(pi, pi_logged, logs, unseen, low, high):
+def _model_value(pi, q, first_row):
+    """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
+    v = np.einsum("ij,ij->i", pi, q)
+    if not isfinite(v.sum()):  # then one of the entries may be at fault
+        check_finite("reward_model", q, first_row)
+    return v
+
+
+def _missing_mass(pi, logs, unseen, low, high):
     """Sum of the policy's mass on actions that the logger could not have taken."""
     if logs.logging_proba is not None:
-        return float(pi[logs.logging_proba[low:high] == 0].sum())
-    missing = 0.0
-    if unseen.size:
-        missing = pi[:, unseen].sum(axis=1)
-    if logs.propensity is not None:
-        certain = logs.propensity[low:high] >= 1  # the others had probability 0
-        if certain.any():
-            missing = np.where(certain, 1 - pi_logged, missing)
-    return float(np.sum(missing))
+        mu = logs.logging_proba[low:high]
+        return float(pi[mu == 0].sum()) if mu.min() == 0 else 0.0
+    return float(pi[:, unseen].sum()) if unseen.size else 0.0
 
 
 def check_logged(pi, first_row):
     """Probabilities of the logged actions lie in [0, 1]."""
-    bad = ~((pi >= 0) & (pi <= 1 + 1e-9))
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
+    if not (pi.min() >= 0 and pi.max() <= 1 + 1e-9):  # NaN fails, too
+        row = int(np.flatnonzero(~((pi >= 0) & (pi <= 1 + 1e-9)))[0])
         raise ValueError(
             "policy must hold probabilities of the logged actions in [0, 1], got "
             f"{pi[row]:.6g} at row {row + first_row}."

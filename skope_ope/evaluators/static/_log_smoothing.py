@@ -76,5 +76,7 @@ class LogSmoothing(StaticEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.scale_equivariant = False  # lam has the unit of 1 / reward
+        is_ips = self.lam == 0
+        tags.on_policy_mean = is_ips
+        tags.scale_equivariant = is_ips  # lam has the unit of 1 / reward
         return tags

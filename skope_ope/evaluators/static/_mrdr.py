@@ -89,6 +89,11 @@ class MRDR(CorrectedModel):
             weight = weight * rows.sample_weight
         return reward_source(self.model_to_refit_, rows, self.cv, weight)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.refits_reward_model = True
+        return tags
+
 
 def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""

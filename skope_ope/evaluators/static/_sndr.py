@@ -46,4 +46,9 @@ class SNDR(CorrectedModel):
         self.cv = cv
 
     def _terms(self, rounds):
-        return rounds.v, rounds.w * (rounds.r - rounds.q), rounds.w
+        return rounds.v, rounds.w * rounds.residual, rounds.w
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = True
+        return tags

@@ -121,3 +121,8 @@ class SubGaussianDR(CorrectedModel):
 
     def _weights(self, w):
         return harmonic(w, self.lam)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = True  # a weight of one stays one
+        return tags

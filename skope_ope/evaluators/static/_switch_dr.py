@@ -52,7 +52,7 @@ class SwitchDR(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "tau": [Interval(Real, 0, None, closed="left")],
+        "tau": [Interval(Real, 0, None, closed="both")],
     }
 
     def __init__(self, *, reward_model=None, tau=10.0, cv=5):
@@ -62,3 +62,8 @@ class SwitchDR(CorrectedModel):
 
     def _weights(self, w):
         return switch(w, self.tau)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = self.tau >= 1  # on-policy weights are one
+        return tags

@@ -279,7 +279,6 @@ def test_mrdr_depends_on_the_policy():
     assert evaluator.evaluate(w.pi).value == first
 
 
-@pytest.mark.xfail(reason="infinity is refused though the formulas have the limit")
 @pytest.mark.parametrize("evaluator", [DRos(lam=np.inf), SwitchDR(tau=np.inf)])
 def test_infinite_parameters_keep_every_weight(evaluator):
     w = world("zeros", 0)

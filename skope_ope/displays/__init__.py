@@ -1,0 +1,9 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What we show: data, and a method `plot` that needs matplotlib."""
+
+from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
+from skope_ope.displays._policy_value_display import PolicyValueDisplay
+from skope_ope.displays._weights_display import WeightsDisplay
+
+__all__ = ["ClippingCurveDisplay", "PolicyValueDisplay", "WeightsDisplay"]

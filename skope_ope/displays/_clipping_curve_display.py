@@ -1,0 +1,212 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What would change the answer: values against the bound on the weights."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import axes_for
+from skope_ope.displays._weights_of import weights_of
+from skope_ope.evaluators._moments import Moments
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.evaluators.static._engine import Job, run
+
+THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
+N_POINTS = 30
+
+
+class ClippingCurveDisplay:
+    """Value of a policy against the bound on the importance weights.
+
+    A low bound lets a few rounds decide less and biases, a high one does the
+    opposite; the right end of the curve is the evaluator without a bound. Where the
+    curve moves by more than the intervals say, the answer rests on the largest
+    weights. The points share rounds, so the curve is smoother than they are sure.
+    Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    param_name : str
+        Name of the evaluator's parameter.
+    param_range : ndarray of shape (n_points,)
+        Bounds, increasing.
+    values : list of PolicyValue
+        One per bound.
+    own : float, default=None
+        The bound of the evaluator itself; `None`: it has none.
+    level : float, default=0.95
+        Coverage of the intervals.
+    name : str, default=None
+        Name of the evaluator.
+
+    Attributes
+    ----------
+    value, low, high : ndarray of shape (n_points,)
+        Estimates and the ends of their intervals.
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    line_ : Line2D
+        The values, after `plot`.
+    fill_between_ : PolyCollection
+        The intervals, after `plot`.
+    own_line_ : Line2D or None
+        The bound of the evaluator itself, after `plot`.
+
+    See Also
+    --------
+    WeightsDisplay : How the weights are spread.
+
+    Examples
+    --------
+    >>> from skope_ope import IPS, ClippingCurveDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> evaluator = IPS().fit(logs)
+    >>> display = ClippingCurveDisplay.from_evaluator(evaluator, policy)
+    >>> bool(display.value[-1] == evaluator.score(policy))  # nothing is clipped
+    True
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, param_name, param_range, values, *, own=None, level=0.95, name=None
+    ):
+        self.param_name = param_name
+        self.param_range = param_range
+        self.values = values
+        self.own = own
+        self.level = level
+        self.name = name
+        intervals = [value.confidence_interval(level) for value in values]
+        self.value = np.array([value.value for value in values])
+        self.low, self.high = np.array(intervals).T
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator, policy, *, logs=None, param_range=None, level=0.95
+    ):
+        """Evaluate a policy with many bounds, in one pass over the rounds.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted one with a parameter `cmax` or `tau`: IPS, SNIPS, DoublyRobust,
+            SwitchDR.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        param_range : array-like of shape (n_points,), default=None
+            Bounds. `None`: 30, evenly on a logarithmic scale, up to the largest
+            weight, from the one below which rounds carry a twentieth of all weight.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : ClippingCurveDisplay
+        """
+        check_is_fitted(evaluator)
+        param_name = _threshold(evaluator)
+        if param_range is None:
+            param_range = _default_range(weights_of(evaluator, policy, logs))
+        param_range = np.sort(np.asarray(param_range, dtype=float).ravel())
+        # The evaluator's own answer, for its warnings and its checks.
+        evaluator.evaluate(policy, logs)
+        return cls(
+            param_name,
+            param_range,
+            _values(evaluator, policy, logs, param_name, param_range),
+            own=getattr(evaluator, param_name),
+            level=level,
+            name=type(evaluator).__name__,
+        )
+
+    def plot(self, ax=None, *, fill_between_kw=None, **kwargs):
+        """Draw the curve and its pointwise intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        fill_between_kw : dict, default=None
+            Passed to `ax.fill_between`.
+        **kwargs : dict
+            Passed to `ax.plot`.
+
+        Returns
+        -------
+        display : ClippingCurveDisplay
+            Itself.
+        """
+        ax = axes_for(self, ax)
+        style = {"label": self.name, **kwargs}
+        (self.line_,) = ax.plot(self.param_range, self.value, **style)
+        style = {
+            "alpha": 0.2,
+            "color": self.line_.get_color(),
+            "label": f"{100 * self.level:.4g}% interval",
+            **(fill_between_kw or {}),
+        }
+        self.fill_between_ = ax.fill_between(
+            self.param_range, self.low, self.high, **style
+        )
+        self.own_line_ = None
+        if self.own is not None and np.isfinite(self.own):
+            self.own_line_ = ax.axvline(
+                self.own, color="black", linestyle=":", label=f"{self.own:.4g} in use"
+            )
+        ax.set_xscale("log")
+        ax.set_xlabel(f"bound on the weights ({self.param_name})")
+        ax.set_ylabel("value")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _threshold(evaluator):
+    params = evaluator.get_params(deep=False)
+    for name in THRESHOLDS:
+        if name in params:
+            return name
+    raise ValueError(
+        f"{type(evaluator).__name__} has no bound on the weights (a parameter "
+        f"{' or '.join(THRESHOLDS)}). Use IPS, SNIPS, DoublyRobust or SwitchDR."
+    )
+
+
+def _default_range(weights):
+    weights = np.sort(weights)
+    carried = weights.cumsum()
+    if not carried[-1]:
+        raise ValueError(
+            "no logged action has a positive probability under the policy: there are "
+            "no weights to bound."
+        )
+    low, high = weights[np.searchsorted(carried, 0.05 * carried[-1])], weights[-1]
+    if low == high:
+        low = high / 10  # all weights are equal: what less of them would give
+    bounds = np.geomspace(low, high, N_POINTS)
+    bounds[-1] = high  # rounding must not clip the largest weight
+    return bounds
+
+
+def _values(evaluator, policy, logs, param_name, param_range):
+    """Evaluate with every bound, all out of one pass."""
+    logs = evaluator.logs_ if logs is None else logs
+    target, weight = Target(policy, logs), combined_weights(logs, None)
+    source = evaluator._source_for(target, logs, weight)
+    jobs = []
+    for bound in param_range.tolist():
+        bounded = clone(evaluator).set_params(**{param_name: bound})
+        bounded._validate_params()
+        jobs.append(Job(bounded, target, source, Moments()))
+    overlap = run(logs, jobs, weight)[id(target)]
+    return [
+        job.evaluator._policy_value(job.sink, overlap, logs, target, source, weight)
+        for job in jobs
+    ]

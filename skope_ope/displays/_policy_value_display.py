@@ -1,0 +1,239 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values of policies with their intervals."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from skope_ope.displays._axes import axes_for
+from skope_ope.evaluators import PolicyValue
+
+BAND = 0.6  # height of the rows of one evaluator that its policies share
+
+
+class PolicyValueDisplay:
+    """Values and confidence intervals of policies, one row per estimate.
+
+    Make it with `from_values` or `from_evaluator`; both compute everything, `plot`
+    only draws. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    values : dict
+        `PolicyValue` by name of the evaluator, or by (policy, evaluator).
+    level : float, default=0.95
+        Coverage of the intervals.
+    method : str, default="student"
+        Method of the intervals, see `PolicyValue.confidence_interval`.
+
+    Attributes
+    ----------
+    keys : list
+        Keys of `values`, one per row.
+    value, low, high : ndarray of shape (n_values,)
+        Estimates and the ends of their intervals.
+    model_error_included : ndarray of bool of shape (n_values,)
+        False where the interval leaves out the error of a reward model.
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    errorbar_ : ErrorbarContainer or list of them
+        What was drawn, after `plot`; a list, one per policy, where rows of several
+        policies and several evaluators are drawn.
+    truth_ : Line2D or None
+        The line, or the marks, of the true values, after `plot`.
+
+    See Also
+    --------
+    WeightsDisplay : How evenly the weights behind a value are spread.
+    ClippingCurveDisplay : How a value changes with the bound on the weights.
+
+    Examples
+    --------
+    >>> from skope_ope import PolicyValueDisplay, evaluate
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> table = evaluate(policy, logs, evaluators=["IPS", "DoublyRobust"])
+    >>> display = PolicyValueDisplay.from_values(table, level=0.9)
+    >>> display.keys
+    ['IPS', 'DoublyRobust']
+    >>> bool((display.low < truth.value).all() and (truth.value < display.high).all())
+    True
+    >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
+    """
+
+    def __init__(self, values, *, level=0.95, method="student"):
+        self.level = level
+        self.method = method
+        self.keys = list(values)
+        results = list(values.values())
+        intervals = [r.confidence_interval(level, method) for r in results]
+        self.value = np.array([r.value for r in results])
+        self.low, self.high = np.array(intervals).T
+        self.model_error_included = np.array(
+            [r.diagnostics.get("model_error_included", True) for r in results]
+        )
+
+    @classmethod
+    def from_values(cls, values, *, level=0.95, method="student"):
+        """Show values that were computed before.
+
+        Parameters
+        ----------
+        values : ValueTable, dict of PolicyValue, or PolicyValue
+            What `evaluate` returns, or values by name, or by (policy, evaluator).
+        level : float, default=0.95
+            Coverage of the intervals.
+        method : str, default="student"
+            Method of the intervals, see `PolicyValue.confidence_interval`.
+
+        Returns
+        -------
+        display : PolicyValueDisplay
+        """
+        if isinstance(values, PolicyValue):
+            values = {values.estimator: values}
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                "values must be a ValueTable, a dict of PolicyValue or a PolicyValue, "
+                f"got {type(values).__name__}."
+            )
+        if not values:
+            raise ValueError("values is empty: there is nothing to show.")
+        for key, value in values.items():
+            if not isinstance(value, PolicyValue):
+                raise TypeError(
+                    f"values[{key!r}] must be a PolicyValue, which carries its "
+                    f"interval, got {type(value).__name__}. Use "
+                    "evaluator.evaluate(policy), not score(policy)."
+                )
+        return cls(values, level=level, method=method)
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator, policy, *, logs=None, level=0.95, method="student"
+    ):
+        """Evaluate one policy, or several, and show the values.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted one.
+        policy : policy, array, str, or dict of them
+            What to evaluate; a dict names several policies.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        level : float, default=0.95
+            Coverage of the intervals.
+        method : str, default="student"
+            Method of the intervals, see `PolicyValue.confidence_interval`.
+
+        Returns
+        -------
+        display : PolicyValueDisplay
+        """
+        if not isinstance(policy, Mapping):
+            values = evaluator.evaluate(policy, logs)
+        else:
+            name = type(evaluator).__name__
+            values = {
+                (key, name): evaluator.evaluate(one, logs)
+                for key, one in policy.items()
+            }
+        return cls.from_values(values, level=level, method=method)
+
+    def plot(self, ax=None, *, truth=None, truth_kw=None, **kwargs):
+        """Draw one row per value, the first on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        truth : float, or dict of float, default=None
+            The true value, drawn as a line; a dict with those of the policies is
+            drawn as marks in their rows.
+        truth_kw : dict, default=None
+            Passed to the line or the marks of the truth.
+        **kwargs : dict
+            Passed to `ax.errorbar`.
+
+        Returns
+        -------
+        display : PolicyValueDisplay
+            Itself.
+        """
+        ax = axes_for(self, ax)
+        policies, evaluators = self._policies, self._evaluators
+        several = len(set(policies)) > 1
+        # Policies become the rows where there is a single evaluator.
+        rows = policies if several and len(set(evaluators)) == 1 else evaluators
+        series = evaluators if rows is policies else policies
+        labels, names = list(dict.fromkeys(rows)), list(dict.fromkeys(series))
+        step = BAND / len(names)
+        shift = {
+            name: step * (i - (len(names) - 1) / 2) for i, name in enumerate(names)
+        }
+        y = np.array(
+            [labels.index(r) + shift[s] for r, s in zip(rows, series, strict=True)]
+        )
+        drawn = []
+        for name in names:
+            own = np.array([s == name for s in series])
+            value = self.value[own]
+            # Rounding must not put an end beyond the value: lengths are not negative.
+            lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
+            style = {"fmt": "o", "capsize": 3, **kwargs}
+            if len(names) > 1:
+                style.setdefault("label", str(name))
+            drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
+        for row in np.flatnonzero(np.isnan(self.value)):
+            ax.annotate(
+                "NaN",
+                (0.01, y[row]),
+                xycoords=ax.get_yaxis_transform(),
+                verticalalignment="center",
+            )
+        self.truth_ = self._plot_truth(ax, truth, truth_kw, y)
+        self._label(ax, labels, rows)
+        if len(names) > 1 or self.truth_ is not None:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
+        return self
+
+    @property
+    def _policies(self):
+        return [key[0] if isinstance(key, tuple) else None for key in self.keys]
+
+    @property
+    def _evaluators(self):
+        return [key[1] if isinstance(key, tuple) else key for key in self.keys]
+
+    def _plot_truth(self, ax, truth, truth_kw, y):
+        if truth is None:
+            return None
+        style = {"color": "black", "linestyle": "--", "label": "truth", "zorder": 1}
+        style.update(truth_kw or {})
+        if not isinstance(truth, Mapping):
+            return ax.axvline(float(truth), **style)
+        missing = sorted({str(p) for p in self._policies if p not in truth})
+        if missing:
+            raise ValueError(f"truth lacks the policies {missing}.")
+        style = {"marker": "D", "fillstyle": "none", **style, "linestyle": "none"}
+        return ax.plot([truth[p] for p in self._policies], y, **style)[0]
+
+    def _label(self, ax, labels, rows):
+        left_out = {
+            row
+            for row, ok in zip(rows, self.model_error_included, strict=True)
+            if not ok
+        }
+        note = "\n* without the error of the reward model" if left_out else ""
+        ax.set_yticks(
+            range(len(labels)),
+            [f"{label} *" if label in left_out else str(label) for label in labels],
+        )
+        ax.set_ylim(len(labels) - 0.5, -0.5)
+        ax.set_xlabel(f"value with its {100 * self.level:.4g}% interval{note}")

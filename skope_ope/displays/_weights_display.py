@@ -1,0 +1,235 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the importance weights behind a value are spread."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import axes_for
+from skope_ope.displays._weights_of import weights_of
+from skope_ope.logs._validation import as_numbers
+
+SMALL = 0.01  # weights below this share of the mean are not drawn
+
+
+class WeightsDisplay:
+    r"""Distribution of importance weights over rounds and over the weight itself.
+
+    Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
+    only draws. Rounds are sorted into bins of their weight
+    :math:`w_i = \pi(a_i|x_i) / p_i`; bars show the share of the rounds in each bin, a
+    line the share of all weight that they carry. Where the line runs far to the right
+    of the bars, few rounds decide. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_rounds,)
+        Importance weights, non-negative.
+    used_weights : ndarray of shape (n_rounds,), default=None
+        What the evaluator makes of them, clipped or shrunk. `None`: the same.
+    name : str, default=None
+        Name of the evaluator.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of rounds.
+    effective_sample_size : float
+        (sum w)^2 / sum w^2; NaN where all weights are zero.
+    max_weight : float
+        The largest weight.
+    max_weight_share : float
+        Its share of all weight; NaN where all weights are zero.
+    zero_share : float
+        Share of the rounds whose weight is zero.
+    altered_share : float
+        Share of the rounds whose weight the evaluator changes.
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    bars_ : BarContainer
+        Shares of the rounds, after `plot`.
+    line_ : StepPatch
+        Shares of the weight, after `plot`.
+
+    See Also
+    --------
+    ClippingCurveDisplay : How a value changes with the bound on the weights.
+
+    Examples
+    --------
+    >>> from skope_ope import WeightsDisplay
+    >>> display = WeightsDisplay.from_values([0.0, 0.5, 0.5, 1.0, 8.0])
+    >>> round(display.effective_sample_size, 2), display.max_weight_share
+    (1.53, 0.8)
+    >>> display.share_of_largest(0.4)  # of the two largest of five
+    0.9
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, weights, *, used_weights=None, name=None):
+        self.weights = weights
+        self.used_weights = weights if used_weights is None else used_weights
+        self.name = name
+        total, square = weights.sum(), weights @ weights
+        self.n_rounds = len(weights)
+        self.effective_sample_size = float(total**2 / square if total else np.nan)
+        self.max_weight = float(weights.max())
+        self.max_weight_share = float(self.max_weight / total if total else np.nan)
+        self.zero_share = float((weights == 0).mean())
+        self.altered_share = float((self.used_weights != weights).mean())
+
+    @classmethod
+    def from_values(cls, weights, *, used_weights=None, name=None):
+        """Show weights that were computed before.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n_rounds,)
+            Importance weights.
+        used_weights : array-like of shape (n_rounds,), default=None
+            What an evaluator makes of them. `None`: the same.
+        name : str, default=None
+            Name of the evaluator.
+
+        Returns
+        -------
+        display : WeightsDisplay
+        """
+        weights = _check_weights("weights", weights)
+        if used_weights is not None:
+            used_weights = _check_weights("used_weights", used_weights)
+            if len(used_weights) != len(weights):
+                raise ValueError(
+                    f"used_weights has {len(used_weights)} rows, weights has "
+                    f"{len(weights)}."
+                )
+        return cls(weights, used_weights=used_weights, name=name)
+
+    @classmethod
+    def from_evaluator(cls, evaluator, policy, logs=None):
+        """Show the weights with which an evaluator values a policy.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted static one that uses importance weights.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+
+        Returns
+        -------
+        display : WeightsDisplay
+        """
+        check_is_fitted(evaluator)
+        weights = weights_of(evaluator, policy, logs)
+        return cls(
+            weights,
+            used_weights=evaluator._weights(weights),
+            name=type(evaluator).__name__,
+        )
+
+    def share_of_largest(self, fraction):
+        """Share of all weight that the rounds with the largest weights carry.
+
+        Parameters
+        ----------
+        fraction : float
+            Fraction of the rounds, in [0, 1]; at least one round is counted.
+
+        Returns
+        -------
+        share : float
+            NaN where all weights are zero.
+        """
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must lie in [0, 1], got {fraction}.")
+        # ceil of 0.1 * 30 must be 3, not 4.
+        count = max(int(np.ceil(fraction * self.n_rounds * (1 - 1e-12))), 1)
+        largest = np.partition(self.weights, -count)[-count:]
+        total = self.weights.sum()
+        return float(largest.sum() / total) if total else float("nan")
+
+    def plot(self, ax=None, *, bins=30, line_kw=None, **kwargs):
+        """Draw shares of rounds and of weight by the size of the weight.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        bins : int, default=30
+            Number of bins up to the largest weight, of equal width on a logarithmic
+            axis. Weights below a hundredth of the mean, zero among them, are not
+            drawn: the title says how many rounds have them.
+        line_kw : dict, default=None
+            Passed to the line of the weight.
+        **kwargs : dict
+            Passed to `ax.bar`.
+
+        Returns
+        -------
+        display : WeightsDisplay
+            Itself.
+        """
+        ax = axes_for(self, ax)
+        edges = self._edges(bins)
+        rounds = np.histogram(self.weights, edges)[0] / self.n_rounds
+        total = self.weights.sum() or 1.0
+        carried = np.histogram(self.weights, edges, weights=self.weights)[0] / total
+        style = {"color": "C0", "alpha": 0.6, "label": "share of the rounds", **kwargs}
+        self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), align="edge", **style)
+        style = {"color": "C1", "linewidth": 2, "label": "share of the weight"}
+        self.line_ = ax.stairs(carried, edges, **{**style, **(line_kw or {})})
+        if self.altered_share:
+            used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
+            label = f"share left by {self.name or 'the evaluator'}"
+            ax.stairs(used / total, edges, color="C3", linestyle="--", label=label)
+        ax.set_xscale("log")
+        ax.set_xlabel("importance weight")
+        ax.set_ylabel("share")
+        ax.set_title(self._title(), fontsize="medium")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _edges(self, bins):
+        drawn = self.weights[self.weights >= SMALL * self.weights.mean()]
+        low, high = drawn.min(), drawn.max()
+        if high == 0:
+            low = high = 1.0
+        if high < low * 2:  # nearly equal weights: a scale from half to twice
+            low, high = low / 2, high * 2
+        edges = np.geomspace(low, high, bins + 1)
+        # Rounding must not push the extreme weights out of the outer bins.
+        edges[0], edges[-1] = low, high
+        return edges
+
+    def _title(self):
+        lines = [
+            f"{self.effective_sample_size:,.0f} effective rounds of {self.n_rounds:,}",
+            f"largest weight {self.max_weight:.3g}, {self.max_weight_share:.2%} of all",
+        ]
+        small = SMALL * self.weights.mean()
+        below = (self.weights < small).mean()
+        if below and below == self.zero_share:
+            lines.append(f"{below:.1%} of the rounds have weight 0")
+        elif below:
+            lines.append(f"{below:.1%} of the rounds have weights below {small:.2g}")
+        if self.altered_share:
+            lines.append(f"{self.altered_share:.1%} of the weights are altered")
+        return "\n".join(lines)
+
+
+def _check_weights(name, weights):
+    weights = as_numbers(name, weights)
+    if not len(weights):
+        raise ValueError(f"{name} is empty: at least one round is needed.")
+    if weights.min() < 0:
+        row = int(np.argmin(weights))
+        raise ValueError(
+            f"{name} must not be negative, got {weights[row]:.6g} at row {row}."
+        )
+    return weights

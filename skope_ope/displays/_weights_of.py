@@ -1,0 +1,30 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The importance weights with which an evaluator values a policy."""
+
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static import StaticEvaluator
+from skope_ope.evaluators.static._engine import terms_of
+
+
+class _Weight:
+    """The importance weight as the only term."""
+
+    @staticmethod
+    def _terms(rounds):
+        return (rounds.w,)
+
+
+def weights_of(evaluator, policy, logs=None):
+    """Untransformed weights pi(a|x) / p of the logged actions, one per round."""
+    name = type(evaluator).__name__
+    if not isinstance(evaluator, StaticEvaluator):
+        raise TypeError(f"a static evaluator is needed, got {name}.")
+    if not evaluator._uses_weights:
+        raise ValueError(
+            f"{name} uses no importance weights: there is nothing to show. Fit IPS() "
+            "to the same logs to see how far the policy is from the logger."
+        )
+    logs = evaluator.logs_ if logs is None else logs
+    evaluator._check_logs(logs)
+    return terms_of(_Weight, logs, Target(policy, logs), None)[0]

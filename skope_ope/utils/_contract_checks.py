@@ -1,0 +1,275 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The contract of evaluators: what they keep, what they refuse, what they leave."""
+
+import inspect
+import pickle
+from dataclasses import replace
+from unittest import SkipTest
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.evaluators import PolicyValue
+from skope_ope.evaluators._base import EvaluatorTags
+from skope_ope.utils._check_rounds import (
+    all_kinds,
+    assert_close,
+    check_rounds,
+    evaluate,
+    fit,
+    policy_of,
+    quiet,
+    raises,
+)
+
+
+def check_tags(evaluator):
+    """Look for EvaluatorTags, which switch the laws on."""
+    tags = get_tags(evaluator)
+    assert isinstance(tags, EvaluatorTags), (
+        f"tags must be EvaluatorTags, got {type(tags).__name__}; extend "
+        "super().__sklearn_tags__()"
+    )
+    assert tags.estimator_type == "policy_evaluator"
+
+
+def check_parameters_are_keywords(evaluator):
+    """Expect keyword-only parameters; get_params and set_params are inverse."""
+    for name, parameter in inspect.signature(type(evaluator)).parameters.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY, f"{name} is not keyword-only"
+    copy = clone(evaluator)
+    assert copy.set_params(**evaluator.get_params(deep=False)) is copy
+    found, expected = copy.get_params(deep=False), evaluator.get_params(deep=False)
+    assert all(found[name] is value for name, value in expected.items()), (
+        "get_params does not return what set_params was given"
+    )
+    with raises(ValueError, "no_such_parameter", "set_params(no_such_parameter=0)"):
+        copy.set_params(no_such_parameter=0)
+
+
+def check_unfitted_raises(evaluator):
+    """Evaluate and score without fit: both raise NotFittedError."""
+    rounds = check_rounds()
+    for method in ("evaluate", "score"):
+        with raises(NotFittedError, "fit", f"{method} before fit"):
+            getattr(clone(evaluator), method)(rounds.pi)
+
+
+def check_fit(evaluator):
+    """Fit: it returns self, takes logs only and leaves the parameters alone."""
+    rounds = check_rounds()
+    with raises(TypeError, "BanditLogs", "fit(array)"):
+        clone(evaluator).fit(rounds.context)
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        check_is_fitted(fitted)
+        before = fitted.get_params(deep=False)
+        model = rounds.q_hat if kind == "array" else None
+        with quiet():
+            assert fitted.fit(rounds.logs(), model) is fitted, "fit must return self"
+        after = fitted.get_params(deep=False)
+        assert all(after[name] is value for name, value in before.items()), (
+            "fit changes the parameters"
+        )
+
+
+def check_score_is_the_value(evaluator):
+    """Score: a float, the value of evaluate, inside of a finite interval."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        result = evaluate(fitted, rounds.pi)
+        assert isinstance(result, PolicyValue), "evaluate must return a PolicyValue"
+        with quiet():
+            score = fitted.score(rounds.pi)
+        assert type(score) is float, f"score must be a float, got {type(score)}"
+        assert score == result.value == float(result), "score is not the value"
+        assert np.isfinite(score), f"the value is {score}"
+        assert result.n_rounds == len(rounds)
+        low, high = result.confidence_interval()
+        assert low <= score <= high, "the interval does not hold the value"
+        assert all(name in result.diagnostics for name in result.diagnostics)
+
+
+def check_score_refuses_logs(evaluator):
+    """Score logs, as a search without scoring does: the error names the scorer."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        with raises(TypeError, "EvaluatorScorer", "score(logs)"):
+            fitted.score(rounds.logs())
+
+
+def check_classifier_is_refused(evaluator):
+    """Evaluate a bare classifier, which is no policy: the error says to wrap it."""
+    from sklearn.dummy import DummyClassifier
+
+    rounds = check_rounds()
+    classifier = DummyClassifier().fit(rounds.context, rounds.code)
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        with raises(TypeError, "ClassifierPolicy", "evaluate(classifier)"):
+            fitted.evaluate(classifier)
+
+
+def check_propensity_is_needed(evaluator):
+    """Leave propensities out: an error says so, or they are not needed."""
+    rounds = check_rounds()
+    unknown = {"propensity": None, "logging_proba": None}
+    if get_tags(evaluator).needs_propensity:
+        with raises(ValueError, "propensit", "fit on logs without propensity"):
+            clone(evaluator).fit(rounds.logs(**unknown))
+        return
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind, rounds.logs(**unknown))
+        assert np.isfinite(evaluate(fitted, rounds.pi).value)
+
+
+def check_sample_weight_is_checked(evaluator):
+    """Give weights of another length or below zero: both raise."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        for weight in (np.ones(len(rounds) - 1), -np.ones(len(rounds))):
+            with raises(ValueError, "sample_weight", "a wrong sample_weight"):
+                fitted.evaluate(rounds.pi, sample_weight=weight)
+
+
+def check_logs_are_left_alone(evaluator):
+    """Compare the user's arrays byte by byte; they may also be read-only."""
+    for writeable in (True, False):
+        rounds = replace(check_rounds(), sample_weight=np.linspace(1, 2, 120))
+        propensity = rounds.propensity
+        arrays = {**vars(rounds), "propensity": propensity}
+        before = {name: array.tobytes() for name, array in arrays.items()}
+        for array in arrays.values():
+            array.flags.writeable = writeable
+        for kind in all_kinds(evaluator):
+            fitted = fit(evaluator, rounds, kind, rounds.logs(propensity=propensity))
+            result = evaluate(fitted, rounds.pi, sample_weight=rounds.sample_weight)
+            result.confidence_interval()
+            assert len(result.round_values) == len(rounds)
+            dict(result.diagnostics)
+        for name, array in arrays.items():
+            assert array.tobytes() == before[name], f"{name} of the user was changed"
+
+
+def check_same_answer_each_time(evaluator):
+    """Call three times, and fit twice: all results are identical."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        results = [evaluate(fitted, rounds.pi) for _ in range(3)]
+        results.append(evaluate(fit(evaluator, rounds, kind), rounds.pi))
+        for other in results[1:]:
+            _assert_identical(other, results[0], "asked twice it answers differently")
+
+
+def check_clone(evaluator):
+    """Clone a fitted evaluator: it is unfitted and learns to answer the same."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        copy = clone(fitted)
+        with raises(NotFittedError, "fit", "evaluate of a clone"):
+            copy.evaluate(rounds.pi)
+        _assert_identical(
+            evaluate(fit(copy, rounds, kind), rounds.pi),
+            evaluate(fitted, rounds.pi),
+            "a clone answers differently",
+        )
+
+
+def check_pickle(evaluator):
+    """Pickle a fitted evaluator and its results."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        result = evaluate(fitted, rounds.pi)
+        copy = pickle.loads(pickle.dumps(fitted))
+        _assert_identical(
+            evaluate(copy, rounds.pi), result, "a pickled evaluator answers differently"
+        )
+        stored = pickle.loads(pickle.dumps(result))
+        _assert_identical(stored, result, "a pickled result differs")
+        assert stored.confidence_interval() == result.confidence_interval()
+        assert set(stored.diagnostics) == set(result.diagnostics)
+        assert (stored - result).value == 0, "a pickled result has other row_id"
+
+
+def check_skops(evaluator):
+    """Store a fitted evaluator by skops, the safer format of files."""
+    try:
+        from skops.io import dumps, get_untrusted_types, loads
+    except ImportError as error:
+        raise SkipTest("skops is not installed") from error
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        data = dumps(fitted)
+        copy = loads(data, trusted=get_untrusted_types(data=data))
+        _assert_identical(
+            evaluate(copy, rounds.pi),
+            evaluate(fitted, rounds.pi),
+            "an evaluator from skops answers differently",
+        )
+
+
+def check_logs_must_match_those_of_fit(evaluator):
+    """Bring actions or features that fit has not seen: both raise."""
+    rounds = check_rounds()
+    narrow = replace(rounds, context=rounds.context[:, :1])
+    names = ["a", "b", "c"]
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        with raises(ValueError, "feature", "logs with other features"):
+            fitted.evaluate(policy_of(rounds), narrow.logs())
+        with raises(ValueError, "unknown", "logs with other actions"):
+            fitted.evaluate(
+                policy_of(rounds, names),
+                rounds.logs(action=np.array(names)[rounds.code], actions=names),
+            )
+
+
+def check_paired_difference(evaluator):
+    """Subtract values: those of the same rounds only."""
+    rounds = check_rounds()
+    other = np.roll(rounds.pi, 1, axis=1)
+    for kind in all_kinds(evaluator):
+        fitted = fit(evaluator, rounds, kind)
+        first, second = evaluate(fitted, rounds.pi), evaluate(fitted, other)
+        difference = first - second
+        assert_close(difference.value, first.value - second.value, "difference: value")
+        d = first.round_values - second.round_values
+        assert_close(
+            difference.standard_error,
+            d.std(ddof=1) / np.sqrt(len(d)),
+            "difference: the standard error is not that of paired rounds",
+        )
+        elsewhere = evaluate(fit(evaluator, rounds, kind), other)
+        with raises(ValueError, "different rounds", "a difference of other rounds"):
+            first - elsewhere
+
+
+def check_array_column_and_object_are_one_policy(evaluator):
+    """Give the policy as probabilities, as a column's name and as an object."""
+    rounds = check_rounds()
+    for kind in all_kinds(evaluator):
+        logs = rounds.logs().with_columns(target=rounds.pi)
+        fitted = fit(evaluator, rounds, kind, logs)
+        expected = evaluate(fitted, rounds.pi)
+        for policy in ("target", policy_of(rounds), rounds.pi.tolist()):
+            _assert_identical(
+                evaluate(fitted, policy), expected, f"{type(policy)} differs from array"
+            )
+
+
+def _assert_identical(found, expected, what):
+    for name in ("value", "standard_error", "round_values"):
+        np.testing.assert_array_equal(
+            getattr(found, name), getattr(expected, name), f"{what}: {name}"
+        )

@@ -1,0 +1,62 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a report of a bug should say about the installation."""
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = (
+    "skope-ope",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "matplotlib",
+    "skops",
+    "pip",
+    "setuptools",
+)
+
+
+def show_versions():
+    """Write versions of Python, the system and the packages to standard output.
+
+    Examples
+    --------
+    >>> from skope_ope.utils import show_versions
+    >>> show_versions()  # doctest: +SKIP
+    """
+    lines = ["", "System:"]
+    lines += [f"{name:>14}: {text}" for name, text in _system().items()]
+    lines += ["", "Packages:"]
+    lines += [f"{name:>14}: {text}" for name, text in _packages().items()]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _system():
+    return {
+        "python": sys.version.replace("\n", " "),
+        "executable": sys.executable,
+        "machine": platform.platform(),
+        "cpus": f"{os.cpu_count()}",
+    }
+
+
+def _packages():
+    """Versions from the metadata: nothing is imported, None is not installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    if found["skope-ope"] is None:  # run from a work tree
+        found["skope-ope"] = sys.modules["skope_ope"].__version__
+    return found

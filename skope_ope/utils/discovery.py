@@ -1,0 +1,67 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""All public evaluators and policies, for tests and tables over every one of them."""
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.policies import BasePolicy
+
+__all__ = ["all_evaluators", "all_policies"]
+
+PACKAGE = "skope_ope"
+
+
+def all_evaluators():
+    """List the public evaluators.
+
+    Returns
+    -------
+    evaluators : list of (str, class)
+        Names and classes, sorted by name; base classes are left out.
+
+    Examples
+    --------
+    >>> from skope_ope.utils import all_evaluators
+    >>> all_evaluators()[:2]
+    [('DRos', <class 'skope_ope.evaluators...DRos'>), ('DirectMethod', <class ...>)]
+    """
+    return _public_subclasses(BaseEvaluator)
+
+
+def all_policies():
+    """List the public policies, learned ones included.
+
+    Returns
+    -------
+    policies : list of (str, class)
+        Names and classes, sorted by name; base classes are left out.
+
+    Examples
+    --------
+    >>> from skope_ope.utils import all_policies
+    >>> [name for name, _ in all_policies()][:2]
+    ['ClassifierPolicy', 'ConstantPolicy']
+    """
+    return _public_subclasses(BasePolicy)
+
+
+def _public_subclasses(base):
+    found = {}
+    for module in _public_modules():
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if not inspect.isclass(value) or not issubclass(value, base):
+                continue
+            if value.__module__.rsplit(".", 1)[-1] != "_base":  # where bases live
+                found[name] = value
+    return sorted(found.items())
+
+
+def _public_modules():
+    path = import_module(PACKAGE).__path__
+    for info in pkgutil.walk_packages(path, f"{PACKAGE}."):
+        if not any(part.startswith("_") for part in info.name.split(".")):
+            yield import_module(info.name)

@@ -1,0 +1,226 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks that every evaluator passes, yours included.
+
+scikit-learn's own checks feed arrays to `fit`; these feed logs, and hold an evaluator
+to the laws that its tags promise. Each check is a function `check_*(evaluator)` that
+raises where the evaluator fails.
+"""
+
+from unittest import SkipTest
+
+from sklearn import config_context
+from sklearn.utils import get_tags
+
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators.static import StaticEvaluator
+from skope_ope.utils import _contract_checks as contract
+from skope_ope.utils import _law_checks as law
+from skope_ope.utils import _limit_checks as limit
+from skope_ope.utils import _model_checks as model
+
+__all__ = ["check_evaluator", "parametrize_with_evaluator_checks"]
+
+
+def _checks_of(evaluator):
+    """Yield the checks that the tags of an evaluator switch on."""
+    yield contract.check_tags
+    yield contract.check_parameters_are_keywords
+    tags = get_tags(evaluator)
+    if "bandit" not in getattr(tags, "handles", ()):
+        return  # the rounds below are single actions
+    yield contract.check_unfitted_raises
+    yield contract.check_fit
+    yield contract.check_score_is_the_value
+    yield contract.check_score_refuses_logs
+    yield contract.check_classifier_is_refused
+    yield model.check_reward_model_is_given_once
+    yield contract.check_propensity_is_needed
+    yield contract.check_sample_weight_is_checked
+    yield contract.check_logs_are_left_alone
+    yield contract.check_same_answer_each_time
+    yield contract.check_clone
+    yield contract.check_pickle
+    yield contract.check_skops
+    yield model.check_one_round
+    yield model.check_other_logs
+    yield contract.check_logs_must_match_those_of_fit
+    yield contract.check_paired_difference
+    yield contract.check_array_column_and_object_are_one_policy
+    if tags.on_policy_mean:
+        yield law.check_on_policy_value_is_the_mean_reward
+    if tags.constant_reward:
+        yield law.check_constant_rewards_give_that_constant
+    if tags.scale_equivariant:
+        yield law.check_scale_of_rewards
+    if tags.shift_equivariant:
+        yield law.check_shift_of_rewards
+    if tags.needs_propensity:
+        yield law.check_impossible_action_warns
+    yield law.check_names_of_actions_do_not_matter
+    yield law.check_one_action
+    if not tags.order_dependent:
+        yield model.check_rounds_of_fit_are_recognised
+        yield law.check_order_of_rounds_does_not_matter
+        yield law.check_weight_two_is_the_round_twice
+        yield law.check_standard_error_is_that_of_the_round_values
+    if tags.needs_reward_model:
+        yield model.check_no_round_is_predicted_by_a_model_that_saw_it
+    if isinstance(evaluator, StaticEvaluator):
+        yield law.check_blocks_do_not_matter
+    if type(evaluator) in limit.LIMITS:
+        yield limit.check_limits
+
+
+def _all_checks(evaluator):
+    if isinstance(evaluator, type) or not isinstance(evaluator, BaseEvaluator):
+        kind = "the class " if isinstance(evaluator, type) else ""
+        name = getattr(evaluator, "__name__", type(evaluator).__name__)
+        raise TypeError(
+            f"an instance of an evaluator is expected, got {kind}{name}. Policies and "
+            "other estimators pass scikit-learn's parametrize_with_checks."
+        )
+    return list(_checks_of(evaluator))
+
+
+def _known_names():
+    return {
+        name
+        for module in (contract, law, limit, model)
+        for name in vars(module)
+        if name.startswith("check_") and name != "check_rounds"
+    }
+
+
+def _expected_failures(table):
+    """Return the table; a name that no check has would hide a typing error."""
+    table = dict(table or {})
+    unknown = sorted(set(table) - _known_names())
+    if unknown:
+        raise ValueError(
+            f"expected_failed_checks names {unknown[0]!r}, which is not a check. There "
+            f"are {', '.join(sorted(_known_names()))}."
+        )
+    return table
+
+
+def check_evaluator(evaluator, *, expected_failed_checks=None, on_fail="raise"):
+    """Run all checks that apply to an evaluator.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        An instance; it is cloned.
+    expected_failed_checks : dict, default=None
+        Names of checks that are known to fail, with the reasons.
+    on_fail : {"raise", None}, default="raise"
+        Raise the first failure, or collect all of them.
+
+    Returns
+    -------
+    results : list of dict
+        For every check `check_name`, `status` ("passed", "failed", "skipped" or
+        "xfail"), `exception` and `expected_to_fail_reason`.
+
+    Raises
+    ------
+    AssertionError
+        If a check that was expected to fail passes; others raise what they raise.
+
+    See Also
+    --------
+    parametrize_with_evaluator_checks : The same as tests of pytest.
+
+    Examples
+    --------
+    >>> from skope_ope import IPS
+    >>> from skope_ope.utils.estimator_checks import check_evaluator
+    >>> results = check_evaluator(IPS(cmax=5.0))
+    >>> {result["status"] for result in results} <= {"passed", "skipped"}
+    True
+    """
+    if on_fail not in ("raise", None):
+        raise ValueError(f"on_fail must be 'raise' or None, got {on_fail!r}.")
+    expected = _expected_failures(expected_failed_checks)
+    results = []
+    for check in _all_checks(evaluator):
+        reason = expected.get(check.__name__)
+        status, found = _outcome(check, evaluator, reason)
+        if status == "failed" and on_fail == "raise":
+            raise found
+        results.append(
+            {
+                "check_name": check.__name__,
+                "status": status,
+                "exception": found,
+                "expected_to_fail_reason": reason,
+            }
+        )
+    return results
+
+
+def _outcome(check, evaluator, reason):
+    try:
+        check(evaluator)
+    except SkipTest as error:
+        return "skipped", error
+    except Exception as error:
+        return ("failed" if reason is None else "xfail"), error
+    if reason is None:
+        return "passed", None
+    return "failed", AssertionError(
+        f"{check.__name__} passes, though it was expected to fail: {reason}"
+    )
+
+
+def parametrize_with_evaluator_checks(evaluators, *, expected_failed_checks=None):
+    """Decorate a test of pytest to run once per evaluator and check.
+
+    Parameters
+    ----------
+    evaluators : list of evaluators
+        Instances, in as many settings as there are to check.
+    expected_failed_checks : callable, default=None
+        `expected_failed_checks(evaluator)` gives a dict of check names and the
+        reasons why they fail; these are marked as xfail.
+
+    Returns
+    -------
+    decorator : pytest.mark.parametrize
+        Over the arguments `evaluator` and `check`.
+
+    See Also
+    --------
+    check_evaluator : The same without pytest.
+
+    Examples
+    --------
+    >>> from skope_ope import IPS, SNIPS
+    >>> from skope_ope.utils.estimator_checks import parametrize_with_evaluator_checks
+    >>> @parametrize_with_evaluator_checks([IPS(), SNIPS(cmax=5.0)])
+    ... def test_contract(evaluator, check):
+    ...     check(evaluator)
+    """
+    import pytest
+
+    parameters = []
+    for evaluator in evaluators:
+        table = expected_failed_checks(evaluator) if expected_failed_checks else None
+        expected = _expected_failures(table)
+        for check in _all_checks(evaluator):
+            reason = expected.get(check.__name__)
+            marks = () if reason is None else (pytest.mark.xfail(reason=reason),)
+            parameters.append(
+                pytest.param(
+                    evaluator,
+                    check,
+                    marks=marks,
+                    id=f"{_short(evaluator)}-{check.__name__}",
+                )
+            )
+    return pytest.mark.parametrize(("evaluator", "check"), parameters)
+
+
+def _short(evaluator):
+    with config_context(print_changed_only=True):
+        return "".join(repr(evaluator).split())

@@ -1,0 +1,182 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    ConstantPolicy,
+    DoublyRobust,
+    PolicyValueDisplay,
+    UniformPolicy,
+    evaluate,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+
+LOGS, POLICY, TRUTH = make_bandit_logs(
+    300, logging_temperature=np.inf, random_state=0, return_truth=True
+)
+POLICIES = {"sharp": POLICY, "uniform": UniformPolicy()}
+EVALUATORS = ["IPS", "SNIPS", "DirectMethod"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluate(POLICY, LOGS, evaluators=EVALUATORS)
+
+
+@pytest.fixture(scope="module")
+def wide_table():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluate(POLICIES, LOGS, evaluators=EVALUATORS)
+
+
+def tick_labels(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+@pytest.mark.parametrize("method", ["student", "normal"])
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_values_and_intervals_are_those_of_the_table(table, level, method):
+    display = PolicyValueDisplay.from_values(table, level=level, method=method)
+    assert display.keys == EVALUATORS
+    for i, result in enumerate(table.values()):
+        assert display.value[i] == result.value
+        ends = result.confidence_interval(level, method)
+        assert (display.low[i], display.high[i]) == ends
+
+
+def test_from_values_of_one_value(table):
+    display = PolicyValueDisplay.from_values(table["SNIPS"])
+    assert display.keys == ["SNIPS"]
+    assert_array_equal(display.value, [table["SNIPS"].value])
+
+
+def test_from_evaluator():
+    evaluator = IPS().fit(LOGS)
+    one = PolicyValueDisplay.from_evaluator(evaluator, POLICY, level=0.9)
+    assert one.keys == ["IPS"]
+    assert_array_equal(one.value, [evaluator.score(POLICY)])
+    several = PolicyValueDisplay.from_evaluator(evaluator, POLICIES)
+    assert several.keys == [("sharp", "IPS"), ("uniform", "IPS")]
+    part = PolicyValueDisplay.from_evaluator(evaluator, POLICY, logs=LOGS[:100])
+    assert_array_equal(part.value, [evaluator.score(POLICY, LOGS[:100])])
+
+
+def test_model_error(table):
+    display = PolicyValueDisplay.from_values(table)
+    assert display.model_error_included.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "values, error, message",
+    [
+        (0.5, TypeError, "a PolicyValue, got float"),
+        ({}, ValueError, "empty"),
+        ({"IPS": 0.5}, TypeError, r"values\['IPS'\] must be a PolicyValue.* float"),
+    ],
+)
+def test_other_values_are_refused(values, error, message):
+    with pytest.raises(error, match=message):
+        PolicyValueDisplay.from_values(values)
+
+
+def test_a_difference_may_be_shown():
+    evaluator = DoublyRobust().fit(LOGS)
+    difference = evaluator.evaluate(POLICY) - evaluator.evaluate(UniformPolicy())
+    display = PolicyValueDisplay.from_values({"gain": difference})
+    assert display.low[0] < difference.value < display.high[0]
+
+
+def test_plot_draws_values_and_intervals(pyplot, table):
+    display = PolicyValueDisplay.from_values(table).plot()
+    points, caps, (bars,) = display.errorbar_
+    assert_array_equal(points.get_xdata(), display.value)
+    assert_array_equal(points.get_ydata(), [0, 1, 2])
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    assert_allclose(ends, np.column_stack([display.low, display.high]))
+    assert len(caps) == 2
+    ax = display.ax_
+    assert tick_labels(ax) == ["IPS", "SNIPS", "DirectMethod *"]
+    assert ax.get_xlabel().startswith("value with its 95% interval\n* without")
+    low, high = ax.get_ylim()
+    assert low > high  # the first row is on top
+    assert ax.get_legend() is None
+    assert display.truth_ is None
+
+
+def test_a_row_per_evaluator_and_a_colour_per_policy(pyplot, wide_table):
+    display = PolicyValueDisplay.from_values(wide_table).plot()
+    first, second = display.errorbar_
+    assert tick_labels(display.ax_) == ["IPS", "SNIPS", "DirectMethod *"]
+    assert legend_texts(display.ax_) == ["sharp", "uniform"]
+    values = [wide_table["uniform", name].value for name in EVALUATORS]
+    assert_array_equal(second[0].get_xdata(), values)
+    assert_allclose(first[0].get_ydata() + second[0].get_ydata(), [0, 2, 4])
+    assert (first[0].get_ydata() < second[0].get_ydata()).all()
+    assert first[0].get_color() != second[0].get_color()
+
+
+def test_a_row_per_policy_where_there_is_one_evaluator(pyplot):
+    display = PolicyValueDisplay.from_evaluator(IPS().fit(LOGS), POLICIES).plot()
+    assert tick_labels(display.ax_) == ["sharp", "uniform"]
+    assert_array_equal(display.errorbar_[0].get_ydata(), [0, 1])
+
+
+def test_truth_is_a_line_or_marks(pyplot, table, wide_table):
+    display = PolicyValueDisplay.from_values(table).plot(truth=TRUTH.value)
+    assert_array_equal(display.truth_.get_xdata(), [TRUTH.value] * 2)
+    assert legend_texts(display.ax_) == ["truth"]
+
+    truths = {"sharp": TRUTH.value, "uniform": TRUTH.expected_rewards.mean()}
+    display = PolicyValueDisplay.from_values(wide_table)
+    display.plot(truth=truths, truth_kw={"color": "red"})
+    assert display.truth_.get_color() == "red"
+    want = [truths[policy] for policy, _ in wide_table]
+    assert_array_equal(display.truth_.get_xdata(), want)
+    with pytest.raises(ValueError, match=r"truth lacks the policies \['uniform'\]"):
+        display.plot(truth={"sharp": 0.5})
+
+
+def test_keywords_go_to_errorbar(pyplot, table):
+    display = PolicyValueDisplay.from_values(table)
+    display.plot(color="green", label="mine", capsize=0)
+    assert display.errorbar_[0].get_color() == "green"
+    assert display.errorbar_.get_label() == "mine"
+
+
+def test_nan_is_written_not_drawn(pyplot):
+    pi = np.full((len(LOGS), LOGS.n_actions), 1 / (LOGS.n_actions - 1))
+    pi[np.arange(len(LOGS)), LOGS.action_index] = 0  # never what was logged
+    with pytest.warns((SupportWarning, LowOverlapWarning)):
+        display = PolicyValueDisplay.from_evaluator(SNIPS().fit(LOGS), pi)
+    assert np.isnan(display.value).all()
+    display.plot()
+    assert [text.get_text() for text in display.ax_.texts] == ["NaN"]
+
+
+def test_plot_of_a_table(pyplot, table):
+    display = table.plot(level=0.8, truth=0.5)
+    assert isinstance(display, PolicyValueDisplay)
+    assert display.level == 0.8
+    assert_array_equal(display.truth_.get_xdata(), [0.5, 0.5])
+
+
+def test_policy_without_a_name_of_its_own(pyplot):
+    display = PolicyValueDisplay.from_evaluator(
+        IPS().fit(LOGS), {0: UniformPolicy(), 1: ConstantPolicy(1).fit(LOGS)}
+    )
+    assert tick_labels(display.plot().ax_) == ["0", "1"]

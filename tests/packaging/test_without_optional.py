@@ -1,0 +1,73 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The main job without any optional package, whatever is installed here."""
+
+import subprocess
+import sys
+
+from tests.packaging._tree import ROOT
+
+PROLOGUE = """
+import sys
+
+MISSING = {"matplotlib", "pandas", "polars", "pyarrow", "skops", "IPython"}
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in MISSING:
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
+
+sys.meta_path.insert(0, Hide())
+
+import warnings
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import train_test_split
+from skope_ope import ClassifierPolicy, DoublyRobust, evaluate
+from skope_ope.datasets import make_bandit_logs
+
+warnings.simplefilter("ignore")
+logs = make_bandit_logs(400, random_state=0)
+train, test = train_test_split(logs, random_state=0)
+policy = ClassifierPolicy(LogisticRegression(), epsilon=0.2).fit(train)
+table = evaluate(policy, test, reward_model=Ridge())
+"""
+
+
+def run_hidden(code):
+    """Standard output of the prologue and `code` in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROLOGUE + code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_main_job_needs_core_packages_only():
+    output = run_hidden(
+        "print(table)\n"
+        "assert '<table' in table._repr_html_() and '<table' in logs._repr_html_()\n"
+        "assert np.isfinite(DoublyRobust().fit(test).score(policy))\n"
+        "assert not MISSING & {name.split('.')[0] for name in sys.modules}\n"
+    )
+    assert "DoublyRobust" in output
+
+
+def test_what_needs_more_names_the_extra():
+    output = run_hidden(
+        "for call in (table.plot, table.to_frame, logs.to_frame):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except ImportError as error:\n"
+        "        print(error)\n"
+        "    else:\n"
+        "        raise AssertionError(call)\n"
+    )
+    plot, table_frame, logs_frame = output.splitlines()
+    assert "pip install 'skope-ope[plot]'" in plot
+    assert "pip install 'skope-ope[frames]'" in table_frame
+    assert "pip install 'skope-ope[frames]'" in logs_frame
