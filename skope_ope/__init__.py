@@ -29,10 +29,18 @@ from skope_ope.evaluators import (
 )
 from skope_ope.logs import BanditLogs, SlateLogs, read_open_bandit, read_vw
 from skope_ope.policies import (
+    UCB1,
+    AdaptiveFunctionPolicy,
+    BatchPolicy,
     ClassifierPolicy,
     ConstantPolicy,
+    EpochGreedy,
+    EpsilonGreedy,
     FunctionPolicy,
+    LinUCB,
     MixturePolicy,
+    OnlineClassifierPolicy,
+    SegmentedPolicy,
     UniformPolicy,
     action_probabilities,
 )
@@ -52,10 +60,18 @@ __all__ = [  # noqa: RUF022
     "PropensityClipper",
     "PropensityEstimator",
     # what we want to evaluate
+    "AdaptiveFunctionPolicy",
+    "BatchPolicy",
     "ClassifierPolicy",
     "ConstantPolicy",
+    "EpochGreedy",
+    "EpsilonGreedy",
     "FunctionPolicy",
+    "LinUCB",
     "MixturePolicy",
+    "OnlineClassifierPolicy",
+    "SegmentedPolicy",
+    "UCB1",
     "UniformPolicy",
     "action_probabilities",
     # what we believe

@@ -180,7 +180,9 @@ def policy_probabilities(policy, logs, unknown="raise"):
     if logs.available is not None:
         available = np.zeros((len(logs), len(classes)), dtype=bool)
         available[:, known] = logs.available[:, codes[known]]
-    if isinstance(policy, BasePolicy):
+    if hasattr(policy, "context_of"):  # it needs more of a row than its context
+        proba = np.asarray(policy.predict_proba(policy.context_of(logs), available))
+    elif isinstance(policy, BasePolicy):
         proba = np.asarray(policy.predict_proba(logs.context, available))
     else:
         proba = np.asarray(policy.predict_proba(logs.context))

@@ -2,22 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Policies that learn while they act: the protocol, and how blocks are asked for."""
 
-import numpy as np
+import copy
+
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
-from skope_ope.policies._base import BasePolicy, first_best
+from skope_ope.logs._row_container import take_rows
+from skope_ope.policies._base import BasePolicy, first_best, one_hot
 
 
 class AdaptivePolicy(BasePolicy):
     """Base class of policies that depend on their own history.
 
-    A subclass implements `reset(logs)`, `predict_proba(X, available=None)` and
-    `update(X, action, reward, proba)`. **It changes only inside `update`.** That rule
-    lets an evaluator ask for a whole block of coming rounds at once, and throw away
-    only what a change has made stale. Randomness inside a policy is seeded from its
-    `random_state` at `reset`. `check_adaptive_policy` tests a policy of one's own.
+    A subclass implements `reset(logs)`, `predict_proba(X, available=None)` (or
+    `_proba(X, available)`, its checked core) and `update(X, action, reward, proba)`.
+    **It changes only inside `update`.** That rule lets an evaluator ask for a whole
+    block of coming rounds at once, and throw away only what a change has made stale.
+    Randomness inside a policy is seeded from its `random_state` at `reset`.
+    `check_adaptive_policy` tests a policy of one's own. Read more in the
+    :ref:`User Guide <adaptive_policies>`.
 
     Attributes
     ----------
@@ -86,6 +90,49 @@ class AdaptivePolicy(BasePolicy):
         """
         raise TypeError(f"{type(self).__name__} does not define update.")
 
+    def update_many(self, X, action, reward, proba):
+        """Learn from several rounds at once, in their order.
+
+        The default calls `update` for each of them. `BatchPolicy` learns this way.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        action : ndarray of int of shape (n_rounds,)
+            Indices of the actions in `classes_`.
+        reward : ndarray of shape (n_rounds,)
+            Their rewards.
+        proba : ndarray of shape (n_rounds,)
+            Probabilities with which they were taken.
+
+        Returns
+        -------
+        changed : bool
+            Whether action probabilities may have changed.
+        """
+        changed = False
+        rounds = zip(action.tolist(), reward.tolist(), proba.tolist(), strict=True)
+        for row, (index, value, chance) in enumerate(rounds):
+            one = None if self.context_free else take_rows(X, slice(row, row + 1))
+            changed |= bool(self.update(one, index, value, chance))
+        return changed
+
+    def context_of(self, logs):
+        """Return what the policy is given as `X` for the rounds of these logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        X : array, sparse matrix, frame or other rows
+            The context, unless the policy needs other fields of a row too.
+        """
+        return logs.context
+
     def look_ahead(self, X, available=None):
         """Probabilities of a block of coming rounds.
 
@@ -111,14 +158,20 @@ class AdaptivePolicy(BasePolicy):
         Parameters
         ----------
         explore : bool, default=False
-            Whether it keeps exploring; otherwise it always takes the most likely
-            action.
+            Whether it keeps exploring; otherwise it takes the action that it holds
+            for the best (the most likely one, where it does not tell).
 
         Returns
         -------
         policy : FrozenPolicy
+            A copy, which later updates do not change.
         """
-        return FrozenPolicy(self, explore=explore)
+        return FrozenPolicy(copy.deepcopy(self), explore=explore)
+
+    def _exploit(self, X, available):
+        """Probabilities without exploration; a subclass may know better."""
+        proba = self.predict_proba(X, available)
+        return one_hot(first_best(proba), proba.shape[1])
 
 
 class Block:
@@ -140,7 +193,8 @@ class FrozenPolicy(BasePolicy):
     policy : AdaptivePolicy
         A policy with a history.
     explore : bool, default=False
-        Whether it keeps exploring; otherwise it takes the most likely action.
+        Whether it keeps exploring; otherwise it takes the action that it holds for
+        the best: the one of the best mean, say, without a bonus for uncertainty.
 
     Attributes
     ----------
@@ -188,13 +242,24 @@ class FrozenPolicy(BasePolicy):
         """Action labels."""
         return self.policy.classes_
 
+    def context_of(self, logs):
+        """Return what the policy is given as `X` for these logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        X : array, sparse matrix, frame or other rows
+        """
+        return self.policy.context_of(logs)
+
     def _proba(self, X, available):
-        proba = self.policy.predict_proba(X, available)
         if self.explore:
-            return proba
-        greedy = np.zeros_like(proba)
-        greedy[np.arange(len(proba)), first_best(proba)] = 1.0
-        return greedy
+            return self.policy.predict_proba(X, available)
+        return self.policy._exploit(X, available)
 
 
 def fresh(policy, logs):

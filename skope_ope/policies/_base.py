@@ -115,21 +115,37 @@ def first_best(scores):
     that rounding in another order of summation does not change a decision.
     """
     best = scores.max(axis=1, keepdims=True)
-    # -inf marks what may not be chosen; a row of them has no finite margin
+    # inf marks what comes first, -inf what may not be chosen: they have no margin
     with np.errstate(invalid="ignore"):
-        margin = best - 1e-12 * np.abs(best)
+        margin = np.where(np.isinf(best), best, best - 1e-12 * np.abs(best))
     return np.argmax(scores >= margin, axis=1)
+
+
+def first_best_of_list(scores):
+    """Return what `first_best` does for one row, a list, without numpy's overhead."""
+    best = max(scores)
+    index = scores.index(best)
+    if index and best - best == 0:  # inf - inf is nan
+        margin = best - 1e-12 * abs(best)
+        if max(scores[:index]) >= margin:
+            return next(i for i, score in enumerate(scores) if score >= margin)
+    return index
 
 
 def greedy(scores, epsilon=0.0, available=None):
     """Epsilon-greedy distribution over (offered) actions from scores."""
-    n_rounds, n_actions = scores.shape
     if available is not None:
         check_some_available(available)
         scores = np.where(available, scores, -np.inf)
-    proba = np.zeros((n_rounds, n_actions))
-    proba[np.arange(n_rounds), first_best(scores)] = 1.0
+    proba = one_hot(first_best(scores), scores.shape[1])
     return explore(proba, epsilon, available)
+
+
+def one_hot(index, n_actions):
+    """Give probability 1 to one action of every round."""
+    proba = np.zeros((len(index), n_actions))
+    proba[np.arange(len(index)), index] = 1.0
+    return proba
 
 
 def explore(proba, epsilon, available=None):

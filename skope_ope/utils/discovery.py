@@ -43,19 +43,20 @@ def all_policies():
     --------
     >>> from skope_ope.utils import all_policies
     >>> [name for name, _ in all_policies()][:2]
-    ['ClassifierPolicy', 'ConstantPolicy']
+    ['AdaptiveFunctionPolicy', 'BatchPolicy']
     """
     return _public_subclasses(BasePolicy)
 
 
 def _public_subclasses(base):
     found = {}
+    extension_points = import_module(f"{PACKAGE}.base").__all__
     for module in _public_modules():
         for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
             if not inspect.isclass(value) or not issubclass(value, base):
                 continue
-            if value.__module__.rsplit(".", 1)[-1] != "_base":  # where bases live
+            if name not in extension_points:
                 found[name] = value
     return sorted(found.items())
 

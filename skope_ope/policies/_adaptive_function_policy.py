@@ -1,0 +1,132 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A function of the contexts and of the history as a policy."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skope_ope.logs._validation import check_distributions
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._base import n_rows, restrict
+from skope_ope.policies._rows import stack_rows
+
+
+class History(NamedTuple):
+    """The rounds that a policy has lived through, in their order."""
+
+    contexts: object
+    actions: np.ndarray
+    rewards: np.ndarray
+    proba: np.ndarray
+
+
+class AdaptiveFunctionPolicy(AdaptivePolicy):
+    """Act by a function of the contexts and of the policy's own history.
+
+    The way to try a rule of one's own in three lines; a class with a cheap `update`
+    is faster. Read more in the :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    func : callable
+        `func(X, history)` gives an array of shape (n_rounds, n_actions) with the
+        probability of every action, columns in the order of `logs.actions`; over
+        varying offers it is renormalised. `history` is a tuple (contexts, actions,
+        rewards, proba) of the rounds so far: their contexts, shape
+        (n_history, n_features), and three arrays of shape (n_history,): action
+        indices, rewards, and the policy's own probabilities of these actions. They
+        must not be written to, and the answer must depend on nothing else.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    history_ : tuple (contexts, actions, rewards, proba)
+        The history so far.
+
+    See Also
+    --------
+    FunctionPolicy : A function of the contexts only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import AdaptiveFunctionPolicy, BanditLogs
+    >>> def win_stay_lose_shift(X, history):
+    ...     last = history.actions[-1] if len(history.actions) else 0
+    ...     if len(history.rewards) and history.rewards[-1] == 0:
+    ...         last = (last + 1) % 2
+    ...     return np.tile(np.eye(2)[last], (len(X), 1))
+    >>> logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [0.0, 1.0], [0.5, 0.5])
+    >>> policy = AdaptiveFunctionPolicy(win_stay_lose_shift).fit(logs)
+    >>> changed = policy.update(logs[:1].context, 0, 0.0, 1.0)
+    >>> policy.predict_proba([[0.0]])
+    array([[0., 1.]])
+    """
+
+    _parameter_constraints: dict = {"func": [callable]}
+
+    def __init__(self, func):
+        self.func = func
+
+    def reset(self, logs):
+        """Forget everything; learn the actions from empty logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            `logs[:0]` of those to come.
+        """
+        super().reset(logs)
+        self._contexts = [self.context_of(logs)]
+        self._rounds = np.empty((3, 16))
+        self._n_rounds = 0
+
+    def update(self, X, action, reward, proba):
+        """Append one round to the history.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (1, n_features)
+            Context.
+        action : int
+            Index of the action in `classes_`.
+        reward : float
+            Its reward.
+        proba : float
+            The policy's own probability of the action.
+
+        Returns
+        -------
+        changed : bool
+            True.
+        """
+        if self._n_rounds == self._rounds.shape[1]:  # double: appending stays cheap
+            self._rounds = np.hstack([self._rounds, np.empty_like(self._rounds)])
+        self._rounds[:, self._n_rounds] = action, reward, proba
+        self._contexts.append(X)
+        self._n_rounds += 1
+        return True
+
+    @property
+    def history_(self):
+        """The history so far."""
+        if len(self._contexts) > 1:
+            self._contexts = [stack_rows(self._contexts)]
+        actions, rewards, proba = self._rounds[:, : self._n_rounds]
+        return History(self._contexts[0], actions.astype(np.intp), rewards, proba)
+
+    def _proba(self, X, available):
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        proba = np.asarray(self.func(X, self.history_), dtype=float)
+        shape = (n_rows(X), len(self.classes_))
+        if proba.shape != shape:
+            raise ValueError(
+                f"func gave an array of shape {proba.shape}, expected {shape} "
+                "(n_rounds, n_actions): one column per action of the logs."
+            )
+        if available is not None:
+            return restrict(proba, available)
+        check_distributions("func", proba)
+        return proba

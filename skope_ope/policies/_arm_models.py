@@ -1,0 +1,137 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One model of the reward per action, trained on the rounds that took it."""
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from skope_ope.policies._base import n_rows
+from skope_ope.policies._rows import stack_rows
+
+
+class ArmModels:
+    """Models of the reward, one clone per action, and the rounds they learn from.
+
+    An action whose model cannot be trained yet is estimated without contexts: by
+    (successes + 1) / (pulls + 2) where a classifier has not seen both rewards, by the
+    mean over all actions where a regressor has no rounds.
+
+    Parameters
+    ----------
+    model : regressor or classifier
+        A classifier learns 0/1 rewards and estimates by P(reward = 1). A model with
+        `partial_fit` is trained on new rounds only, others are fitted again on all.
+    n_actions : int
+        Number of actions.
+    random_state : int
+        Seeds nested models that have no seed of their own.
+    owner : str
+        Name of the policy, for messages.
+    """
+
+    def __init__(self, model, n_actions, random_state, owner):
+        self.classifies = is_classifier(model)
+        if self.classifies and not hasattr(model, "predict_proba"):
+            raise TypeError(
+                f"{owner} needs P(reward = 1), but {type(model).__name__} has no "
+                "predict_proba. Use one that has (SGDClassifier with "
+                "loss='log_loss'), or wrap it in CalibratedClassifierCV."
+            )
+        rng = check_random_state(random_state)
+        self.models = [_seeded(clone(model), rng) for _ in range(n_actions)]
+        self.trained = [False] * n_actions
+        self.owner = owner
+        self._online = hasattr(model, "partial_fit")
+        self._contexts = [[] for _ in range(n_actions)]
+        self._rewards = [[] for _ in range(n_actions)]
+        self._new = set()
+        # (pulls, sum of rewards): so far, and as of the last training
+        self._sums = np.zeros((n_actions, 2))
+        self._known = np.zeros((n_actions, 2))
+
+    def add(self, action, X, reward):
+        """Keep rounds of one action for the next training.
+
+        Parameters
+        ----------
+        action : int
+            Index of the action.
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        reward : ndarray of shape (n_rounds,)
+            Rewards.
+        """
+        if self.classifies:
+            other = reward[(reward != 0) & (reward != 1)]
+            if other.size:
+                raise ValueError(
+                    f"{self.owner} learns 0/1 rewards with a classifier, got "
+                    f"{other[0]:.6g}. Make them 0/1, or use a policy that learns any "
+                    "(LinUCB, or EpochGreedy with a regressor)."
+                )
+            reward = reward.astype(int)
+        self._contexts[action].append(X)
+        self._rewards[action].append(reward)
+        self._sums[action] += len(reward), reward.sum()
+        self._new.add(int(action))
+
+    def train(self):
+        """Train the models of the actions that have new rounds."""
+        for action in sorted(self._new):
+            X = stack_rows(self._contexts[action])
+            reward = np.concatenate(self._rewards[action])
+            pulls, total = self._known[action] = self._sums[action]
+            if self.classifies and not 0 < total < pulls:
+                self._keep(action, X, reward)
+                continue
+            model = self.models[action]
+            if self._online:
+                classes = {"classes": np.array([0, 1])} if self.classifies else {}
+                model.partial_fit(X, reward, **classes)
+                self._contexts[action], self._rewards[action] = [], []
+            else:
+                model.fit(X, reward)
+                self._keep(action, X, reward)
+            self.trained[action] = True
+        self._new = set()
+
+    def _keep(self, action, X, reward):
+        self._contexts[action], self._rewards[action] = [X], [reward]
+
+    def estimates(self, X):
+        """Estimate the reward of every action, as of the last training.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+
+        Returns
+        -------
+        estimates : ndarray of shape (n_rounds, n_actions)
+        """
+        pulls, totals = self._known.T
+        if self.classifies:
+            unconditional = (totals + 1) / (pulls + 2)
+        else:
+            unconditional = np.full(len(pulls), totals.sum() / max(pulls.sum(), 1))
+        estimates = np.tile(unconditional, (n_rows(X), 1))
+        for action, model in enumerate(self.models):
+            if self.trained[action]:
+                estimates[:, action] = (
+                    model.predict_proba(X)[:, 1]
+                    if self.classifies
+                    else model.predict(X)
+                )
+        return estimates
+
+
+def _seeded(model, rng):
+    """Give nested random states that are None a number."""
+    seeds = {
+        name: int(rng.randint(2**31 - 1))
+        for name, value in sorted(model.get_params(deep=True).items())
+        if value is None and name.split("__")[-1] == "random_state"
+    }
+    return model.set_params(**seeds)

@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy that learns from an exploration log, in batches of time."""
+
+from datetime import timedelta
+from numbers import Real
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin
+
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import label_codes
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+from skope_ope.policies._base import BasePolicy
+
+
+class BatchPolicy(MetaEstimatorMixin, BasePolicy):
+    r"""Act by what another log had taught at the start of the current batch of time.
+
+    Time is cut into batches of length `every`, from the first timestamp
+    :math:`s_0` of the exploration log on. In a round at time t the policy knows the
+    exploration rows with timestamps
+
+    .. math:: s < s_0 + \lfloor (t - s_0) / \text{every} \rfloor \cdot \text{every}
+
+    and nothing of the rounds it is evaluated on. It is therefore not its own logger:
+    evaluators treat it as stationary, `logs_proba(logs)` has the probabilities. In
+    [1]_ three such policies are compared with what they did online,
+
+    - EMP, `BatchPolicy(EpsilonGreedy(0), logs, every)`: the most popular action;
+    - SEMP, `BatchPolicy(SegmentedPolicy(EpsilonGreedy(0), segment), logs, every)`: the
+      most popular action of every segment;
+    - CEMP, `BatchPolicy(OnlineClassifierPolicy(LogisticRegression(), epsilon=0), logs,
+      every)`: the best action by a model per action.
+
+    Read more in the :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        A clone of it learns, by `update_many` once per batch.
+    exploration_logs : BanditLogs
+        The rows to learn from; they need timestamps. They may be the rows that are
+        evaluated: nothing is learned from a row before its batch is over.
+    every : float or timedelta
+        Length of a batch in the units of the timestamps; `numpy.timedelta64` or
+        `datetime.timedelta` where they are datetimes.
+
+    Raises
+    ------
+    ValueError
+        If logs have no timestamps, or the exploration log has actions that the
+        evaluated logs do not know.
+
+    See Also
+    --------
+    SegmentedPolicy : A policy of its own for every segment.
+
+    Notes
+    -----
+    The policy is told the exploration log's propensity as the probability of an
+    action, 1 / (offered actions) where it is unknown.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, BatchPolicy, EpsilonGreedy
+    >>> logs = BanditLogs(
+    ...     np.empty((4, 0)),
+    ...     ["a", "b", "a", "b"],
+    ...     [0.0, 1.0, 1.0, 0.0],
+    ...     timestamp=[0, 1, 2, 3],
+    ... )
+    >>> BatchPolicy(EpsilonGreedy(0), logs, 2).logs_proba(logs)
+    array([[1., 0.],
+           [1., 0.],
+           [0., 1.],
+           [0., 1.]])
+    """
+
+    _parameter_constraints: dict = {
+        "policy": [AdaptivePolicy],
+        "exploration_logs": [BanditLogs],
+        "every": [Real, timedelta, np.timedelta64],
+    }
+
+    def __init__(self, policy, exploration_logs, every):
+        self.policy = policy
+        self.exploration_logs = exploration_logs
+        self.every = every
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def logs_proba(self, logs):
+        """Probabilities over the actions of the logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds, with timestamps.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+        """
+        self._validate_params()
+        source = self.exploration_logs
+        learned_in, asked_in = self._batches(source), self._batches(logs)
+        codes = self._codes(logs)
+        chance = _propensity(source)
+        policy = fresh(self.policy, logs)
+        lessons, X = policy.context_of(source), policy.context_of(logs)
+        proba = np.empty((len(logs), logs.n_actions))
+        learn, ask = _by_batch(learned_in), _by_batch(asked_in)
+        for batch in sorted(learn.keys() | ask.keys()):
+            # first act, then learn: what a batch teaches is known after it
+            if batch in ask:
+                rows = ask[batch]
+                offered = None if logs.available is None else logs.available[rows]
+                proba[rows] = policy.predict_proba(take_rows(X, rows), offered)
+            if batch in learn:
+                rows = learn[batch]
+                rows = rows[np.argsort(source.timestamp[rows], kind="stable")]
+                policy.update_many(
+                    take_rows(lessons, rows),
+                    codes[rows],
+                    source.reward[rows],
+                    chance[rows],
+                )
+        return proba
+
+    def _proba(self, X, available):
+        raise TypeError(
+            "BatchPolicy acts by the time of a round, which contexts do not tell: "
+            "pass logs to logs_proba, to action_probabilities or to an evaluator."
+        )
+
+    def _batches(self, logs):
+        """Return the number of the batch of every row."""
+        first = self.exploration_logs.timestamp
+        for name, time in (
+            ("exploration_logs", first),
+            ("the logs", logs.timestamp),
+        ):
+            if time is None:
+                raise ValueError(
+                    f"BatchPolicy needs timestamps, {name} have none. Pass "
+                    "timestamp=... when building them."
+                )
+        every = self.every
+        if isinstance(every, timedelta):
+            every = np.timedelta64(every)
+        is_date = first.dtype.kind == "M"
+        if is_date != (logs.timestamp.dtype.kind == "M"):
+            raise TypeError(
+                "the timestamps of exploration_logs and of the logs must both be "
+                f"numbers or datetimes, got {first.dtype} and {logs.timestamp.dtype}."
+            )
+        if is_date != isinstance(every, np.timedelta64):
+            want = "numpy.timedelta64 (or datetime.timedelta)" if is_date else "number"
+            raise TypeError(
+                f"timestamps are {first.dtype}: every must be a {want}, got {every!r}."
+            )
+        if not every > every * 0:
+            raise ValueError(f"every must be positive, got {every!r}.")
+        return np.floor_divide(logs.timestamp - first.min(), every).astype(np.int64)
+
+    def _codes(self, logs):
+        source = self.exploration_logs
+        codes = label_codes(logs.actions, source.action)
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
+            raise ValueError(
+                f"exploration_logs took action {source.action[row]!r} at row {row}, "
+                f"which the logs do not know ({int((codes < 0).sum())} such rows). "
+                "Pass all labels as actions=[...] when building the logs."
+            )
+        return codes
+
+
+def _propensity(logs):
+    if logs.propensity is not None:
+        return logs.propensity
+    if logs.available is None:
+        return np.full(len(logs), 1 / logs.n_actions)
+    return 1 / logs.available.sum(axis=1)
+
+
+def _by_batch(batches):
+    """Rows of every batch, as {batch: rows in order}."""
+    order = np.argsort(batches, kind="stable")
+    distinct, first = np.unique(batches[order], return_index=True)
+    return dict(zip(distinct.tolist(), np.split(order, first[1:]), strict=True))

@@ -1,0 +1,249 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The action whose linear estimate could be the best."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._base import check_some_available, greedy
+from skope_ope.policies._rows import dense_rows
+
+# Updates of an action between two inversions from scratch, which shed the rounding
+# errors of the rank-one updates.
+UPDATES_PER_INVERSION = 10_000
+ROWS_PER_SUM = 100  # a divisor of it
+# Up to here the products x_i x_j of a block are kept: a width is then one dot product.
+MOST_SQUARED_FEATURES = 16
+
+
+class LinUCB(AdaptivePolicy):
+    r"""Take the action with the largest upper bound of a ridge regression [1]_.
+
+    Every action has a regression of its own (the disjoint form). From the rounds of
+    the policy's own history in which a was taken,
+
+    .. math:: A_a = \lambda I + \sum x x^\top, \quad b_a = \sum r x, \quad
+        \hat\theta_a = A_a^{-1} b_a,
+
+    .. math:: a_t = \arg\max_a x_t^\top \hat\theta_a
+        + \alpha \sqrt{x_t^\top A_a^{-1} x_t}.
+
+    There is no intercept: add a column of ones to the contexts if they have none.
+    Bounds within 1e-12 (relative) of the best are tied, the lowest index wins. Read
+    more in the :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Weight of the uncertainty.
+    regularization : float, default=1.0
+        :math:`\lambda`, the ridge penalty.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    n_features_in_ : int
+        Number of features.
+    coef_ : ndarray of shape (n_actions, n_features)
+        Coefficients :math:`\hat\theta_a`.
+    counts_ : ndarray of shape (n_actions,)
+        How often each action was taken.
+
+    See Also
+    --------
+    UCB1 : The same without contexts.
+
+    Notes
+    -----
+    :math:`A_a^{-1}` is kept by rank-one updates (Sherman-Morrison),
+    :math:`O(d^2)` a round, and computed from scratch every 10,000 updates of an
+    action. An update concerns one action only: in a block of coming rounds only the
+    scores of that action are computed anew.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Schapire, R. E. (2010). A
+       contextual-bandit approach to personalized news article recommendation. WWW.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, LinUCB
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> logs = BanditLogs(X, ["a", "b"], [0.0, 1.0], [0.5, 0.5])
+    >>> policy = LinUCB(alpha=0.5).fit(logs)
+    >>> changed = policy.update(X[:1], 0, 0.0, 1.0)  # action "a" gave nothing at x_0
+    >>> policy.predict(X)
+    array(['b', 'a'], dtype='<U1')
+    """
+
+    _parameter_constraints: dict = {
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "regularization": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(self, alpha=1.0, *, regularization=1.0):
+        self.alpha = alpha
+        self.regularization = regularization
+
+    def reset(self, logs):
+        """Forget everything; learn actions and features from empty logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            `logs[:0]` of those to come.
+        """
+        super().reset(logs)
+        n_actions, n_features = logs.n_actions, logs.n_features
+        shape = (n_actions, n_features, n_features)
+        identity = np.broadcast_to(np.eye(n_features), shape)
+        self._inverse = identity / float(self.regularization)
+        self._moment = np.zeros((n_actions, n_features))
+        self.coef_ = np.zeros((n_actions, n_features))
+        self._counts = [0] * n_actions
+        # A_a is needed at inversions only: it is summed up a hundred rows at a time
+        self._gram = identity * float(self.regularization)
+        self._rows_to_add = [[] for _ in range(n_actions)]
+
+    @property
+    def counts_(self):
+        """How often each action was taken."""
+        return np.array(self._counts)
+
+    def update(self, X, action, reward, proba):
+        """Learn from one round of the policy's own history.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (1, n_features)
+            Context.
+        action : int
+            Index of the action in `classes_`.
+        reward : float
+            Its reward.
+        proba : float
+            Ignored.
+
+        Returns
+        -------
+        changed : bool
+            True.
+        """
+        x = dense_rows(X, "LinUCB")[0]
+        inverse, moment = self._inverse[action], self._moment[action]
+        moment += reward * x
+        step = inverse.dot(x)
+        inverse -= step[:, None] * (step / (1.0 + x.dot(step)))
+        self._rows_to_add[action].append(x)
+        self._counts[action] += 1
+        if not self._counts[action] % ROWS_PER_SUM:
+            self._add_rows(action)
+        self.coef_[action] = inverse.dot(moment)
+        return True
+
+    def _add_rows(self, action):
+        rows = np.array(self._rows_to_add[action])
+        self._gram[action] += rows.T @ rows
+        self._rows_to_add[action] = []
+        if not self._counts[action] % UPDATES_PER_INVERSION:
+            self._inverse[action] = np.linalg.inv(self._gram[action])
+
+    def look_ahead(self, X, available=None):
+        """Probabilities of a block of coming rounds; see `AdaptivePolicy`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        available : ndarray of bool of shape (n_rounds, n_actions), default=None
+            Offered actions.
+
+        Returns
+        -------
+        block : object
+            Its `refresh` computes the scores of one action anew and never fails.
+        """
+        return _LinUCBBlock(self, self._rows(X), available)
+
+    def _rows(self, X):
+        X = dense_rows(X, "LinUCB")
+        if not np.isfinite(X.sum()) and not np.isfinite(X).all():
+            row = int(np.flatnonzero(~np.isfinite(X).all(axis=1))[0])
+            raise ValueError(
+                f"LinUCB needs finite contexts; row {row} of those asked for is "
+                f"{X[row].tolist()}. Fill missing values before the logs are built."
+            )
+        return X
+
+    def _proba(self, X, available):
+        return _LinUCBBlock(self, self._rows(X), available).proba
+
+    def _exploit(self, X, available):
+        """Take the best estimate, without the bonus."""
+        return greedy(self._rows(X) @ self.coef_.T, 0.0, available)
+
+
+class _LinUCBBlock:
+    """Scores of a block of rounds, one contiguous row per action."""
+
+    def __init__(self, policy, X, available):
+        self.policy, self.X = policy, X
+        self.squares = self.hidden = None
+        n_rounds, n_features = X.shape
+        n_actions = len(policy.coef_)
+        if n_features <= MOST_SQUARED_FEATURES:
+            self.squares = (X[:, :, None] * X[:, None, :]).reshape(n_rounds, -1)
+            matrices = policy._inverse.reshape(n_actions, -1)
+            squared_width = matrices @ self.squares.T
+        else:
+            squared_width = np.empty((n_actions, n_rounds))
+            for action, inverse in enumerate(policy._inverse):
+                squared_width[action] = self._squared_width(inverse, 0)
+        self.scores = self._bound(policy.coef_ @ X.T, squared_width)
+        if available is not None:
+            check_some_available(available)
+            self.hidden = ~available.T
+            self.scores[self.hidden] = -np.inf
+        self._columns = np.arange(n_actions)[:, None]
+        self._proba = np.empty((n_actions, n_rounds))
+        self.proba = self._proba.T
+        self._choose(0)
+
+    def _squared_width(self, inverse, start):
+        if self.squares is not None:
+            return self.squares[start:].dot(inverse.ravel())
+        X = self.X[start:]
+        return np.einsum("ij,ij->i", X.dot(inverse), X)
+
+    def _bound(self, mean, squared_width):
+        # rounding may leave -1e-17 where the width is nearly zero
+        width = np.sqrt(np.abs(squared_width, out=squared_width), out=squared_width)
+        width *= self.policy.alpha
+        width += mean
+        return width
+
+    def refresh(self, start, action):
+        policy = self.policy
+        mean = self.X[start:].dot(policy.coef_[action])
+        squared_width = self._squared_width(policy._inverse[action], start)
+        scores = self._bound(mean, squared_width)
+        if self.hidden is not None:
+            scores[self.hidden[action, start:]] = -np.inf
+        self.scores[action, start:] = scores
+        self._choose(start)
+        return True
+
+    def _choose(self, start):
+        """Do what `first_best` does, for scores with one row per action."""
+        scores = self.scores[:, start:]
+        best = scores.max(axis=0)
+        best -= 1e-12 * np.abs(best)
+        near = scores >= best
+        if np.count_nonzero(near) > len(best):  # ties: the lowest index wins
+            near = near.argmax(axis=0) == self._columns
+        self._proba[:, start:] = near

@@ -1,0 +1,314 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy of its own for every segment."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import check_labels, is_frame
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+from skope_ope.policies._base import n_rows
+
+
+class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
+    """Let one clone of a policy learn in every segment.
+
+    With :class:`EpsilonGreedy` it is the "segmented most popular" policy of [1]_: the
+    best action of each group of users. Read more in the
+    :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        It is cloned for every segment; the clones share nothing.
+    segment : callable, int or str
+        `segment(X)` gives the segment of every round, labels of any kind; or the
+        index or the name of a column of the context; or the name of a column of the
+        logs (see `BanditLogs.with_columns`).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    policies_ : dict
+        The policy of every segment seen so far.
+
+    See Also
+    --------
+    BatchPolicy : Learns in batches from another log.
+
+    Notes
+    -----
+    A segment that was never seen gets the policy with an empty history.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, EpsilonGreedy, SegmentedPolicy
+    >>> X = np.array([[20.0], [70.0]])  # an age
+    >>> logs = BanditLogs(X, ["a", "b"], [0.0, 1.0], [0.5, 0.5])
+    >>> policy = SegmentedPolicy(EpsilonGreedy(0), lambda X: X[:, 0] > 50).fit(logs)
+    >>> changed = policy.update(X[:1], 0, 0.0, 1.0)  # the young one did not like "a"
+    >>> policy.predict(X)
+    array(['b', 'a'], dtype='<U1')
+    """
+
+    _parameter_constraints: dict = {
+        "policy": [AdaptivePolicy],
+        "segment": [callable, Interval(Integral, 0, None, closed="left"), str],
+    }
+
+    def __init__(self, policy, segment):
+        self.policy = policy
+        self.segment = segment
+
+    def reset(self, logs):
+        """Forget everything; learn the actions from empty logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            `logs[:0]` of those to come.
+        """
+        super().reset(logs)
+        self._empty_logs = logs
+        self._unseen = fresh(self.policy, logs)
+        self.policies_ = {}
+        self._last = None
+
+    def context_of(self, logs):
+        """Return the contexts, beside the segments if the logs hold them.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        X : array, sparse matrix, frame or other rows
+        """
+        context = self.policy.context_of(logs)
+        in_logs = isinstance(self.segment, str) and self.segment in logs.columns
+        if in_logs and self.segment not in _column_names(logs.context):
+            return SegmentRows(context, logs.columns[self.segment], self.segment)
+        return context
+
+    def _split(self, X):
+        """Return the segment of every row, and what the inner policies get."""
+        if isinstance(X, SegmentRows) and X.name == self.segment:
+            return check_labels("segment", X.segment), X.context
+        features = X
+        while isinstance(features, SegmentRows):  # those of the inner policy
+            features = features.context
+        if callable(self.segment):
+            labels = self.segment(features)
+        elif is_frame(features):
+            labels = self._frame_column(features)
+        else:
+            labels = self._array_column(features)
+        labels = check_labels("segment", labels)
+        if len(labels) != n_rows(X):
+            raise ValueError(
+                f"segment gave {len(labels)} labels for {n_rows(X)} rounds."
+            )
+        return labels, X
+
+    def _frame_column(self, X):
+        frame = import_narwhals().from_native(X, eager_only=True)
+        names = frame.columns
+        name = self.segment
+        if isinstance(name, Integral) and name < len(names):
+            name = names[name]
+        if name not in names:
+            raise ValueError(
+                f"segment {name!r} is neither a column of the context ({names}) nor "
+                "one of the logs. Add it with logs.with_columns."
+            )
+        return frame.get_column(name).to_numpy()
+
+    def _array_column(self, X):
+        if isinstance(self.segment, str):
+            raise ValueError(
+                f"segment {self.segment!r} is not a column of the logs, and their "
+                "context is an array. Add it with logs.with_columns, or give the "
+                "index of a feature."
+            )
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        if self.segment >= X.shape[1]:
+            raise ValueError(
+                f"segment {self.segment} is not a feature: the contexts have "
+                f"{X.shape[1]}."
+            )
+        column = X[:, [self.segment]]
+        return (column.toarray() if sparse.issparse(X) else column)[:, 0]
+
+    def update(self, X, action, reward, proba):
+        """Let the policy of the round's segment learn from it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (1, n_features)
+            Context.
+        action : int
+            Index of the action in `classes_`.
+        reward : float
+            Its reward.
+        proba : float
+            The policy's own probability of the action.
+
+        Returns
+        -------
+        changed : bool
+            Whether action probabilities may have changed.
+        """
+        labels, context = self._split(X)
+        self._last = labels.item(0)
+        return self._own(self._last).update(context, action, reward, proba)
+
+    def update_many(self, X, action, reward, proba):
+        """Learn from several rounds at once, segment by segment.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        action : ndarray of int of shape (n_rounds,)
+            Indices of the actions in `classes_`.
+        reward : ndarray of shape (n_rounds,)
+            Their rewards.
+        proba : ndarray of shape (n_rounds,)
+            Probabilities with which they were taken.
+
+        Returns
+        -------
+        changed : bool
+            Whether action probabilities may have changed.
+        """
+        changed = False
+        labels, context = self._split(X)
+        for label, rows in _groups(labels):
+            changed |= self._own(label).update_many(
+                take_rows(context, rows), action[rows], reward[rows], proba[rows]
+            )
+        return changed
+
+    def _own(self, label):
+        if label not in self.policies_:
+            self.policies_[label] = fresh(self.policy, self._empty_logs)
+        return self.policies_[label]
+
+    def look_ahead(self, X, available=None):
+        """Probabilities of a block of coming rounds; see `AdaptivePolicy`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        available : ndarray of bool of shape (n_rounds, n_actions), default=None
+            Offered actions.
+
+        Returns
+        -------
+        block : object
+            Its `refresh` brings one segment up to date, if the policy can.
+        """
+        return _SegmentedBlock(self, X, available)
+
+    def _proba(self, X, available):
+        return self._gather(X, available, lambda policy: policy.predict_proba)
+
+    def _exploit(self, X, available):
+        return self._gather(X, available, lambda policy: policy._exploit)
+
+    def _gather(self, X, available, method_of):
+        labels, context = self._split(X)
+        out = np.empty((len(labels), len(self.classes_)))
+        for label, rows in _groups(labels):
+            method = method_of(self.policies_.get(label, self._unseen))
+            offered = None if available is None else available[rows]
+            out[rows] = method(take_rows(context, rows), offered)
+        return out
+
+
+class SegmentRows:
+    """Contexts beside the segments that the logs hold.
+
+    Parameters
+    ----------
+    context : array, sparse matrix, frame or other rows
+        Contexts.
+    segment : ndarray of shape (n_rounds,)
+        Labels.
+    name : str
+        Name of the column of the logs.
+    """
+
+    def __init__(self, context, segment, name):
+        self.context, self.segment, self.name = context, segment, name
+        self.shape = (len(segment), context.shape[1])
+
+    def take(self, rows):
+        """Return the rows `rows`, an array of ints."""
+        context = take_rows(self.context, rows)
+        return SegmentRows(context, self.segment[rows], self.name)
+
+
+class _SegmentedBlock:
+    def __init__(self, policy, X, available):
+        self.policy, self.available = policy, available
+        labels, self.context = policy._split(X)
+        self.proba = np.empty((len(labels), len(policy.classes_)))
+        self.parts = {}
+        for label, rows in _groups(labels):
+            self._ask(label, rows)
+
+    def _ask(self, label, rows):
+        own = self.policy.policies_.get(label, self.policy._unseen)
+        offered = None if self.available is None else self.available[rows]
+        block = own.look_ahead(take_rows(self.context, rows), offered)
+        self.proba[rows] = block.proba
+        self.parts[label] = own, rows, block
+
+    def refresh(self, start, action):
+        label = self.policy._last
+        if label not in self.parts:  # none of its rounds is in the block
+            return True
+        own, rows, block = self.parts[label]
+        first = int(np.searchsorted(rows, start))
+        if first == len(rows):
+            return True
+        if own is self.policy._unseen:  # it has got a policy of its own by now
+            self._ask(label, rows[first:])
+            return True
+        if not block.refresh(first, action):
+            return False
+        self.proba[rows[first:]] = block.proba[first:]
+        return True
+
+
+def _groups(labels):
+    """Yield (label, its rows in order)."""
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    bounds = np.searchsorted(inverse[order], np.arange(len(distinct) + 1))
+    for index, label in enumerate(distinct.tolist()):
+        yield label, order[bounds[index] : bounds[index + 1]]
+
+
+def _column_names(context):
+    if not is_frame(context):
+        return []
+    return import_narwhals().from_native(context, eager_only=True).columns
