@@ -26,7 +26,7 @@ def all_evaluators():
     --------
     >>> from skope_ope.utils import all_evaluators
     >>> all_evaluators()[:2]
-    [('DRos', <class 'skope_ope.evaluators...DRos'>), ('DirectMethod', <class ...>)]
+    [('DRns', <class 'skope_ope.evaluators...DRns'>), ('DRos', <class ...>)]
     """
     return _public_subclasses(BaseEvaluator)
 

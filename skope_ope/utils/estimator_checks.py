@@ -18,8 +18,13 @@ from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils import _limit_checks as limit
 from skope_ope.utils import _model_checks as model
+from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
 
-__all__ = ["check_evaluator", "parametrize_with_evaluator_checks"]
+__all__ = [
+    "check_adaptive_policy",
+    "check_evaluator",
+    "parametrize_with_evaluator_checks",
+]
 
 
 def _checks_of(evaluator):

@@ -1,0 +1,271 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The contract of policies that learn, as a check that every one of them passes."""
+
+import numpy as np
+
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import check_distributions
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+
+TOLERANCE = 1e-9  # rounding in another order of summation
+BLOCK = 32
+N_PROBES = 16
+
+
+def check_adaptive_policy(policy, logs=None):
+    """Check that a policy that learns keeps the contract of evaluators.
+
+    The policy lives through the logs several times: row by row, seeing accepted rounds
+    only, and by blocks. All lives must give the same probabilities, from which follows
+    that the policy changes only inside `update` and says so, that rejected rounds do
+    not touch it, that it starts anew at `reset` and in a clone, that it keeps its
+    actions and gives distributions over the offered ones, and that `look_ahead`,
+    `refresh` and `action_row` agree with `predict_proba`.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        An instance; it is cloned.
+    logs : BanditLogs, default=None
+        The rounds to live through; some 200 are enough. `None`: 240 rounds with three
+        actions, three features and 0/1 rewards, once with all actions offered and once
+        with offers that vary.
+
+    Raises
+    ------
+    AssertionError
+        If the policy breaks the contract; the message says where and how to mend it.
+    TypeError
+        If it is not an `AdaptivePolicy`.
+
+    See Also
+    --------
+    check_evaluator : The same for evaluators.
+
+    Examples
+    --------
+    >>> from skope_ope import EpsilonGreedy
+    >>> from skope_ope.utils.estimator_checks import check_adaptive_policy
+    >>> check_adaptive_policy(EpsilonGreedy(epsilon=0.2))
+    """
+    if isinstance(policy, type) or not isinstance(policy, AdaptivePolicy):
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise TypeError(
+            f"an instance of a subclass of AdaptivePolicy is expected, got {name}."
+        )
+    for world in _practice_logs() if logs is None else [logs]:
+        first = fresh(policy, world)
+        told = _Life(first, world).by_row()
+        _Life(first, world).says_the_same(told, again="after reset")
+        other = _Life(fresh(policy, world), world)
+        other.says_the_same(told, again="in a clone")
+        _Life(fresh(policy, world), world).without_rejected_rounds(told)
+        _Life(fresh(policy, world), world).by_block(told)
+
+
+def _practice_logs():
+    rng = np.random.RandomState(0)
+    n_rounds, n_actions = 240, 3
+    X = rng.standard_normal((n_rounds, 3))
+    everything = np.ones((n_rounds, n_actions), dtype=bool)
+    some = rng.random_sample((n_rounds, n_actions)) < 0.7
+    some[np.arange(n_rounds), rng.randint(n_actions, size=n_rounds)] = True
+    for available in (everything, some):
+        share = available / available.sum(axis=1, keepdims=True)
+        draw = rng.random_sample(n_rounds)[:, None]
+        codes = np.argmax(draw < share.cumsum(axis=1), axis=1)
+        score = X[:, 0] * (codes - 1) + 0.5 * codes - 0.5
+        yield BanditLogs(
+            X,
+            np.array(["a", "b", "c"])[codes],
+            (rng.random_sample(n_rounds) < 1 / (1 + np.exp(-2 * score))).astype(float),
+            share[np.arange(n_rounds), codes],
+            available=None if available is everything else available,
+            timestamp=np.arange(n_rounds),
+        )
+
+
+class _Life:
+    """One walk of a policy through the logs; every method is another way to walk."""
+
+    def __init__(self, policy, logs):
+        policy.reset(logs[:0])
+        self.policy, self.logs = policy, logs
+        self.name = type(policy).__name__
+        self.X = policy.context_of(logs)
+        self.codes = logs.action_index
+        self.draws = np.random.RandomState(1).random_sample(len(logs))
+        step = max(len(logs) // N_PROBES, 1)
+        self.probes = np.arange(0, len(logs), step)
+
+    def by_row(self):
+        """Ask for every row; watch every update. Return what the others must say."""
+        self._same_actions(-1)
+        rows, proba = [], np.empty((len(self.logs), self.logs.n_actions))
+        for row in range(len(self.logs)):
+            proba[row] = self._proba(np.array([row]))[0]
+            if self.draws[row] < proba[row, self.codes[row]]:
+                rows.append(row)
+                self._watched_update(row, proba[row, self.codes[row]])
+        assert rows, (
+            f"no round of the logs was accepted for {self.name}: its actions were "
+            "never logged where it would take them. Pass other logs."
+        )
+        return rows, proba
+
+    def says_the_same(self, told, again):
+        """Live the same life again."""
+        rows, proba = told
+        for row in range(len(self.logs)):
+            self._compare(
+                self._proba(np.array([row])),
+                proba[row],
+                f"{self.name} gives other probabilities {again}, at row {row}: "
+                "reset must forget everything and seed all randomness from "
+                "random_state",
+            )
+            if row in rows:
+                self._update(row, proba[row, self.codes[row]])
+
+    def without_rejected_rounds(self, told):
+        """Never ask for a round that will be rejected."""
+        rows, proba = told
+        for row in rows:
+            self._compare(
+                self._proba(np.array([row])),
+                proba[row],
+                f"{self.name} depends on rejected rounds, at row {row}: it must "
+                "change in update only, not where it is asked",
+            )
+            self._update(row, proba[row, self.codes[row]])
+
+    def by_block(self, told):
+        """Ask for blocks, and refresh them."""
+        rows, proba = told
+        start = 0
+        while start < len(self.logs):
+            stop = min(start + BLOCK, len(self.logs))
+            block = self._look_ahead(start, stop)
+            at = start
+            for row in [row for row in rows if start <= row < stop]:
+                self._block_is(block, proba, start, at, row + 1)
+                at = row + 1
+                action = self.codes.item(row)
+                if not self._update(row, proba[row, action]):
+                    continue
+                if not self._refresh(block, at - start, action):
+                    stop = at
+                    break
+            self._block_is(block, proba, start, at, stop)
+            start = stop
+
+    def _block_is(self, block, proba, start, at, stop):
+        self._compare(
+            block.proba[at - start : stop - start],
+            proba[at:stop],
+            f"{self.name}.look_ahead or refresh disagrees with predict_proba, in the "
+            f"rows {at} to {stop - 1} of a block from row {start} on: refresh must "
+            "bring all later rows up to date, or return False",
+        )
+
+    def _look_ahead(self, start, stop):
+        block = self.policy.look_ahead(
+            take_rows(self.X, slice(start, stop)), self._offered(slice(start, stop))
+        )
+        assert hasattr(block, "proba") and hasattr(block, "refresh"), (
+            f"{self.name}.look_ahead must return an object with proba and refresh, got "
+            f"{type(block).__name__}."
+        )
+        self._is_distribution(block.proba, np.arange(start, stop), "look_ahead")
+        return block
+
+    def _refresh(self, block, start, action):
+        fine = block.refresh(start, action)
+        assert isinstance(fine, (bool, np.bool_)), (
+            f"{self.name}: refresh must return True or False, got {fine!r}."
+        )
+        return fine
+
+    def _offered(self, rows):
+        return None if self.logs.available is None else self.logs.available[rows]
+
+    def _proba(self, rows):
+        X, offered = take_rows(self.X, rows), self._offered(rows)
+        proba = self.policy.predict_proba(X, offered)
+        self._is_distribution(proba, rows, "predict_proba")
+        if self.policy.context_free and offered is None:
+            row = self.policy.action_row()
+            assert isinstance(row, list), (
+                f"{self.name}.action_row must return a list, got {type(row).__name__}."
+            )
+            self._compare(
+                proba,
+                np.array(row),
+                f"{self.name}.action_row disagrees with predict_proba, at row "
+                f"{rows[0]}",
+            )
+        return proba
+
+    def _is_distribution(self, proba, rows, method):
+        shape = (len(rows), self.logs.n_actions)
+        assert getattr(proba, "shape", None) == shape, (
+            f"{self.name}.{method} must return an array of shape {shape}, one column "
+            f"per action, got {getattr(proba, 'shape', type(proba).__name__)}."
+        )
+        try:
+            check_distributions(method, proba, self._offered(rows), int(rows[0]))
+        except ValueError as error:
+            raise AssertionError(f"{self.name}: {error}") from error
+
+    def _same_actions(self, row):
+        classes = getattr(self.policy, "classes_", None)
+        assert np.array_equal(classes, self.logs.actions), (
+            f"{self.name}.classes_ must be the actions of the logs, "
+            f"{self.logs.actions.tolist()}, from reset on; got {classes!r} "
+            + ("after reset." if row < 0 else f"after the update with row {row}.")
+        )
+
+    def _watched_update(self, row, chance):
+        """Compare what the policy does on some rounds before and after an update."""
+        before = self._proba(self.probes).copy()
+        self._compare(
+            self._proba(self.probes),
+            before,
+            f"{self.name} answers the same question in two ways before the update with "
+            f"row {row}: predict_proba must not change the policy, nor draw at random",
+        )
+        kept = self.policy.action_row() if self.policy.context_free else []
+        copied = list(kept)
+        changed = self._update(row, chance)
+        assert kept == copied, (
+            f"{self.name}.action_row returned a list that update wrote to, at row "
+            f"{row}. Return a new list."
+        )
+        self._same_actions(row)
+        after = self._proba(self.probes)
+        if not changed:
+            self._compare(
+                after,
+                before,
+                f"{self.name}.update returned False with row {row}, but probabilities "
+                "have changed. Return True where they may have",
+            )
+
+    def _update(self, row, chance):
+        X = None
+        if not self.policy.context_free:
+            X = take_rows(self.X, slice(row, row + 1))
+        changed = self.policy.update(
+            X, self.codes.item(row), self.logs.reward.item(row), float(chance)
+        )
+        assert isinstance(changed, (bool, np.bool_)), (
+            f"{self.name}.update must return True or False, got {changed!r}."
+        )
+        return changed
+
+    def _compare(self, found, expected, text):
+        off = np.abs(found - expected)
+        worst = float(off.max()) if off.size else 0.0
+        assert worst <= TOLERANCE, f"{text} (they differ by up to {worst:.3g})."
