@@ -20,6 +20,7 @@ from skope_ope.policies._adaptive import fresh
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
 UPDATES_PER_BLOCK = 1.25
+REFRESHES_PER_BLOCK = 8  # each costs in proportion to the rest of the block
 
 
 @dataclass
@@ -81,19 +82,19 @@ def trace_adaptive(policy, logs, rule, horizon=None, predict=None):
 
 def _by_block(policy, logs, rule, horizon, predict):
     n_rounds, n_actions = len(logs), logs.n_actions
-    pi = np.empty(n_rounds)
+    contexts, pi = policy.context_of(logs), np.empty(n_rounds)
     model = _ModelValues(predict, logs)
     accepted, c_values = [], [rule.c]
-    size, start, n_updates = FIRST_BLOCK, 0, 0
+    size, start = FIRST_BLOCK, 0
     while start < n_rounds:
         stop = min(start + size, n_rounds)
-        X = take_rows(logs.context, slice(start, stop))
+        X = take_rows(contexts, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
         block = policy.look_ahead(X, offered)
         _check_block(block.proba, stop - start, n_actions, offered, start)
         codes, rows = logs.action_index[start:stop], np.arange(stop - start)
         pi_block = block.proba[rows, codes]
-        at, n_updates, stale = 0, 0, False
+        at, n_refreshes, stale = 0, 0, False
         while at < stop - start and not stale:
             hits = rule.accepts(pi_block[at:], slice(start + at, stop))
             hit = int(hits.argmax())
@@ -120,16 +121,16 @@ def _by_block(policy, logs, rule, horizon, predict):
                 policy.reset(logs[:0])
                 stale = True
             elif changed:
-                n_updates += 1
+                n_refreshes += 1
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
                     pi_block[end:] = block.proba[rows[end:], codes[end:]]
         # The rest of a stale block was asked for in vain: ask for about as many
         # rows as one update leaves standing. Results do not depend on it.
         if stale:
-            size = max(int(at * UPDATES_PER_BLOCK), 1)
+            size = int(at * UPDATES_PER_BLOCK)
         else:
-            size *= 2
+            size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
         size = min(max(size, 8), LARGEST_BLOCK)
         start += at
     return _trace(accepted, c_values, pi, model, policy)

@@ -80,13 +80,28 @@ class ProgressivePolicy(BasePolicy):
     def _histories(self, policy, n_rounds):
         """Let `policy` live through the first accepted rounds; yield what changed."""
         yield True
+        contexts = policy.context_of(self.logs)
         for row in self.accepted[:n_rounds].tolist():
             yield policy.update(
-                take_rows(self.logs.context, slice(row, row + 1)),
+                take_rows(contexts, slice(row, row + 1)),
                 self.logs.action_index.item(row),
                 self.logs.reward.item(row),
                 self.pi.item(row),
             )
+
+    def context_of(self, logs):
+        """Return what the target is given as `X` for these logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        X : array, sparse matrix, frame or other rows
+        """
+        return self.policy.context_of(logs)
 
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
