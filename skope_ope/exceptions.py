@@ -54,3 +54,7 @@ class HorizonWarning(OPEWarning):
 
     ``warnings.simplefilter("error", HorizonWarning)`` turns it into an error.
     """
+
+
+class SingleTrajectoryWarning(OPEWarning):
+    """A single history of a policy that learns has no standard error."""

@@ -12,6 +12,7 @@ from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._moments import Moments
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.sequential import DRns, RejectionSampling, Replay
 from skope_ope.evaluators.static import (
     IPS,
     MRDR,
@@ -29,6 +30,7 @@ from skope_ope.evaluators.static import (
 from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.evaluators.static._engine import Job, run
 from skope_ope.logs import BanditLogs
+from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._sources import reward_source
 
 BY_NAME = {
@@ -45,6 +47,9 @@ BY_NAME = {
         SubGaussianIPS,
         SubGaussianDR,
         LogSmoothing,
+        Replay,
+        RejectionSampling,
+        DRns,
     )
 }
 DEFAULT_NAMES = ("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos")
@@ -63,7 +68,8 @@ def evaluate(
     Parameters
     ----------
     policies : policy, array, str, or dict of them
-        What to evaluate; a dict names several policies.
+        What to evaluate; a dict names several policies. Policies that learn need
+        `evaluators` that take them: DRns, RejectionSampling, Replay, DirectMethod.
     logs : BanditLogs
         The logged rounds; not those on which the policies were learned.
     evaluators : list of names or evaluators, or dict, default=None
@@ -111,10 +117,13 @@ def evaluate(
     weight = combined_weights(logs, None)
     jobs, others = {}, {}
     for policy, target in targets.items():
+        learns = isinstance(target.policy, AdaptivePolicy)
         for name, evaluator in evaluators.items():
             key = name if single else (policy, name)
-            if not isinstance(evaluator, StaticEvaluator):
-                others[key] = (evaluator, policy)
+            walks = learns and isinstance(evaluator, DirectMethod)
+            if walks or not isinstance(evaluator, StaticEvaluator):
+                if name not in others:  # one fit: policies share random numbers
+                    others[name] = _fitted(evaluator, logs, reward_model, cv)
                 continue
             evaluator._check_target(target)
             if isinstance(evaluator, MRDR):
@@ -141,10 +150,7 @@ def evaluate(
                     weight,
                 )
             else:
-                evaluator = clone(others[key][0]).fit(
-                    logs, _own_model(others[key][0], reward_model)
-                )
-                results[key] = evaluator._result(
+                results[key] = others[name]._result(
                     policies if single else policies[policy], logs, None
                 )
     _warn_once(results)
@@ -189,6 +195,15 @@ def _one_evaluator(evaluator, logs):
     evaluator._validate_params()
     evaluator._check_logs(logs)
     return evaluator
+
+
+def _fitted(evaluator, logs, reward_model, cv):
+    """Fit a clone, with the shared model and folds where it has none of its own."""
+    evaluator = clone(evaluator)
+    model = _own_model(evaluator, reward_model)
+    if model is not None and evaluator._uses_model:
+        evaluator.set_params(cv=cv)
+    return evaluator.fit(logs, model)
 
 
 def _own_model(evaluator, reward_model):

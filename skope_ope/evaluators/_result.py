@@ -2,10 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy, how sure it is, and what it rests on."""
 
+import warnings
+
 import numpy as np
 
 from skope_ope.evaluators._moments import Moments, mean
-from skope_ope.intervals import normal_interval, student_interval
+from skope_ope.exceptions import SingleTrajectoryWarning
+from skope_ope.intervals import (
+    clopper_pearson_interval,
+    normal_interval,
+    student_interval,
+)
 from skope_ope.logs._html import table_html
 from skope_ope.logs._validation import check_labels
 
@@ -37,6 +44,10 @@ class PolicyValue:
         The rounds, which must agree where two values are subtracted.
     estimator : str
         How the value was estimated.
+    successes : tuple (int, int) or None
+        Ones among 0/1 rewards and their number, where the value is their mean and
+        they are independent draws (`Replay` and `RejectionSampling` of a stationary
+        policy).
 
     Examples
     --------
@@ -50,6 +61,9 @@ class PolicyValue:
     >>> round(low, 3), round(high, 3)
     (-0.179, 1.179)
     """
+
+    successes = None
+    independent_rounds = True  # whether a spread of round values is a standard error
 
     def __init__(
         self,
@@ -115,9 +129,10 @@ class PolicyValue:
         ----------
         level : float, default=0.95
             Coverage, in (0, 1).
-        method : {"student", "normal"}, default="student"
-            Quantiles of Student's distribution with n_rounds - 1 degrees of
-            freedom, or of the normal.
+        method : {"student", "normal", "clopper-pearson"}, default="student"
+            Quantiles of Student's distribution (with n_rounds - 1 degrees of freedom,
+            unless the evaluator says otherwise) or of the normal; or the exact
+            interval for values that are a share of `successes`.
 
         Returns
         -------
@@ -131,7 +146,18 @@ class PolicyValue:
             return student_interval(
                 self.value, self.standard_error, self.degrees_of_freedom, level
             )
-        raise ValueError(f"method must be 'student' or 'normal', got {method!r}.")
+        if method == "clopper-pearson":
+            if self.successes is None:
+                raise ValueError(
+                    "method='clopper-pearson' is for the share of ones among 0/1 "
+                    "rewards that Replay or RejectionSampling accepted for a "
+                    f"stationary policy; this value of {self.estimator} is not one. "
+                    "Use 'student'."
+                )
+            return clopper_pearson_interval(*self.successes, level)
+        raise ValueError(
+            f"method must be 'student', 'normal' or 'clopper-pearson', got {method!r}."
+        )
 
     def deviation_bound(self, delta=0.05, **assumptions):
         """Bound ``|value - truth|`` with probability 1 - delta.
@@ -204,6 +230,8 @@ class PolicyValue:
         moments.add(0, tuple(terms))
         combine = mean if self._combine is None else self._combine
         value, error, means, gradient = moments.estimate(combine)
+        if not self.independent_rounds:
+            error = float("nan")
         return PolicyValue(
             value,
             error,
@@ -224,17 +252,36 @@ class PolicyValue:
                 "both policies evaluated on the same logs (equal row_id)."
             )
         differences = self.round_values - other.round_values
-        n = len(differences)
+        error, freedom = self._paired_error(other, differences)
         difference = PolicyValue(
             self.value - other.value,
-            float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"),
-            n,
+            error,
+            len(differences),
             estimator=f"{self.estimator} - {other.estimator}",
             logs=self._logs,
             round_values=differences,
+            degrees_of_freedom=freedom,
         )
         difference._row_id = self.row_id
         return difference
+
+    def _paired_error(self, other, differences):
+        """Standard error of a difference, and its degrees of freedom."""
+        n = len(differences)
+        if not (self.independent_rounds and other.independent_rounds):
+            warnings.warn(
+                SingleTrajectoryWarning(
+                    "the difference has no standard error: the rounds of a policy that "
+                    "learns depend on each other. Evaluate both policies with the same "
+                    "n_splits, or compare repeated_runs.",
+                    1,
+                ),
+                stacklevel=3,
+            )
+            return float("nan"), None
+        if n < 2:
+            return float("nan"), None
+        return float(differences.std(ddof=1) / np.sqrt(n)), None
 
     def __float__(self):
         return float(self.value)

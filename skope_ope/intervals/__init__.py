@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How sure we are: intervals as pure functions."""
 
+from skope_ope.intervals._clopper_pearson import clopper_pearson_interval
 from skope_ope.intervals._standard import normal_interval, student_interval
 
-__all__ = ["normal_interval", "student_interval"]
+__all__ = ["clopper_pearson_interval", "normal_interval", "student_interval"]

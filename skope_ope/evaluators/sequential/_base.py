@@ -8,14 +8,29 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
+from skope_ope.evaluators.sequential._result import (
+    OWN,
+    PROGRESSIVE,
+    SequentialValue,
+    Trajectory,
+)
+from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.evaluators.static._engine import terms_of
-from skope_ope.exceptions import HorizonWarning, LogsWarning, LowOverlapWarning
+from skope_ope.exceptions import (
+    HorizonWarning,
+    LogsWarning,
+    LowOverlapWarning,
+    SingleTrajectoryWarning,
+)
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 FEW = 30  # accepted rounds
+_NO_WEIGHTS = (
+    "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
+    "static evaluator, or logs without weights."
+)
 
 
 @dataclass
@@ -62,35 +77,34 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
-        weight = logs.sample_weight
-        if weight is not None and (weight != weight[0]).any():
-            raise ValueError(
-                f"{type(self).__name__} builds a history of rounds; it cannot weight "
-                "them. Use a static evaluator, or logs without sample_weight."
-            )
+        if combined_weights(logs, None) is not None:
+            raise ValueError(_NO_WEIGHTS.format(type(self).__name__))
 
     def _evaluate(self, policy, logs, sample_weight):
-        if sample_weight is not None:
-            raise ValueError(
-                f"{type(self).__name__} builds a history of rounds; it takes no "
-                "sample_weight."
-            )
-        adaptive = isinstance(policy, AdaptivePolicy)
-        target = None if adaptive else Target(policy, logs)
-        self._check_settings(adaptive, target)
-        runs = self._runs(policy, target, logs)
+        if combined_weights(logs, sample_weight) is not None:
+            raise ValueError(_NO_WEIGHTS.format(type(self).__name__))
+        target = Target(policy, logs)
+        adaptive = isinstance(target.policy, AdaptivePolicy)
+        self._check_settings(adaptive, target, logs)
+        runs = self._runs(target, logs, adaptive)
         return self._policy_value(runs, logs, adaptive)
 
-    def _check_settings(self, adaptive, target):
+    def _check_settings(self, adaptive, target, logs):
+        if self.n_splits > len(logs):
+            raise ValueError(
+                f"n_splits={self.n_splits} parts need as many rounds, the logs have "
+                f"{len(logs)}."
+            )
         if adaptive and self.n_splits > 1 and self.horizon is None:
             raise ValueError(
                 "n_splits > 1 with a policy that learns needs a horizon: otherwise "
                 "every part would value a history of another length."
             )
 
-    def _runs(self, policy, target, logs):
+    def _runs(self, target, logs, adaptive):
+        policy = target.array if target.policy is None else target.policy
         u = self._uniforms(logs)
-        known = None if target is None else self._known(target, logs)
+        known = None if adaptive else self._known(target, logs)
         bounds = np.linspace(0, len(logs), self.n_splits + 1).astype(int)
         runs = []
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -115,22 +129,14 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _policy_value(self, runs, logs, adaptive):
         warned = self._order_warnings(logs)
-        values, round_values, reached = [], np.zeros(len(logs)), []
-        per_run = []
-        for run in runs:
-            units = self._units(run, logs)
-            reached.append(len(run.trace.accepted))
-            per_run.append(units)
-            values.append(np.mean([unit.value for unit in units]) if units else np.nan)
-        n_trajectories = sum(len(units) for units in per_run)
+        units = [self._units(run, logs) for run in runs]
         several = len(runs) > 1
-        numbers = np.array(
-            values if several else [unit.value for unit in per_run[0]], dtype=float
-        )
+        parts = np.array([_mean_value(of_run) for of_run in units])
+        numbers = parts if several else np.array([unit.value for unit in units[0]])
         formed = numbers[np.isfinite(numbers)]
         value = float(formed.mean()) if formed.size else float("nan")
         if np.isnan(value):
-            warned.append(self._unformed(runs, reached))
+            warned.append(self._unformed(runs))
         elif formed.size < numbers.size:
             warned.append(
                 HorizonWarning(
@@ -139,18 +145,25 @@ class SequentialEvaluator(BaseEvaluator):
                     numbers.size - formed.size,
                 )
             )
-        n_formed = max(formed.size, 1)
-        for run, units in zip(runs, per_run, strict=True):
-            share = len(logs) / n_formed / (len(units) if several else 1)
-            for unit in units:
-                if np.isfinite(unit.value):
-                    round_values[run.rows][unit.rows] += share * unit.influence
+        round_values, trajectories = np.zeros(len(logs)), []
+        for run, of_run in zip(runs, units, strict=True):
+            share = 1 / max(formed.size, 1) / (len(of_run) if several else 1)
+            for unit in of_run:
+                if np.isnan(unit.value):
+                    continue
+                start = run.rows.start
+                rows = slice(start + unit.rows.start, start + unit.rows.stop)
+                round_values[rows] = len(logs) * share * unit.influence
+                trajectories.append(Trajectory(rows, unit.value, share))
         round_values += value
+        diagnostics = self._diagnostics(runs, logs)
+        diagnostics["n_trajectories"] = len(trajectories)
         error, freedom, what = self._standard_error(
-            formed, round_values, adaptive, warned, value
+            formed, round_values, adaptive, diagnostics["n_accepted"]
         )
-        diagnostics = self._diagnostics(runs, per_run, logs, value)
         diagnostics["standard_error_of"] = what
+        if adaptive and formed.size == 1 and np.isnan(error):
+            warned.append(_single_trajectory())
         warned += self._alarms(diagnostics)
         return SequentialValue(
             value,
@@ -162,12 +175,18 @@ class SequentialEvaluator(BaseEvaluator):
             diagnostics=diagnostics,
             warnings=warned,
             degrees_of_freedom=freedom,
-            bound=getattr(self, "_deviation_bound", None),
+            bound=self._deviation_bound,
             runs=runs,
-            n_trajectories=n_trajectories,
+            trajectories=trajectories,
+            part_values=parts,
+            horizon=self.horizon,
             logs=logs,
             adaptive=adaptive,
+            row_weights=self._row_weights,
         )
+
+    _deviation_bound = None
+    _row_weights = None  # function of the result: weights of the rows in a trajectory
 
     def _units(self, run, logs):
         """Return the complete trajectories of a part, as values with influences."""
@@ -182,32 +201,28 @@ class SequentialEvaluator(BaseEvaluator):
             start = stop
         return units
 
-    def _standard_error(self, formed, round_values, adaptive, warned, value):
+    def _standard_error(self, formed, round_values, adaptive, n_accepted):
+        """Return the standard error, its degrees of freedom, and what it is about."""
         n = len(round_values)
         if formed.size > 1:
             error = float(formed.std(ddof=1) / np.sqrt(formed.size))
-            return error, formed.size - 1, "the policy's own value"
-        if np.isnan(value) or n < 2:
-            return float("nan"), None, "the policy's own value"
-        if not adaptive or self._single_trace_error():
+            return error, formed.size - 1, OWN
+        if not formed.size or not self._has_spread(n, n_accepted):
+            return float("nan"), None, OWN
+        if not adaptive or self._values_the_progressive_policy():
             error = float(round_values.std(ddof=1) / np.sqrt(n))
-            what = "progressive-validation policy" if adaptive else "policy's own value"
-            return error, None, f"the {what}"
-        warned.append(
-            LowOverlapWarning(
-                "one trajectory of a policy that learns has no standard error. Set "
-                "horizon so that the logs give several trajectories, or evaluate "
-                "several parts of the logs.",
-                1,
-            )
-        )
-        return float("nan"), None, "the policy's own value"
+            return error, None, PROGRESSIVE if adaptive else OWN
+        return float("nan"), None, OWN
 
-    def _single_trace_error(self):
+    def _has_spread(self, n_rounds, n_accepted):
+        """Tell whether a single trace has terms enough for a standard error."""
+        return n_rounds > 1
+
+    def _values_the_progressive_policy(self):
         return False
 
-    def _unformed(self, runs, reached):
-        most = max(reached)
+    def _unformed(self, runs):
+        most = max(len(run.trace.accepted) for run in runs)
         if self.horizon is not None and most:
             return HorizonWarning(
                 f"no trajectory of horizon={self.horizon} was completed: the logs gave "
@@ -234,16 +249,14 @@ class SequentialEvaluator(BaseEvaluator):
             )
         ]
 
-    def _diagnostics(self, runs, per_run, logs, value):
+    def _diagnostics(self, runs, logs):
         accepted = sum(len(run.trace.accepted) for run in runs)
-        c = np.concatenate([run.trace.c for run in runs])
         return {
             "n_rounds": len(logs),
             "n_accepted": accepted,
             "acceptance_rate": accepted / len(logs),
-            "n_trajectories": sum(len(units) for units in per_run),
             "rounds_reached": max(len(run.trace.accepted) for run in runs),
-            "final_c": float(c[-1]),
+            "final_c": float(runs[-1].trace.c[-1]),
             "effective_sample_size": float(accepted),
         }
 
@@ -264,6 +277,19 @@ class SequentialEvaluator(BaseEvaluator):
         return tags
 
 
+def _mean_value(units):
+    return np.mean([unit.value for unit in units]) if units else np.nan
+
+
+def _single_trajectory():
+    return SingleTrajectoryWarning(
+        "one trajectory of a policy that learns has no standard error: it is NaN. Set "
+        "horizon so that the logs give several trajectories, or evaluate parts of the "
+        "logs with repeated_runs.",
+        1,
+    )
+
+
 @dataclass
 class Unit:
     """Value of a trajectory, and the influence of every row of its slice on it."""
@@ -279,41 +305,3 @@ class _LoggedProbability:
     @staticmethod
     def _terms(rounds):
         return (rounds.pi,)
-
-
-def check_unit_interval(name, bounds):
-    """Raise unless all values lie in [0, 1], as a theorem assumes."""
-    if bounds[0] < 0 or bounds[1] > 1:
-        raise ValueError(
-            f"the bound assumes {name} in [0, 1], got {bounds[0]:.6g} to "
-            f"{bounds[1]:.6g}. Rescale the rewards."
-        )
-
-
-class SequentialValue(PolicyValue):
-    """Value of a policy from simulated histories.
-
-    Attributes
-    ----------
-    accepted : ndarray of int
-        Rows that entered the histories, in order.
-    acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in force at every row.
-    n_trajectories : int
-        Complete trajectories.
-    learned_policy : policy
-        The policy after the last accepted round, see `AdaptivePolicy.frozen`.
-    """
-
-    def __init__(self, *args, runs, n_trajectories, logs, adaptive, **kwargs):
-        super().__init__(*args, logs=logs, **kwargs)
-        self.n_trajectories = n_trajectories
-        self.adaptive = adaptive
-        self.reward_bounds = float(logs.reward.min()), float(logs.reward.max())
-        self.accepted = np.concatenate(
-            [run.rows.start + run.trace.accepted for run in runs]
-        )
-        self.acceptance_ratios = np.concatenate([run.trace.c for run in runs])
-        self.learned_policy = runs[-1].trace.policy
-        self.n_violations = int(self.diagnostics.get("n_violations", 0))
-        self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))

@@ -9,21 +9,22 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.sequential._base import (
-    SequentialEvaluator,
-    Unit,
-    check_unit_interval,
-)
+from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
+from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._violations import (
     violation_diagnostics,
     violation_warnings,
 )
+from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.evaluators.static._engine import terms_of
-from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
+
+DRIFT_Z = 6  # standard errors, one comparison per action
+UNORDERED = ("KFold", "RepeatedKFold", "ShuffleSplit")  # they train on later rounds
 
 
 class DRns(SequentialEvaluator):
@@ -143,12 +144,10 @@ class DRns(SequentialEvaluator):
         model = self._one_model(reward_model)
         if model is None:
             model = middle_reward(logs)
-        source = reward_source(
-            model, logs, self.cv, uncovered=middle_reward(logs)
-        )
+        source = reward_source(model, logs, self.cv, uncovered=middle_reward(logs))
         self.model_is_fixed_ = not isinstance(source, CrossFittedModel)
-        plain_folds = not self.model_is_fixed_ and isinstance(self.cv, int)
-        if plain_folds and _propensities_drift(logs):
+        plain_folds = isinstance(self.cv, int) or type(self.cv).__name__ in UNORDERED
+        if not self.model_is_fixed_ and plain_folds and _propensities_drift(logs):
             warnings.warn(
                 ModelErrorWarning(
                     "the propensities of the logs change over time, as those of a "
@@ -158,6 +157,10 @@ class DRns(SequentialEvaluator):
                 stacklevel=4,
             )
         return source
+
+    def _check_settings(self, adaptive, target, logs):
+        super()._check_settings(adaptive, target, logs)
+        check_all_actions(self, target)
 
     def _rule(self, logs, rows, u, pi):
         p = logs.propensity[rows]
@@ -192,11 +195,15 @@ class DRns(SequentialEvaluator):
         influence[complete] = sums - value / len(sums)
         return Unit(rows, value, influence)
 
-    def _single_trace_error(self):
+    @property
+    def _row_weights(self):
+        return _acceptance_ratios if self.normalize else None
+
+    def _values_the_progressive_policy(self):
         return self.horizon is None and self.n_splits == 1 and self.normalize
 
-    def _diagnostics(self, runs, per_run, logs, value):
-        out = super()._diagnostics(runs, per_run, logs, value)
+    def _diagnostics(self, runs, logs):
+        out = super()._diagnostics(runs, logs)
         c = np.concatenate([run.trace.c for run in runs])
         out["effective_sample_size"] = float(c.sum() ** 2 / (c * c).sum())
         out["sum_c"] = float(c.sum())
@@ -207,7 +214,16 @@ class DRns(SequentialEvaluator):
     def _alarms(self, diagnostics):
         # fewer than q of the ratios lie below the quantile, so fewer are violated
         allowed = self.q if self.acceptance == "quantile" else 0.0
-        return super()._alarms(diagnostics) + violation_warnings(diagnostics, allowed)
+        warned = super()._alarms(diagnostics)
+        if not diagnostics["n_accepted"]:
+            warned.append(
+                LowOverlapWarning(
+                    "no logged round was accepted (T = 0): a policy that learns is "
+                    "valued as it is before it has learned anything.",
+                    0,
+                )
+            )
+        return warned + violation_warnings(diagnostics, allowed)
 
     def _policy_value(self, runs, logs, adaptive):
         result = super()._policy_value(runs, logs, adaptive)
@@ -217,8 +233,8 @@ class DRns(SequentialEvaluator):
             "single": self.horizon is None and len(runs) == 1 and self.normalize,
             "fixed_model": self.model_is_fixed_,
             "model_range": (
-                min(float(run.trace.q.min()) for run in runs),
-                max(float(run.trace.q.max()) for run in runs),
+                min(float(q.min()) for run in runs for q in run.trace.model_values),
+                max(float(q.max()) for run in runs for q in run.trace.model_values),
             ),
         }
         if adaptive and result.bound_terms["single"]:
@@ -258,9 +274,7 @@ class DRns(SequentialEvaluator):
             # Freedman's inequality solved exactly, instead of by its two cases
             half = width * log / 3
             return float((half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"])
-        rate = max(
-            (1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n)
-        )
+        rate = max((1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n))
         return float(n * terms["cmax"] / terms["C"] * 2 * rate)
 
     def __sklearn_tags__(self):
@@ -275,6 +289,10 @@ class _PolicyTerms:
     @staticmethod
     def _terms(rounds):
         return rounds.pi, rounds.v, rounds.q
+
+
+def _acceptance_ratios(result):
+    return result.acceptance_ratios
 
 
 def middle_reward(logs):
@@ -297,6 +315,3 @@ def _propensities_drift(logs):
         if abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows)) > DRIFT_Z:
             return True
     return False
-
-
-DRIFT_Z = 6  # standard errors, one comparison per action

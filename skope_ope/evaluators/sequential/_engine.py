@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skope_ope.evaluators._blocks import ModelChunks, check_block, checked_rows
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import check_distributions
 from skope_ope.policies._adaptive import fresh
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
@@ -47,6 +47,11 @@ class Trace:
     v: np.ndarray
     q: np.ndarray
     policy: object
+
+    @property
+    def model_values(self):
+        """All model values that are known, in no particular shape."""
+        return self.v, self.q
 
 
 def trace_stationary(rule, policy, pi, v=None, q=None):
@@ -91,7 +96,7 @@ def _by_block(policy, logs, rule, horizon, predict):
         X = take_rows(contexts, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
         block = policy.look_ahead(X, offered)
-        _check_block(block.proba, stop - start, n_actions, offered, start)
+        check_block(block.proba, stop - start, n_actions, offered, start)
         codes, rows = logs.action_index[start:stop], np.arange(stop - start)
         pi_block = block.proba[rows, codes]
         at, n_refreshes, stale = 0, 0, False
@@ -167,7 +172,7 @@ def _by_row(policy, logs, rule, horizon, predict):
             table_of.append(len(tables) - 1)
     accepted_rows = np.array(accepted, dtype=np.intp)
     which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
-    tables = np.array(tables)
+    tables = checked_rows(tables, logs.n_actions, which)
     pi = tables[which, logs.action_index]
     model = _ModelValues(predict, logs)
     for start in range(0, n_rounds, LARGEST_BLOCK):
@@ -186,41 +191,21 @@ def _trace(accepted, c_values, pi, model, policy):
     return Trace(accepted, c, pi, model.v, model.q, policy)
 
 
-def _check_block(proba, n_rows, n_actions, offered, first_row):
-    if proba.shape != (n_rows, n_actions):
-        raise ValueError(
-            f"the policy gave probabilities of shape {proba.shape}, expected "
-            f"({n_rows}, {n_actions}): one column per action. A policy must not change "
-            "its set of actions."
-        )
-    check_distributions("policy", proba, offered, first_row)
-
-
 class _ModelValues:
     """Model values of the policy and of the logged actions, rows in order."""
 
     def __init__(self, predict, logs):
-        self.predict, self.logs = predict, logs
-        self.v = self.q = None
+        self.logs = logs
+        self.v = self.q = self.chunks = None
         if predict is not None:
             self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
-        self._start = self._stop = 0
-        self._values = None
+            self.chunks = ModelChunks(predict, logs)
 
     def add(self, rows, proba):
         """Take the probabilities of the rows `rows`, a slice."""
-        if self.predict is None:
+        if self.chunks is None:
             return
-        values = self._rows(rows.start, rows.stop)
+        values = self.chunks.rows(rows.start, rows.stop)
         self.v[rows] = np.einsum("ij,ij->i", proba, values)
         codes = self.logs.action_index[rows]
         self.q[rows] = values[np.arange(len(codes)), codes]
-
-    def _rows(self, start, stop):
-        """Ask the model for a chunk of rows at a time, whatever rows are needed."""
-        if stop > self._stop:
-            chunk = max((1 << 18) // self.logs.n_actions, stop - start)
-            self._start, self._stop = start, min(start + chunk, len(self.logs))
-            rounds = self.logs[self._start : self._stop]
-            self._values = self.predict(rounds, self._start)
-        return self._values[start - self._start : stop - self._start]

@@ -10,6 +10,36 @@ from skope_ope.policies._adaptive import FrozenPolicy, fresh
 from skope_ope.policies._base import BasePolicy
 
 
+def relive(policy, logs, rows, pi):
+    """Let a fresh policy live through rounds again; yield whether it changed.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        It learns from the rounds.
+    logs : BanditLogs
+        The logs that hold them.
+    rows : ndarray of int
+        Rows of the history, in order.
+    pi : ndarray
+        The policy's own probabilities of the logged actions of these rows.
+
+    Yields
+    ------
+    changed : bool
+        First True for the empty history, then what every update returned.
+    """
+    yield True
+    lessons = policy.context_of(logs)
+    for row, chance in zip(rows.tolist(), pi.tolist(), strict=True):
+        yield policy.update(
+            take_rows(lessons, slice(row, row + 1)),
+            logs.action_index.item(row),
+            logs.reward.item(row),
+            chance,
+        )
+
+
 class ProgressivePolicy(BasePolicy):
     r"""Act like the target after a history drawn at random.
 
@@ -77,36 +107,10 @@ class ProgressivePolicy(BasePolicy):
         sums = np.bincount(length, self.c, minlength=len(self.accepted) + 1)
         return sums / self.c.sum()
 
-    def _histories(self, policy, n_rounds):
-        """Let `policy` live through the first accepted rounds; yield what changed."""
-        yield True
-        contexts = policy.context_of(self.logs)
-        for row in self.accepted[:n_rounds].tolist():
-            yield policy.update(
-                take_rows(contexts, slice(row, row + 1)),
-                self.logs.action_index.item(row),
-                self.logs.reward.item(row),
-                self.pi.item(row),
-            )
-
-    def context_of(self, logs):
-        """Return what the target is given as `X` for these logs.
-
-        Parameters
-        ----------
-        logs : BanditLogs
-            The rounds.
-
-        Returns
-        -------
-        X : array, sparse matrix, frame or other rows
-        """
-        return self.policy.context_of(logs)
-
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
         total, proba = 0.0, None
-        steps = self._histories(policy, len(self.accepted))
+        steps = relive(policy, self.logs, self.accepted, self.pi[self.accepted])
         for weight, changed in zip(self.weights_, steps, strict=True):
             if changed:
                 proba = policy.predict_proba(X, available)
@@ -131,6 +135,7 @@ class ProgressivePolicy(BasePolicy):
         weights = self.weights_
         length = int(rng.choice(len(weights), p=weights))
         policy = fresh(self.policy, self.logs)
-        for _ in self._histories(policy, length):
+        rows = self.accepted[:length]
+        for _ in relive(policy, self.logs, rows, self.pi[rows]):
             pass
         return FrozenPolicy(policy, explore=True)

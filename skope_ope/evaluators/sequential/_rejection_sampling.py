@@ -79,8 +79,8 @@ class RejectionSampling(AcceptedMean):
         self.horizon = horizon
         self.random_state = random_state
 
-    def _check_settings(self, adaptive, target):
-        super()._check_settings(adaptive, target)
+    def _check_settings(self, adaptive, target, logs):
+        super()._check_settings(adaptive, target, logs)
         if adaptive and self.cmax == "target":
             raise ValueError(
                 "cmax='target' needs the policy's probabilities beforehand; a policy "
@@ -99,8 +99,8 @@ class RejectionSampling(AcceptedMean):
             c = float(self.cmax)
         return ConstantRule(c, p[rows], u)
 
-    def _diagnostics(self, runs, per_run, logs, value):
-        out = super()._diagnostics(runs, per_run, logs, value)
+    def _diagnostics(self, runs, logs):
+        out = super()._diagnostics(runs, logs)
         out.update(violation_diagnostics(runs, logs))
         return out
 

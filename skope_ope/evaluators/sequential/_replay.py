@@ -8,11 +8,8 @@ import numpy as np
 from scipy.special import chdtrc
 from sklearn.utils._param_validation import Interval
 
-from skope_ope.evaluators.sequential._base import (
-    SequentialEvaluator,
-    Unit,
-    check_unit_interval,
-)
+from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule
 from skope_ope.exceptions import PropensityWarning
 
@@ -32,14 +29,28 @@ class AcceptedMean(SequentialEvaluator):
         influence[accepted - rows.start] = (reward - value) / len(accepted)
         return Unit(rows, value, influence)
 
+    @staticmethod
+    def _row_weights(result):
+        weights = np.zeros(result.n_rounds)
+        weights[result.accepted] = 1.0
+        return weights
+
+    def _has_spread(self, n_rounds, n_accepted):
+        return n_accepted > 1
+
     def _policy_value(self, runs, logs, adaptive):
         result = super()._policy_value(runs, logs, adaptive)
-        rewards = logs.reward[result.accepted]
-        if not adaptive and len(rewards) and np.isin(rewards, (0.0, 1.0)).all():
-            # Given their number, accepted rewards are independent draws.
-            result.successes = (int(rewards.sum()), len(rewards))
-        if not adaptive and result.degrees_of_freedom == len(logs) - 1:
-            result.degrees_of_freedom = max(len(rewards) - 1, 1)
+        if adaptive or np.isnan(result.value):
+            return result
+        # Given their number, accepted rewards are independent draws.
+        n_used = len(result.accepted)
+        if self.horizon is not None:
+            n_used = result.n_trajectories * self.horizon
+        if result.n_trajectories == 1:
+            result.degrees_of_freedom = max(n_used - 1, 1)
+        rewards = logs.reward[result.accepted[:n_used]]
+        if np.isin(rewards, (0.0, 1.0)).all():
+            result.successes = (int(rewards.sum()), n_used)
         return result
 
 

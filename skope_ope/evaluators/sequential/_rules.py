@@ -114,4 +114,3 @@ class QuantileRule(ConstantRule):
     def known(self, pi):
         """Return accepted rows and c where all probabilities are known."""
         return trace_known_ratios(pi, self.p, self.u, self.q, self.cmax)
-

@@ -12,6 +12,7 @@ from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static._engine import moments_of, terms_of
 from skope_ope.logs._validation import as_numbers, check_length
+from skope_ope.policies._adaptive import AdaptivePolicy
 
 
 class StaticEvaluator(BaseEvaluator):
@@ -41,12 +42,15 @@ class StaticEvaluator(BaseEvaluator):
         return self._policy_value(moments, overlap, logs, target, source, weight)
 
     def _check_target(self, target):
-        if target.logged_only and self._uses_model:
-            raise ValueError(
-                f"{type(self).__name__} needs the policy's probabilities of all "
-                "actions, an array of shape (n_rounds, n_actions); the probability of "
-                "the logged action alone serves IPS and SNIPS."
+        if isinstance(target.policy, AdaptivePolicy):
+            raise TypeError(
+                f"{type(target.policy).__name__} learns while it acts; "
+                f"{type(self).__name__} evaluates stationary policies. Use DRns, "
+                "RejectionSampling or Replay, or evaluate the policy as it is now: "
+                "policy.frozen()."
             )
+        if self._uses_model:
+            check_all_actions(self, target)
 
     def _source_for(self, target, logs, sample_weight):
         return self.reward_source_ if self._uses_model else None
@@ -85,6 +89,16 @@ class StaticEvaluator(BaseEvaluator):
         return []
 
     _deviation_bound = None
+
+
+def check_all_actions(evaluator, target):
+    """Raise where only the probability of the logged action is known."""
+    if target.logged_only:
+        raise ValueError(
+            f"{type(evaluator).__name__} needs the policy's probabilities of all "
+            "actions, an array of shape (n_rounds, n_actions); the probability of the "
+            "logged action alone serves IPS, SNIPS, Replay and RejectionSampling."
+        )
 
 
 def combined_weights(logs, sample_weight):

@@ -3,8 +3,12 @@
 """The direct method: trust the reward model."""
 
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static._base import StaticEvaluator, combined_weights
+from skope_ope.evaluators.static._direct_simulation import simulate
+from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
+from skope_ope.policies._adaptive import AdaptivePolicy
 
 
 class DirectMethod(StaticEvaluator):
@@ -37,6 +41,16 @@ class DirectMethod(StaticEvaluator):
     --------
     DoublyRobust : Corrects the model by the logged rewards.
 
+    Notes
+    -----
+    A policy that learns is simulated along the contexts of the log: in every round it
+    draws an action and learns from the model's prediction for it (where rewards are
+    0/1, from a draw with that probability). The value is the mean of
+    :math:`\sum_a \pi(a|x_i, h_i)\, \hat q(x_i, a)` with its histories
+    :math:`h_i`. The draws are seeded by the place of the first round in the logs as
+    they were built, so that asking twice gives the same number; one trajectory has no
+    standard error (see `repeated_runs`).
+
     Examples
     --------
     >>> import numpy as np
@@ -61,6 +75,41 @@ class DirectMethod(StaticEvaluator):
 
     def _terms(self, rounds):
         return (rounds.v,)
+
+    def _evaluate(self, policy, logs, sample_weight):
+        target = Target(policy, logs)
+        if not isinstance(target.policy, AdaptivePolicy):
+            return super()._evaluate(policy, logs, sample_weight)
+        if combined_weights(logs, sample_weight) is not None:
+            raise ValueError(
+                "the rounds of a policy that learns cannot be weighted by "
+                "sample_weight; use logs without weights."
+            )
+        values, learned = simulate(target.policy, logs, self.reward_source_.bind(logs))
+        result = PolicyValue(
+            float(values.mean()),
+            float("nan"),
+            len(logs),
+            estimator=type(self).__name__,
+            logs=logs,
+            round_values=values,
+            diagnostics={
+                "n_rounds": len(logs),
+                "uncovered_rounds": int(self.reward_source_.n_uncovered_),
+                "model_error_included": False,
+            },
+            warnings=[
+                SingleTrajectoryWarning(
+                    "one simulated trajectory of a policy that learns has no standard "
+                    "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
+                    1,
+                ),
+                *self._own_warnings(),
+            ],
+        )
+        result.independent_rounds = False
+        result.learned_policy = learned
+        return result
 
     def _own_warnings(self):
         return [

@@ -1,0 +1,65 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What walks over rounds share: checked probabilities and model values by chunk."""
+
+import numpy as np
+
+from skope_ope.logs._validation import check_distributions
+
+CHUNK_ENTRIES = 1 << 18  # model values asked for at once
+
+
+def check_block(proba, n_rows, n_actions, offered, first_row):
+    """Raise unless a policy gave distributions over the actions of the logs."""
+    if proba.shape != (n_rows, n_actions):
+        raise ValueError(_wrong_shape(proba.shape, (n_rows, n_actions)))
+    check_distributions("policy", proba, offered, first_row)
+
+
+def checked_rows(tables, n_actions, which):
+    """Return rows of probabilities as an array; `which` holds at every round."""
+    lengths = [len(row) for row in tables]
+    if set(lengths) != {n_actions}:
+        length = next(length for length in lengths if length != n_actions)
+        raise ValueError(_wrong_shape((length,), (n_actions,)))
+    tables = np.array(tables, dtype=np.float64)
+    try:
+        check_distributions("policy", tables)
+    except ValueError:  # it names an update, not a row of the logs
+        first_rows = np.searchsorted(which, np.arange(len(tables)))
+        for table, row in zip(tables, first_rows.tolist(), strict=True):
+            check_distributions("policy", table[None, :], None, row)
+    return tables
+
+
+def _wrong_shape(found, expected):
+    return (
+        f"the policy gave probabilities of shape {found}, expected {expected}: one per "
+        "action. A policy must not change its set of actions."
+    )
+
+
+class ModelChunks:
+    """Model values of consecutive rounds, predicted a chunk at a time.
+
+    Parameters
+    ----------
+    predict : callable
+        `predict(rounds, start)` gives model values of all actions.
+    logs : BanditLogs
+        The rounds.
+    """
+
+    def __init__(self, predict, logs):
+        self.predict, self.logs = predict, logs
+        self._start = self._stop = 0
+        self._values = None
+
+    def rows(self, start, stop):
+        """Model values of the rounds start..stop-1; rounds are asked for in order."""
+        if stop > self._stop:
+            chunk = max(CHUNK_ENTRIES // self.logs.n_actions, stop - start)
+            self._start, self._stop = start, min(start + chunk, len(self.logs))
+            rounds = self.logs[self._start : self._stop]
+            self._values = self.predict(rounds, self._start)
+        return self._values[start - self._start : stop - self._start]

@@ -1,0 +1,155 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The value of a policy from simulated histories."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.evaluators._moments import ratio
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.sequential._progressive_policy import relive
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+
+OWN = "the policy's own value"
+PROGRESSIVE = "the progressive-validation policy"
+
+
+@dataclass
+class Trajectory:
+    """A complete history: its rows, its value, and its share in the mean."""
+
+    rows: slice
+    value: float
+    share: float
+
+
+class SequentialValue(PolicyValue):
+    """Value of a policy from simulated histories.
+
+    Attributes
+    ----------
+    accepted : ndarray of int
+        Rows that entered the histories, in order.
+    acceptance_ratios : ndarray of shape (n_rounds,)
+        Acceptance ratio c in force at every row.
+    n_trajectories : int
+        Complete trajectories.
+    trajectory_values : ndarray of shape (n_trajectories,)
+        Their values, in order.
+    trajectory_stops : ndarray of int of shape (n_trajectories,)
+        For each of them the row after its last one.
+    part_values : ndarray of shape (n_splits,)
+        Values of the parts of the logs, NaN where a part gave none.
+    learned_policy : policy
+        The policy after its last complete trajectory, see `AdaptivePolicy.frozen`; a
+        stationary policy as it came.
+    n_violations : int
+        Rows at which the acceptance ratio was too large.
+    bias_mass : float
+        Estimate of what these rows do to the history.
+    """
+
+    def __init__(
+        self,
+        *args,
+        runs,
+        trajectories,
+        part_values,
+        horizon,
+        logs,
+        adaptive,
+        row_weights=None,
+        **kwargs,
+    ):
+        super().__init__(*args, logs=logs, **kwargs)
+        self.adaptive = adaptive
+        self.horizon = horizon
+        self.accepted = np.concatenate(
+            [run.rows.start + run.trace.accepted for run in runs]
+        )
+        self.acceptance_ratios = np.concatenate([run.trace.c for run in runs])
+        self.n_trajectories = len(trajectories)
+        self.trajectory_values = np.array([t.value for t in trajectories])
+        self.trajectory_stops = np.array([t.rows.stop for t in trajectories], dtype=int)
+        self.part_values = part_values
+        self.n_violations = int(self.diagnostics.get("n_violations", 0))
+        self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))
+        self.reward_bounds = float(logs.reward.min()), float(logs.reward.max())
+        # Rows of a history depend on each other. Those of a single trace of DR-ns are
+        # differences of a martingale, but then the error is about another policy.
+        about = self.diagnostics["standard_error_of"]
+        self.independent_rounds = not adaptive or about == PROGRESSIVE
+        self._learned_policy = None
+        self._last_history = _last_history(runs, horizon)
+        self._trajectories = trajectories
+        self._row_weights = row_weights
+        if row_weights is not None:
+            self._terms, self._combine = self._ratio_terms, ratio
+
+    def _ratio_terms(self):
+        """Return the terms of a ratio, so that groups of rows have ratios, too."""
+        above = (self.round_values - self.value) / self.n_rounds
+        below = np.zeros(self.n_rounds)
+        weights = self._row_weights(self)
+        for one in self._trajectories:
+            own = weights[one.rows]
+            below[one.rows] = one.share * own / own.sum()
+            above[one.rows] += below[one.rows] * one.value
+        return np.stack([above, below])
+
+    def _group(self, terms, label):
+        group = super()._group(terms, label)
+        if self.successes is not None:
+            rewards = terms[0][terms[1] > 0] / terms[1][terms[1] > 0]
+            group.degrees_of_freedom = max(len(rewards) - 1, 1)
+            if len(rewards):
+                group.successes = (round(rewards.sum()), len(rewards))
+        return group
+
+    def _paired_error(self, other, differences):
+        own, others = self.part_values, getattr(other, "part_values", ())
+        if len(own) == len(others) > 1:
+            gaps = own - others
+            gaps = gaps[np.isfinite(gaps)]
+            if len(gaps) > 1:
+                return float(gaps.std(ddof=1) / np.sqrt(len(gaps))), len(gaps) - 1
+        return super()._paired_error(other, differences)
+
+    @property
+    def learned_policy(self):
+        """The policy after its last complete trajectory."""
+        if self._learned_policy is None:
+            policy, rows, pi = self._last_history
+            if rows is not None:  # it has started anew since then
+                policy = fresh(policy, self._logs)
+                for _ in relive(policy, self._logs, rows, pi):
+                    pass
+            self._learned_policy = policy
+        return self._learned_policy
+
+    def __getstate__(self):
+        learned = self.learned_policy  # it may need the logs, which stay behind
+        state = super().__getstate__()
+        state["_learned_policy"], state["_last_history"] = learned, None
+        return state
+
+
+def _last_history(runs, horizon):
+    """Return the policy, and the rows that it must live through to be as it was."""
+    for run in reversed(runs):
+        trace = run.trace
+        complete = 0 if horizon is None else len(trace.accepted) // horizon * horizon
+        if complete and isinstance(trace.policy, AdaptivePolicy):
+            rows = trace.accepted[complete - horizon : complete]
+            return trace.policy, run.rows.start + rows, trace.pi[rows]
+    return runs[-1].trace.policy, None, None
+
+
+def check_unit_interval(name, bounds):
+    """Raise unless all values lie in [0, 1], as a theorem assumes."""
+    if bounds[0] < 0 or bounds[1] > 1:
+        raise ValueError(
+            f"the bound assumes {name} in [0, 1], got {bounds[0]:.6g} to "
+            f"{bounds[1]:.6g}. Rescale the rewards."
+        )
