@@ -18,16 +18,27 @@ from skope_ope.evaluators import (
     SNIPS,
     DirectMethod,
     DoublyRobust,
+    DRns,
     DRos,
     LogSmoothing,
     PolicyValue,
+    RejectionSampling,
+    Replay,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
     ValueTable,
     evaluate,
+    repeated_runs,
+    replay_log_length,
 )
-from skope_ope.logs import BanditLogs, SlateLogs, read_open_bandit, read_vw
+from skope_ope.logs import (
+    BanditLogs,
+    DistinctViews,
+    SlateLogs,
+    read_open_bandit,
+    read_vw,
+)
 from skope_ope.policies import (
     UCB1,
     AdaptiveFunctionPolicy,
@@ -53,6 +64,7 @@ __version__ = "0.1.0"
 __all__ = [  # noqa: RUF022
     # what was logged
     "BanditLogs",
+    "DistinctViews",
     "SlateLogs",
     "read_open_bandit",
     "read_vw",
@@ -77,6 +89,7 @@ __all__ = [  # noqa: RUF022
     # what we believe
     "ActionRewardModel",
     # how we evaluate
+    "DRns",
     "DRos",
     "DirectMethod",
     "DoublyRobust",
@@ -84,6 +97,8 @@ __all__ = [  # noqa: RUF022
     "LogSmoothing",
     "MRDR",
     "PolicyValue",
+    "RejectionSampling",
+    "Replay",
     "SNDR",
     "SNIPS",
     "SubGaussianDR",
@@ -91,6 +106,8 @@ __all__ = [  # noqa: RUF022
     "SwitchDR",
     "ValueTable",
     "evaluate",
+    "repeated_runs",
+    "replay_log_length",
     # what we show
     "ClippingCurveDisplay",
     "PolicyValueDisplay",

@@ -5,6 +5,13 @@
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.sequential import (
+    DRns,
+    RejectionSampling,
+    Replay,
+    repeated_runs,
+    replay_log_length,
+)
 from skope_ope.evaluators.static import (
     IPS,
     MRDR,
@@ -24,14 +31,19 @@ __all__ = [
     "MRDR",
     "SNDR",
     "SNIPS",
+    "DRns",
     "DRos",
     "DirectMethod",
     "DoublyRobust",
     "LogSmoothing",
     "PolicyValue",
+    "RejectionSampling",
+    "Replay",
     "SubGaussianDR",
     "SubGaussianIPS",
     "SwitchDR",
     "ValueTable",
     "evaluate",
+    "repeated_runs",
+    "replay_log_length",
 ]

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._moments import Moments
+from skope_ope.evaluators._seeds import with_seed
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.sequential import DRns, RejectionSampling, Replay
@@ -230,20 +231,10 @@ def _shared_sources(evaluators, logs, reward_model, cv):
 
 def _seeded(evaluators, reward_model, random_state):
     rng = check_random_state(random_state)
-    evaluators = {name: _with_seed(clone(e), rng) for name, e in evaluators.items()}
+    evaluators = {name: with_seed(clone(e), rng) for name, e in evaluators.items()}
     if hasattr(reward_model, "get_params") and not isinstance(reward_model, type):
-        reward_model = _with_seed(clone(reward_model), rng)
+        reward_model = with_seed(clone(reward_model), rng)
     return evaluators, reward_model
-
-
-def _with_seed(estimator, rng):
-    """Set the random_state parameters that are None, in the order of their names."""
-    seeds = {
-        name: rng.randint(2**31 - 1)
-        for name, value in sorted(estimator.get_params(deep=True).items())
-        if name.split("__")[-1] == "random_state" and value is None
-    }
-    return estimator.set_params(**seeds) if seeds else estimator
 
 
 def _warn_once(results):

@@ -266,7 +266,7 @@ class PolicyValue:
         return difference
 
     def _paired_error(self, other, differences):
-        """Standard error of a difference, and its degrees of freedom."""
+        """Return the standard error of a difference, and its degrees of freedom."""
         n = len(differences)
         if not (self.independent_rounds and other.independent_rounds):
             warnings.warn(

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skope_ope.propensities._base import BaseLogTransformer
+from skope_ope.logs._transformer import BaseLogTransformer
 
 
 class PropensityClipper(BaseLogTransformer):

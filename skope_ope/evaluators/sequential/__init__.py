@@ -3,7 +3,15 @@
 """Evaluators that walk through the logs in order, for policies that may learn."""
 
 from skope_ope.evaluators.sequential._drns import DRns
+from skope_ope.evaluators.sequential._planning import replay_log_length
 from skope_ope.evaluators.sequential._rejection_sampling import RejectionSampling
+from skope_ope.evaluators.sequential._repeated_runs import repeated_runs
 from skope_ope.evaluators.sequential._replay import Replay
 
-__all__ = ["DRns", "RejectionSampling", "Replay"]
+__all__ = [
+    "DRns",
+    "RejectionSampling",
+    "Replay",
+    "repeated_runs",
+    "replay_log_length",
+]

@@ -37,8 +37,8 @@ class DRns(SequentialEvaluator):
 
     :math:`R \mathrel{+}= c R_k`, :math:`C \mathrel{+}= c`; the round enters the history
     when :math:`u_k \le c\, \pi(a_k|x_k, h) / p_k`, and only then :math:`c` becomes
-    :math:`\min(c_{max}, \text{quantile}_q\{p_j / \pi(a_j|x_j, h)\}_{j \le k})`. The value
-    is R / C. Read more in the :ref:`User Guide <drns>`.
+    :math:`\min(c_{max}, \text{quantile}_q\{p_j / \pi(a_j|x_j, h)\}_{j \le k})`. The
+    value is R / C. Read more in the :ref:`User Guide <drns>`.
 
     Parameters
     ----------

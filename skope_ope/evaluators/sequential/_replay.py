@@ -170,8 +170,8 @@ class Replay(AcceptedMean):
         missing = {"n_actions", "value_bound"} - set(assumptions)
         if missing:
             raise ValueError(
-                f"the bound of Replay needs {' and '.join(sorted(missing))}: the number "
-                "of actions and an upper bound on the value, known beforehand; it "
+                f"the bound of Replay needs {' and '.join(sorted(missing))}: the "
+                "number of actions and an upper bound on the value, known beforehand; it "
                 "holds for stationary policies and rewards in [0, 1]."
             )
         k, g = assumptions["n_actions"], assumptions["value_bound"]
@@ -185,8 +185,8 @@ class Replay(AcceptedMean):
         gammas = np.sqrt([log, log / g])
         if gammas[0] >= 1 or gammas[1] > 1:
             raise ValueError(
-                f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must be "
-                f"below 1, gamma_2 = {gammas[1]:.3g} at most 1."
+                f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must "
+                f"be below 1, gamma_2 = {gammas[1]:.3g} at most 1."
             )
         return float(gammas.sum() * g / (1 - gammas[0]))
 

@@ -74,7 +74,7 @@ def draws(logs):
 
 
 def draw(proba, u):
-    """Action whose interval of the cumulative probabilities holds u."""
+    """Return the action whose interval of cumulative probabilities holds u."""
     cumulative = proba.cumsum()
     action = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
     return min(action, len(proba) - 1)

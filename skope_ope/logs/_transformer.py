@@ -5,7 +5,7 @@
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.logs import BanditLogs
+from skope_ope.logs._bandit_logs import BanditLogs
 
 
 class BaseLogTransformer(TransformerMixin, BaseEstimator):

@@ -1,0 +1,226 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One evaluation many times: on segments, or on subsamples, of the same log."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    validate_params,
+)
+
+from skope_ope.evaluators._seeds import with_seed
+from skope_ope.exceptions import OPEWarning, SingleTrajectoryWarning
+from skope_ope.intervals import student_interval
+from skope_ope.logs import BanditLogs
+
+
+class RepeatedRuns:
+    """Values of the same policy on several parts of a log.
+
+    `repeated_runs` makes it.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_runs,)
+        Value of every run, NaN where it gave none.
+    mean : float
+        Mean of the runs that gave a value.
+    standard_deviation : float
+        Their standard deviation (ddof=1), NaN for fewer than two.
+    n_accepted : ndarray of shape (n_runs,)
+        Length of the history of every run, NaN where the evaluator has none.
+    how : {"segments", "subsamples"}
+        What the runs were made on.
+    """
+
+    def __init__(self, values, n_accepted, how):
+        self.values = values
+        self.n_accepted = n_accepted
+        self.how = how
+        formed = values[np.isfinite(values)]
+        self.n_formed = len(formed)
+        self.mean = float(formed.mean()) if len(formed) else float("nan")
+        self.standard_deviation = (
+            float(formed.std(ddof=1)) if len(formed) > 1 else float("nan")
+        )
+
+    def confidence_interval(self, level=0.95):
+        """Student's interval for the expected value of a run.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage, in (0, 1).
+
+        Returns
+        -------
+        low, high : float
+
+        Raises
+        ------
+        ValueError
+            For subsamples: their runs share rounds and are not independent.
+        """
+        if self.how == "subsamples":
+            raise ValueError(
+                "runs on subsamples share rounds: their spread is that of the "
+                "algorithm and of the subsampling, not of the estimate, and gives no "
+                "confidence interval. Use how='segments'."
+            )
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {level}.")
+        if self.n_formed < 2:
+            return float("nan"), float("nan")
+        error = self.standard_deviation / np.sqrt(self.n_formed)
+        return student_interval(self.mean, error, self.n_formed - 1, level)
+
+    def __repr__(self):
+        return (
+            f"RepeatedRuns(mean={self.mean:.6g}, standard_deviation="
+            f"{self.standard_deviation:.3g}, n_runs={len(self.values)}, "
+            f"how={self.how!r})"
+        )
+
+
+@validate_params(
+    {
+        "evaluator": [HasMethods(["fit", "score"])],
+        "logs": [BanditLogs],
+        "n_runs": [Interval(Integral, 2, None, closed="left")],
+        "how": [StrOptions({"segments", "subsamples"})],
+        "share": [Interval(Real, 0, 1, closed="neither")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def repeated_runs(
+    evaluator,
+    policy,
+    logs,
+    *,
+    n_runs=10,
+    how="segments",
+    share=0.5,
+    random_state=None,
+    n_jobs=None,
+):
+    r"""Evaluate a policy many times, each time on another part of the logs.
+
+    A policy that learns is one sample of its own luck: one run has no standard error.
+    Runs on m consecutive disjoint *segments* are independent, and their mean, with
+    :math:`s / \sqrt m` and Student's interval, values a history as long as a segment
+    gives. Runs on random *subsamples* of the same log (the experiment of [1]_) share
+    rounds: they keep long histories and show how stable the algorithm is, but say
+    nothing about the error of their mean. Read more in the
+    :ref:`User Guide <repeated_runs>`.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        It is cloned for every run; it may end a Pipeline. Leave its `random_state`
+        None: every run then gets a seed of its own.
+    policy : policy or str
+        What to evaluate; an array cannot follow the rows.
+    logs : BanditLogs
+        The rounds; their order is kept.
+    n_runs : int, default=10
+        Number of runs.
+    how : {"segments", "subsamples"}, default="segments"
+        Consecutive disjoint parts, or a random draw of rounds for every run.
+    share : float, default=0.5
+        Probability with which a subsample keeps a round.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the subsamples and the evaluators.
+    n_jobs : int, default=None
+        Runs at a time, see scikit-learn's glossary. Results do not depend on it.
+
+    Returns
+    -------
+    runs : RepeatedRuns
+        With `values`, `mean`, `standard_deviation`, `n_accepted` and
+        `confidence_interval(level)`.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import EpsilonGreedy, Replay, repeated_runs
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(5000, logging_temperature=np.inf, random_state=0)
+    >>> runs = repeated_runs(Replay(), EpsilonGreedy(), logs, random_state=0)
+    >>> low, high = runs.confidence_interval()
+    >>> bool(low < runs.mean < high), len(runs.values)
+    (True, 10)
+    """
+    from sklearn.utils.parallel import Parallel, delayed
+
+    if n_runs > len(logs):
+        raise ValueError(
+            f"n_runs={n_runs} runs on {len(logs)} rounds leave some empty."
+        )
+    if hasattr(policy, "__array__") or isinstance(policy, (list, tuple)):
+        raise TypeError(
+            "an array belongs to the rows of whole logs; the runs have other rows. "
+            "Carry it with logs.with_columns(name=...) and pass the column's name."
+        )
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=n_runs)
+    bounds = np.linspace(0, len(logs), n_runs + 1).astype(int)
+    parts = [
+        slice(*bounds[i : i + 2].tolist()) if how == "segments" else share
+        for i in range(n_runs)
+    ]
+    done = Parallel(n_jobs=n_jobs)(
+        delayed(_run)(evaluator, policy, logs, part, seed)
+        for part, seed in zip(parts, seeds.tolist(), strict=True)
+    )
+    values, n_accepted, caught = zip(*done, strict=True)
+    _report(caught)
+    return RepeatedRuns(np.array(values), np.array(n_accepted), how)
+
+
+def _run(evaluator, policy, logs, part, seed):
+    rng = np.random.RandomState(seed)
+    if not isinstance(part, slice):
+        part = np.flatnonzero(rng.random_sample(len(logs)) < part)
+        if not len(part):
+            raise ValueError(
+                f"a subsample of {len(logs)} rounds came out empty; raise share."
+            )
+    evaluator = with_seed(clone(evaluator), rng)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluator.fit(logs[part])
+        last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+        result = last.evaluate(policy)
+    length = result.diagnostics.get("n_accepted", np.nan)
+    return result.value, float(length), [warning.message for warning in caught]
+
+
+def _report(caught):
+    """Warn once of every kind, and say in how many runs."""
+    first, count = {}, {}
+    for of_run in caught:
+        for kind in {type(warning) for warning in of_run}:
+            count[kind] = count.get(kind, 0) + 1
+        for warning in of_run:
+            first.setdefault(type(warning), warning)
+    for kind, warning in first.items():
+        if kind is SingleTrajectoryWarning:
+            continue  # several runs are what it asks for
+        if isinstance(warning, OPEWarning):
+            text = f"{warning} (in {count[kind]} of {len(caught)} runs)"
+            warning = kind(text, warning.value)
+        warnings.warn(warning, stacklevel=4)

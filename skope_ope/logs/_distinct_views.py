@@ -1,0 +1,125 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Repeated views of the same action count once."""
+
+import warnings
+
+import numpy as np
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._transformer import BaseLogTransformer
+from skope_ope.logs._validation import check_labels
+
+
+class DistinctViews(BaseLogTransformer):
+    """Count consecutive rounds that show a user the same action as one visit [1]_.
+
+    Whoever sees the same article again and again clicks less and less, and a policy
+    that holds on to an action shows it again and again: its rounds are not independent
+    draws, and they differ from those of a logger that changes its mind. On distinct
+    views both are comparable. Within the sequence of rounds of every group (a user,
+    a session), runs of the same action become one round: the first row of the run is
+    kept, and its reward is the largest of the run (a click if there was any). Read
+    more in the :ref:`User Guide <distinct_views>`.
+
+    Parameters
+    ----------
+    group : str, default=None
+        Name of a column of the logs that tells whose round it is. `None`:
+        `logs.group`.
+
+    Attributes
+    ----------
+    n_merged_ : int
+        Rows of `fit` that were merged into an earlier one.
+
+    Raises
+    ------
+    ValueError
+        If the logs do not tell the groups.
+
+    Notes
+    -----
+    The propensity of the first row stands for the run, since that is when the action
+    was chosen. Rows are taken in the order in which they are stored; where time runs
+    backwards within a group, a warning says so.
+
+    References
+    ----------
+    .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline
+       evaluation of contextual-bandit-based news article recommendation algorithms.
+       WSDM. Section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, DistinctViews
+    >>> logs = BanditLogs(
+    ...     np.empty((5, 0)),
+    ...     ["a", "b", "a", "a", "b"],
+    ...     [0.0, 0.0, 0.0, 1.0, 0.0],
+    ...     group=["ann", "bob", "ann", "ann", "ann"],
+    ... )
+    >>> views = DistinctViews().fit_transform(logs)  # ann saw "a" three times running
+    >>> views.action.tolist(), views.reward.tolist()
+    (['a', 'b', 'b'], [1.0, 0.0, 0.0])
+    """
+
+    _parameter_constraints: dict = {"group": [str, None]}
+
+    def __init__(self, group=None):
+        self.group = group
+
+    def _fit(self, logs):
+        first, _ = self._runs(logs)
+        self.n_merged_ = len(logs) - len(first)
+
+    def _transform(self, logs):
+        first, reward = self._runs(logs)
+        order = np.argsort(first)
+        return logs[first[order]].replace(reward=reward[order])
+
+    def _runs(self, logs):
+        """Return the first row of every run, and its largest reward."""
+        _, groups = np.unique(self._groups(logs), return_inverse=True)
+        order = np.argsort(groups, kind="stable")  # one user's rounds after the other
+        groups, action = groups[order], logs.action_index[order]
+        same_user = groups[1:] == groups[:-1]
+        _check_time(logs, order, same_user)
+        new = np.ones(len(logs), dtype=bool)
+        new[1:] = ~same_user | (action[1:] != action[:-1])
+        starts = np.flatnonzero(new)
+        return order[starts], np.maximum.reduceat(logs.reward[order], starts)
+
+    def _groups(self, logs):
+        if self.group is None:
+            if logs.group is None:
+                raise ValueError(
+                    "DistinctViews needs to know whose rounds these are: build the "
+                    "logs with group=..., or name a column, DistinctViews('user')."
+                )
+            return logs.group
+        if self.group not in logs.columns:
+            raise ValueError(
+                f"group {self.group!r} is not a column of the logs (they have "
+                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+            )
+        return check_labels("group", logs.columns[self.group])
+
+
+def _check_time(logs, order, same_user):
+    if logs.timestamp is None:
+        return
+    time = logs.timestamp[order]
+    back = np.flatnonzero(same_user & (time[1:] < time[:-1]))
+    if back.size:
+        row = int(order[back[0] + 1])
+        warnings.warn(
+            LogsWarning(
+                f"timestamp decreases within a group at row {row} ({back.size} such "
+                "rows): rounds are taken in the order in which they are stored. Sort "
+                "the logs by time.",
+                row,
+            ),
+            stacklevel=5,
+        )
