@@ -113,6 +113,11 @@ class BatchPolicy(MetaEstimatorMixin, BasePolicy):
         """
         self._validate_params()
         source = self.exploration_logs
+        if source.n_features != logs.n_features:
+            raise ValueError(
+                f"exploration_logs have {source.n_features} features, the logs have "
+                f"{logs.n_features}: both need the same context."
+            )
         learned_in, asked_in = self._batches(source), self._batches(logs)
         codes = self._codes(logs)
         chance = _propensity(source)
@@ -179,7 +184,7 @@ class BatchPolicy(MetaEstimatorMixin, BasePolicy):
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
-                f"exploration_logs took action {source.action[row]!r} at row {row}, "
+                f"exploration_logs took action {source.action.item(row)!r} at row {row}, "
                 f"which the logs do not know ({int((codes < 0).sum())} such rows). "
                 "Pass all labels as actions=[...] when building the logs."
             )

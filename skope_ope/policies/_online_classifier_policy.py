@@ -171,7 +171,7 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
-                f"initial: label {y[row]!r} at row {row} is not among the actions "
+                f"initial: label {y.item(row)!r} at row {row} is not among the actions "
                 f"{self.classes_.tolist()}. Pass all of them as actions=[...] when "
                 "building the logs, or drop the row."
             )

@@ -1,0 +1,224 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import check_estimator
+
+from skope_ope import (
+    UCB1,
+    AdaptiveFunctionPolicy,
+    EpochGreedy,
+    EpsilonGreedy,
+    LinUCB,
+    OnlineClassifierPolicy,
+    SegmentedPolicy,
+    action_probabilities,
+)
+from skope_ope.base import AdaptivePolicy
+from skope_ope.evaluators.sequential import _engine
+from skope_ope.policies._adaptive import Block, FrozenPolicy, fresh
+from skope_ope.utils import all_policies
+from tests.policies._lives import live, make_logs, replayed, row_by_row
+
+
+def high(X):
+    return X[:, 0] > 0
+
+
+def softmax_of_successes(X, history):
+    successes = np.bincount(history.actions, history.rewards, minlength=4)
+    weight = np.exp(successes - successes.max())
+    return np.tile(weight / weight.sum(), (X.shape[0], 1))
+
+
+POLICIES = [
+    AdaptiveFunctionPolicy(softmax_of_successes),
+    EpochGreedy(LogisticRegression(), exploit=4),
+    EpsilonGreedy(),
+    LinUCB(),
+    OnlineClassifierPolicy(GaussianNB(), update_every=5),
+    SegmentedPolicy(EpsilonGreedy(), high),
+    SegmentedPolicy(OnlineClassifierPolicy(GaussianNB(), update_every=5), high),
+    SegmentedPolicy(LinUCB(), high),
+    UCB1(),
+]
+every_policy = pytest.mark.parametrize(
+    "policy", POLICIES, ids=lambda policy: repr(policy).split(",")[0]
+)
+
+
+def test_all_of_them_are_here():
+    adaptive = {
+        name for name, value in all_policies() if issubclass(value, AdaptivePolicy)
+    }
+    assert adaptive == {type(policy).__name__ for policy in POLICIES}
+
+
+@every_policy
+@pytest.mark.parametrize("available", [False, True])
+@pytest.mark.parametrize("largest", [1, 7, 64, 8192])
+def test_the_engine_lives_the_life_of_single_rows(
+    policy, available, largest, monkeypatch, global_random_seed
+):
+    monkeypatch.setattr(_engine, "FIRST_BLOCK", largest)
+    monkeypatch.setattr(_engine, "LARGEST_BLOCK", largest)
+    logs = make_logs(200, seed=global_random_seed, available=available)
+    draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
+    told, _, _ = row_by_row(policy, logs, draws)
+    assert len(told) > 20
+    np.testing.assert_array_equal(replayed(policy, logs, draws), told)
+
+
+@every_policy
+def test_the_policy_that_is_evaluated_stays_as_it_is(policy):
+    logs = make_logs(60)
+    before = repr(policy.get_params())
+    replayed(policy, logs)
+    assert repr(policy.get_params()) == before
+    assert not hasattr(policy, "classes_")
+    with pytest.raises(NotFittedError):
+        policy.predict_proba(logs.context)
+
+
+@every_policy
+def test_fit_only_starts_anew(policy):
+    logs = make_logs(60)
+    fitted = clone(policy).fit(logs)
+    first = fitted.predict_proba(logs.context)
+    np.testing.assert_array_equal(
+        first, fresh(policy, logs).predict_proba(logs.context)
+    )
+    changes = 0
+    for row, action in enumerate(logs.action_index.tolist()):
+        x = logs.context[row : row + 1]
+        fitted.update(x, action, float(action == 1), 0.25)
+        changes += (fitted.predict_proba(logs.context) != first).any()
+    assert changes > 10
+    np.testing.assert_array_equal(fitted.fit(logs).predict_proba(logs.context), first)
+    np.testing.assert_array_equal(fitted.classes_, logs.actions)
+    assert fitted.n_features_in_ == 3
+    with pytest.raises(TypeError, match=r"is fitted on logs, .* got ndarray"):
+        fitted.fit(logs.context, logs.action)
+
+
+@every_policy
+def test_a_learned_policy_survives_a_pickle(policy):
+    logs = make_logs(60)
+    fitted = clone(policy).fit(logs)
+    live(fitted, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+    other = pickle.loads(pickle.dumps(fitted))
+    live(other, [0] * 20, [1.0] * 20, logs.context[:20])
+    live(fitted, [0] * 20, [1.0] * 20, logs.context[:20])
+    np.testing.assert_array_equal(
+        fitted.predict_proba(logs.context), other.predict_proba(logs.context)
+    )
+
+
+@every_policy
+def test_frozen_policies_learn_no_more(policy):
+    logs = make_logs(60)
+    fitted = clone(policy).fit(logs)
+    frozen, exploring = fitted.frozen(), fitted.frozen(explore=True)
+    told = [fitted.predict_proba(logs.context), frozen.predict_proba(logs.context)]
+    np.testing.assert_array_equal(exploring.predict_proba(logs.context), told[0])
+    assert set(np.unique(told[1])) <= {0, 1}
+    live(fitted, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+    np.testing.assert_array_equal(exploring.predict_proba(logs.context), told[0])
+    np.testing.assert_array_equal(frozen.predict_proba(logs.context), told[1])
+    assert clone(frozen) is frozen
+    assert frozen.fit(logs) is frozen
+    np.testing.assert_array_equal(action_probabilities(frozen, logs), told[1])
+    offered = make_logs(60, available=True)
+    proba = action_probabilities(fitted.frozen(), offered)
+    assert not proba[~offered.available].any()
+
+
+@every_policy
+def test_scikit_learns_checks_that_need_no_arrays(policy):
+    """The others feed arrays to fit, which takes logs."""
+    results = check_estimator(policy, on_fail=None, on_skip=None)
+    status = {result["check_name"]: result["status"] for result in results}
+    for name in (
+        "check_do_not_raise_errors_in_init_or_set_params",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_estimators_unfitted",
+        "check_get_params_invariance",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+        "check_valid_tag_types",
+    ):
+        assert status[name] in ("passed", "skipped"), name
+    wrong = {
+        type(result["exception"])
+        for result in results
+        if result["status"] == "failed"
+        and "is fitted on logs" not in str(result["exception"])
+    }
+    assert wrong <= {AssertionError}  # a check that wanted another message
+
+
+class Counter(AdaptivePolicy):
+    """The least that a policy of one's own writes."""
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.n_updates_ = 0
+
+    def _proba(self, X, available):
+        proba = np.zeros((len(X), len(self.classes_)))
+        proba[:, self.n_updates_ % len(self.classes_)] = 1.0
+        return proba
+
+    def update(self, X, action, reward, proba):
+        self.n_updates_ += 1
+        self.last_ = X
+        return self.n_updates_ % 2 == 0
+
+
+def test_the_least_one_has_to_write():
+    logs = make_logs(40)
+    assert len(replayed(Counter(), logs)) > 3
+    policy = Counter().fit(logs)
+    assert policy.predict(logs.context[:1]).tolist() == ["a0"]
+    block = policy.look_ahead(logs.context)
+    assert isinstance(block, Block)
+    assert block.refresh(3, 0) is False
+    rounds = logs.action_index[:3], logs.reward[:3], logs.propensity[:3]
+    assert policy.update_many(logs.context[:3], *rounds) is True
+    assert policy.n_updates_ == 3
+    np.testing.assert_array_equal(policy.last_, logs.context[2:3])
+    assert policy.frozen().predict(logs.context[:1]).tolist() == ["a3"]
+
+
+def test_update_must_be_defined():
+    class Silent(AdaptivePolicy):
+        """Nothing."""
+
+    with pytest.raises(TypeError, match="Silent does not define update"):
+        Silent().fit(make_logs(4)).update(None, 0, 1.0, 1.0)
+
+
+def test_parameters_are_checked_before_a_life():
+    with pytest.raises(ValueError, match="'alpha' parameter of LinUCB"):
+        replayed(LinUCB(alpha=-1.0), make_logs(4))
+
+
+def test_frozen_policy_of_segments_in_the_logs():
+    logs = make_logs(40)
+    logs = logs.with_columns(group_of=high(logs.context))
+    policy = fresh(SegmentedPolicy(UCB1(), "group_of"), logs)
+    frozen = FrozenPolicy(policy)
+    np.testing.assert_array_equal(
+        action_probabilities(frozen, logs), np.tile([1.0, 0, 0, 0], (40, 1))
+    )

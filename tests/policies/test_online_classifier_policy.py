@@ -1,0 +1,230 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import BanditLogs, OnlineClassifierPolicy
+from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests.policies._lives import live, make_logs, replayed
+
+X2 = np.zeros((1, 1))
+TWO = BanditLogs(X2, ["a"], [0.0], actions=["a", "b"])
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Keeps what it was fitted on; P(reward = 1) is the share of ones."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.seen_ = [*getattr(self, "seen_", []), (X[:, 0].tolist(), y.tolist())]
+        self.share_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return self.predict_proba(X).argmax(axis=1)
+
+    def predict_proba(self, X):
+        return np.tile([1 - self.share_, self.share_], (len(X), 1))
+
+
+class OnlineRecorder(Recorder):
+    """The same with `partial_fit`."""
+
+    def partial_fit(self, X, y, classes=None):
+        assert classes.tolist() == [0, 1]
+        return self.fit(X, y)
+
+
+def column(*values):
+    return np.array(values, dtype=float)[:, None]
+
+
+def test_a_row_enters_the_data_of_its_action_only():
+    policy = OnlineClassifierPolicy(Recorder(), update_every=3).fit(TWO)
+    changed = live(
+        policy, [0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0], column(1, 2, 3, 4, 5, 6)
+    )
+    assert changed == [False, False, True, False, False, True]
+    assert policy.n_trainings_ == 2
+    first, second = policy.classifiers_
+    # fitted again on all rows of the action; "b" has seen both rewards at the second
+    assert first.seen_ == [([1, 3], [1, 0]), ([1, 3, 4], [1, 0, 1])]
+    assert second.seen_ == [([2, 5, 6], [0, 1, 0])]
+
+
+def test_partial_fit_gets_the_new_rows_only():
+    policy = OnlineClassifierPolicy(OnlineRecorder(), update_every=3).fit(TWO)
+    live(policy, [0, 1, 0, 0, 1, 1], [1, 0, 0, 1, 1, 0], column(1, 2, 3, 4, 5, 6))
+    first, second = policy.classifiers_
+    assert first.seen_ == [([1, 3], [1, 0]), ([4], [1])]
+    # what waited for the other reward is not lost
+    assert second.seen_ == [([2, 5, 6], [0, 1, 0])]
+
+
+def test_one_reward_seen_counts_successes():
+    """(successes + 1) / (pulls + 2) as of the last training."""
+    policy = OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=2).fit(TWO)
+    assert policy.predict([[0.0]]).tolist() == ["a"]  # 1/2 and 1/2: a tie
+    live(policy, [0], [0], column(1))
+    assert policy.predict([[0.0]]).tolist() == ["a"]  # not trained yet
+    live(policy, [0], [0], column(1))
+    assert policy._models.estimates(X2).tolist() == [[1 / 4, 1 / 2]]
+    assert policy.predict([[0.0]]).tolist() == ["b"]
+    live(policy, [1, 1], [1, 1], column(1, 1))
+    assert policy._models.estimates(X2).tolist() == [[1 / 4, 3 / 4]]
+    assert policy.classifiers_ == [None, None]
+
+
+def test_initial_labels_enter_all_data_sets():
+    initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
+    policy = OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
+    first, second = policy.classifiers_
+    assert first.seen_ == [([1, 2, 3], [0, 1, 0])]
+    assert second.seen_ == [([1, 2, 3], [1, 0, 1])]
+    assert policy.n_trainings_ == 1
+    policy.reset(TWO[:0])  # starts from the labels again
+    assert policy.classifiers_[0].seen_ == [([1, 2, 3], [0, 1, 0])]
+
+
+def test_initial_rewards_of_all_actions():
+    rewards = np.array([[1, 1], [0, 1], [0, 0]])
+    policy = OnlineClassifierPolicy(Recorder(), initial=(column(1, 2, 3), rewards))
+    first, second = policy.fit(TWO).classifiers_
+    assert first.seen_ == [([1, 2, 3], [1, 0, 0])]
+    assert second.seen_ == [([1, 2, 3], [1, 1, 0])]
+
+
+def test_exploration_and_offers():
+    initial = (column(1, 2, 3), np.array(["b", "a", "b"]))
+    policy = OnlineClassifierPolicy(Recorder(), epsilon=0.2, initial=initial).fit(TWO)
+    np.testing.assert_allclose(policy.predict_proba(X2), [[0.1, 0.9]])
+    offered = np.array([[True, False]])
+    np.testing.assert_allclose(policy.predict_proba(X2, offered), [[1, 0]])
+    assert policy.frozen().predict_proba(X2).tolist() == [[0, 1]]
+    always = OnlineClassifierPolicy(Recorder(), epsilon=1.0, initial=initial).fit(TWO)
+    assert always.predict_proba(X2).tolist() == [[0.5, 0.5]]
+    assert always.frozen().predict_proba(X2).tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    "classifier", [SGDClassifier(loss="log_loss"), RandomForestClassifier(5)]
+)
+def test_nested_randomness_is_seeded_at_reset(classifier):
+    logs = make_logs(200, 2)
+    policies = [OnlineClassifierPolicy(classifier).fit(logs) for _ in range(2)]
+    policies.append(OnlineClassifierPolicy(classifier, random_state=1).fit(logs))
+    answers = []
+    for policy in policies:
+        live(policy, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+        answers.append(policy._models.estimates(logs.context))
+    np.testing.assert_array_equal(answers[0], answers[1])
+    assert (answers[0] != answers[2]).any()
+    policies[0].reset(logs[:0])
+    live(policies[0], logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+    np.testing.assert_array_equal(
+        policies[0]._models.estimates(logs.context), answers[0]
+    )
+    assert classifier.random_state is None
+
+
+def test_a_seed_of_the_classifier_is_kept():
+    policy = OnlineClassifierPolicy(RandomForestClassifier(2, random_state=7)).fit(TWO)
+    assert [model.random_state for model in policy._models.models] == [7, 7]
+    nested = OnlineClassifierPolicy(
+        make_pipeline(StandardScaler(), RandomForestClassifier(2))
+    ).fit(TWO)
+    seeds = [model[-1].random_state for model in nested._models.models]
+    assert None not in seeds
+    assert seeds[0] != seeds[1]
+
+
+def test_update_many_trains_once():
+    logs = make_logs(100)
+    policy = OnlineClassifierPolicy(GaussianNB(), update_every=10).fit(logs)
+    rounds = logs.context, logs.action_index, logs.reward, logs.propensity
+    assert policy.update_many(*rounds) is True
+    assert policy.n_trainings_ == 1
+    other = OnlineClassifierPolicy(GaussianNB(), update_every=100).fit(logs)
+    live(other, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+    np.testing.assert_array_equal(
+        policy.predict_proba(logs.context), other.predict_proba(logs.context)
+    )
+
+
+@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "classifier", [LogisticRegression(), SGDClassifier(loss="log_loss")]
+)
+def test_contexts_of_other_kinds(kind, classifier):
+    logs = make_logs(120)
+    X = logs.context
+    if kind == "sparse":
+        rows = sparse.csr_matrix(X)
+    else:
+        library = pytest.importorskip(kind)
+        columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+        rows = (library.table if kind == "pyarrow" else library.DataFrame)(columns)
+        classifier = make_pipeline(StandardScaler(), classifier)  # asks for arrays
+    other = BanditLogs(
+        rows, logs.action, logs.reward, logs.propensity, actions=logs.actions
+    )
+    policy = OnlineClassifierPolicy(classifier, update_every=5)
+    told = replayed(policy, logs)
+    assert len(told) > 15
+    np.testing.assert_array_equal(replayed(policy, other), told)
+
+
+def test_rewards_must_be_0_or_1():
+    policy = OnlineClassifierPolicy().fit(TWO)
+    with pytest.raises(
+        ValueError, match=r"learns 0/1 rewards with a classifier, got 0\.5"
+    ):
+        policy.update(X2, 0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("initial", "match"),
+    [
+        ((column(1), ["c"]), "label 'c' at row 0 is not among the actions"),
+        ((column(1, 2), ["a"]), "inconsistent numbers of samples"),
+        ((np.ones((1, 2)), ["a"]), "initial has 2 features, the logs have 1"),
+        ((column(1), [[1, 0, 0]]), "y has 3 columns, one per action is needed"),
+        ((column(1), [[1, 2]]), "learns 0/1 rewards with a classifier, got 2"),
+        ((column(1), ["a"], 3), r"pair \(X, y\), got a tuple of 3"),
+    ],
+)
+def test_bad_initial(initial, match):
+    with pytest.raises(ValueError, match=match):
+        OnlineClassifierPolicy(Recorder(), initial=initial).fit(TWO)
+
+
+def test_bad_classifiers():
+    with pytest.raises(TypeError, match="SGDClassifier has no predict_proba"):
+        OnlineClassifierPolicy(SGDClassifier()).fit(TWO)
+    with pytest.raises(TypeError, match="needs a classifier, got Ridge"):
+        OnlineClassifierPolicy(Ridge()).fit(TWO)
+    with pytest.raises(ValueError, match="'update_every' parameter"):
+        OnlineClassifierPolicy(update_every=0).fit(TWO)
+    with pytest.raises(ValueError, match="'random_state' parameter"):
+        OnlineClassifierPolicy(random_state=None).fit(TWO)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=1),
+        OnlineClassifierPolicy(LogisticRegression(), update_every=4),
+        OnlineClassifierPolicy(SGDClassifier(loss="log_loss"), epsilon=0.5),
+        OnlineClassifierPolicy(RandomForestClassifier(2), update_every=20),
+    ],
+)
+def test_keeps_the_contract(policy):
+    check_adaptive_policy(policy)

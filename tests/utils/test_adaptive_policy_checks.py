@@ -1,0 +1,245 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import re
+
+import numpy as np
+import pytest
+
+from skope_ope import UCB1, ClassifierPolicy, EpsilonGreedy, LinUCB
+from skope_ope.base import AdaptivePolicy
+from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests.policies._lives import make_logs
+
+
+class Honest(AdaptivePolicy):
+    """Softmax of the successes so far; every mutant spoils one thing."""
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.successes_ = np.zeros(logs.n_actions)
+
+    def _proba(self, X, available):
+        weight = np.exp(self.successes_ - self.successes_.max())
+        proba = np.tile(weight, (len(X), 1))
+        if available is not None:
+            proba = np.where(available, proba, 0.0)
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def update(self, X, action, reward, proba):
+        self.successes_[action] += reward / 10
+        return True
+
+
+class DropsAnAction(Honest):
+    def update(self, X, action, reward, proba):
+        self.classes_ = self.classes_[::-1]
+        return super().update(X, action, reward, proba)
+
+
+class DropsAColumn(Honest):
+    def _proba(self, X, available):
+        proba = super()._proba(X, available)
+        return proba[:, :-1] if self.successes_.sum() > 1 else proba
+
+
+class DoesNotSumToOne(Honest):
+    def _proba(self, X, available):
+        return super()._proba(X, available) * 0.9
+
+
+class ForgetsTheOffers(Honest):
+    def _proba(self, X, available):
+        return super()._proba(X, None)
+
+
+class ChangesSilently(Honest):
+    def update(self, X, action, reward, proba):
+        super().update(X, action, reward, proba)
+        return False
+
+
+class SaysNothing(Honest):
+    def update(self, X, action, reward, proba):
+        super().update(X, action, reward, proba)
+
+
+class ChangesWhereItIsAsked(Honest):
+    def _proba(self, X, available):
+        self.successes_[0] += 1e-3
+        return super()._proba(X, available)
+
+
+class DrawsAtRandom(Honest):
+    def _proba(self, X, available):
+        proba = super()._proba(X, available)
+        proba[:] = np.eye(proba.shape[1])[np.random.RandomState().randint(3)]
+        return proba if available is None else super()._proba(X, available)
+
+
+class RemembersWhatItWasAsked(Honest):
+    """Two equal questions get equal answers, but the next update uses them."""
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.asked_ = set()
+
+    def _proba(self, X, available):
+        self.asked_ |= {float(x) for x in X[:, 0]}
+        return super()._proba(X, available)
+
+    def update(self, X, action, reward, proba):
+        self.successes_[0] += 1e-3 * len(self.asked_)
+        return super().update(X, action, reward, proba)
+
+
+class ForgetsToForget(Honest):
+    def reset(self, logs):
+        if not hasattr(self, "successes_"):
+            super().reset(logs)
+
+
+class IsNotSeeded(Honest):
+    def reset(self, logs):
+        super().reset(logs)
+        self.rng_ = np.random.RandomState()
+
+    def update(self, X, action, reward, proba):
+        self.successes_[action] += self.rng_.random_sample()
+        return True
+
+
+class SharesItsState(Honest):
+    lives = []
+
+    def reset(self, logs):
+        super().reset(logs)
+        SharesItsState.lives.append(self)
+        self.successes_[0] = len({id(life) for life in SharesItsState.lives})
+
+
+class RefreshesNothing(Honest):
+    def look_ahead(self, X, available=None):
+        block = super().look_ahead(X, available)
+        block.refresh = lambda start, action: True
+        return block
+
+
+class RefreshesTooLate(LinUCB):
+    def look_ahead(self, X, available=None):
+        block = super().look_ahead(X, available)
+        refresh = block.refresh
+        block.refresh = lambda start, action: refresh(start + 1, action)
+        return block
+
+
+class RefreshesWithoutAnAnswer(Honest):
+    def look_ahead(self, X, available=None):
+        block = super().look_ahead(X, available)
+        block.refresh = lambda start, action: None
+        return block
+
+
+class LooksAheadWrongly(Honest):
+    def look_ahead(self, X, available=None):
+        block = super().look_ahead(X, available)
+        block.proba = block.proba[::-1].copy()
+        block.proba[:, [0, 1]] = block.proba[:, [1, 0]]
+        return block
+
+
+class LooksAheadWithoutABlock(Honest):
+    def look_ahead(self, X, available=None):
+        return self.predict_proba(X, available)
+
+
+class RowThatDisagrees(EpsilonGreedy):
+    def action_row(self):
+        return super().action_row()[::-1]
+
+    def _proba(self, X, available):
+        proba = super()._proba(X, available)
+        return proba[:, ::-1] if available is None else proba
+
+
+class RowAsAnArray(UCB1):
+    def action_row(self):
+        return np.array(super().action_row())
+
+
+class RowWrittenTo(UCB1):
+    def reset(self, logs):
+        super().reset(logs)
+        self.row_ = super().action_row()
+
+    def action_row(self):
+        return self.row_
+
+    def update(self, X, action, reward, proba):
+        super().update(X, action, reward, proba)
+        self.row_[:] = super().action_row()
+        return True
+
+
+class OtherActions(Honest):
+    def reset(self, logs):
+        super().reset(logs)
+        self.classes_ = np.arange(logs.n_actions)
+
+
+MUTANTS = {
+    DropsAnAction: "classes_ must be the actions of the logs, .* after the update with",
+    OtherActions: "classes_ must be the actions of the logs, .* after reset",
+    DropsAColumn: r"predict_proba must return an array of shape \(\d+, 3\)",
+    DoesNotSumToOne: r"predict_proba must sum to 1 over the actions, got 0\.9",
+    ForgetsTheOffers: "where it is not available",
+    ChangesSilently: "update returned False with row .* but probabilities have changed",
+    SaysNothing: "update must return True or False, got None",
+    ChangesWhereItIsAsked: "answers the same question in two ways",
+    DrawsAtRandom: "answers the same question in two ways",
+    RemembersWhatItWasAsked: "depends on rejected rounds",
+    ForgetsToForget: "gives other probabilities after reset",
+    IsNotSeeded: "gives other probabilities after reset",
+    SharesItsState: "gives other probabilities after reset",
+    RefreshesNothing: "look_ahead or refresh disagrees with predict_proba",
+    RefreshesTooLate: "look_ahead or refresh disagrees with predict_proba",
+    RefreshesWithoutAnAnswer: "refresh must return True or False, got None",
+    LooksAheadWrongly: "look_ahead or refresh disagrees with predict_proba",
+    LooksAheadWithoutABlock: "must return an object with .* refresh, got ndarray",
+    RowThatDisagrees: "action_row disagrees with predict_proba",
+    RowAsAnArray: "action_row must return a list, got ndarray",
+    RowWrittenTo: "action_row returned a list that update wrote to",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_mutant_is_found(mutant):
+    with pytest.raises(AssertionError, match=MUTANTS[mutant]) as found:
+        check_adaptive_policy(mutant())
+    assert re.search(rf"^{mutant.__name__}\b", str(found.value))
+
+
+def test_honest_policies_pass():
+    check_adaptive_policy(Honest())
+    check_adaptive_policy(Honest(), make_logs(100, available=True))
+    check_adaptive_policy(EpsilonGreedy(), make_logs(100, 2))
+
+
+def test_the_policy_is_cloned():
+    policy = Honest()
+    check_adaptive_policy(policy)
+    assert vars(policy) == {}
+
+
+def test_logs_in_which_nothing_is_accepted():
+    logs = make_logs(40)
+    logs = logs[logs.action_index > 0]
+    with pytest.raises(AssertionError, match="no round of the logs was accepted"):
+        check_adaptive_policy(UCB1(), logs)
+
+
+@pytest.mark.parametrize("wrong", [ClassifierPolicy(), EpsilonGreedy, "UCB1"])
+def test_what_is_no_adaptive_policy(wrong):
+    name = getattr(wrong, "__name__", type(wrong).__name__)
+    with pytest.raises(TypeError, match=f"subclass of AdaptivePolicy .* got {name}"):
+        check_adaptive_policy(wrong)
