@@ -8,6 +8,7 @@ been, how sure that is, and whether the logs can support the answer at all.
 
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    HistoryDisplay,
     PolicyValueDisplay,
     WeightsDisplay,
 )
@@ -110,6 +111,7 @@ __all__ = [  # noqa: RUF022
     "replay_log_length",
     # what we show
     "ClippingCurveDisplay",
+    "HistoryDisplay",
     "PolicyValueDisplay",
     "WeightsDisplay",
 ]

@@ -4,9 +4,9 @@
 
 from skope_ope.evaluators._base import BaseEvaluator, EvaluatorTags
 from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy
-from skope_ope.logs._transformer import BaseLogTransformer
 
 __all__ = [
     "AdaptivePolicy",

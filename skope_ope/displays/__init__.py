@@ -3,7 +3,13 @@
 """What we show: data, and a method `plot` that needs matplotlib."""
 
 from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
+from skope_ope.displays._history_display import HistoryDisplay
 from skope_ope.displays._policy_value_display import PolicyValueDisplay
 from skope_ope.displays._weights_display import WeightsDisplay
 
-__all__ = ["ClippingCurveDisplay", "PolicyValueDisplay", "WeightsDisplay"]
+__all__ = [
+    "ClippingCurveDisplay",
+    "HistoryDisplay",
+    "PolicyValueDisplay",
+    "WeightsDisplay",
+]

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._validation import label_codes
 from skope_ope.logs._transformer import BaseLogTransformer
+from skope_ope.logs._validation import label_codes
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99

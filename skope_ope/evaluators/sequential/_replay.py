@@ -171,8 +171,8 @@ class Replay(AcceptedMean):
         if missing:
             raise ValueError(
                 f"the bound of Replay needs {' and '.join(sorted(missing))}: the "
-                "number of actions and an upper bound on the value, known beforehand; it "
-                "holds for stationary policies and rewards in [0, 1]."
+                "number of actions and an upper bound on the value, known beforehand; "
+                "it holds for stationary policies and rewards in [0, 1]."
             )
         k, g = assumptions["n_actions"], assumptions["value_bound"]
         if result.adaptive:

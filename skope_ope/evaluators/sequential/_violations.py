@@ -11,6 +11,8 @@ import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
 
+CHANCE_Z = 3  # standard errors
+
 
 def violation_diagnostics(runs, logs):
     """Return the number of violations and the estimated bias mass."""
@@ -28,9 +30,10 @@ def violation_diagnostics(runs, logs):
 
 
 def violation_warnings(diagnostics, allowed):
-    """Return a warning where more rounds were violated than allowed."""
-    share = diagnostics["violation_share"]
-    if share <= allowed:
+    """Return a warning where more rounds were violated than allowed, beyond chance."""
+    share, n_rounds = diagnostics["violation_share"], diagnostics["n_rounds"]
+    # c is a quantile of earlier rounds: about `allowed` of the later ones violate it.
+    if share <= allowed + CHANCE_Z * np.sqrt(allowed * (1 - allowed) / n_rounds):
         return []
     return [
         PropensityWarning(

@@ -1,0 +1,203 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How a simulated history grew, and what it said on the way."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import axes_for
+
+PANELS = ("length", "ratio", "value")
+
+
+class HistoryDisplay:
+    """Length of the simulated history, acceptance ratio and value along a log.
+
+    Make it with `from_value` or `from_evaluator`, for :class:`Replay`,
+    :class:`RejectionSampling` and :class:`DRns`. A history that grows ever more slowly
+    says that the policy moves away from the logger; a ratio that falls early, that few
+    rounds decide; a value that still moves at the end, that the policy is still
+    learning or that the log is too short. Read more in the
+    :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    accepted : ndarray of int
+        Rows that entered the history, in order.
+    acceptance_ratios : ndarray of shape (n_rounds,)
+        Acceptance ratio c in force at every row.
+    value_rows : ndarray of int of shape (n_points,)
+        Rows after which the value is shown.
+    cumulative_value : ndarray of shape (n_points,)
+        The value of the rows up to there: accepted rounds of a single history, or the
+        mean over the trajectories that were complete by then.
+    name : str, default=None
+        Name of the evaluator.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Rows of the log.
+    history_length : ndarray of shape (n_rounds,)
+        Accepted rounds up to every row.
+    acceptance_rate : float
+        Share of the rows that were accepted.
+    axes_ : ndarray of matplotlib axes
+        Where it was drawn, one for every panel, after `plot`.
+    ax_ : matplotlib axes
+        The first of them, after `plot`.
+    figure_ : matplotlib figure
+        Their figure, after `plot`.
+
+    See Also
+    --------
+    PolicyValueDisplay : Values and their intervals.
+
+    Examples
+    --------
+    >>> from skope_ope import DRns, EpsilonGreedy, HistoryDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(5000, random_state=0)
+    >>> result = DRns(random_state=0).fit(logs).evaluate(EpsilonGreedy())
+    >>> display = HistoryDisplay.from_value(result)
+    >>> bool(display.history_length[-1] == len(result.accepted))
+    True
+    >>> bool(abs(display.cumulative_value[-1] - result.value) < 0.01)
+    True
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, accepted, acceptance_ratios, value_rows, cumulative_value, *, name=None
+    ):
+        self.accepted = accepted
+        self.acceptance_ratios = acceptance_ratios
+        self.value_rows = value_rows
+        self.cumulative_value = cumulative_value
+        self.name = name
+        self.n_rounds = len(acceptance_ratios)
+        counts = np.bincount(accepted, minlength=self.n_rounds)
+        self.history_length = np.cumsum(counts)
+        self.acceptance_rate = len(accepted) / self.n_rounds
+
+    @classmethod
+    def from_value(cls, value):
+        """Show the history behind a value.
+
+        Parameters
+        ----------
+        value : PolicyValue
+            Of a sequential evaluator.
+
+        Returns
+        -------
+        display : HistoryDisplay
+        """
+        if not hasattr(value, "acceptance_ratios"):
+            raise TypeError(
+                f"the value of {getattr(value, 'estimator', type(value).__name__)} has "
+                "no history; those of Replay, RejectionSampling and DRns have one."
+            )
+        rows = value.trajectory_stops - 1
+        if value.n_trajectories == 1 and value.terms is not None:
+            above, below = np.cumsum(value.terms, axis=1)[:, value.accepted]
+            rows, running = value.accepted, above / below
+        else:
+            counts = np.arange(1, value.n_trajectories + 1)
+            running = np.cumsum(value.trajectory_values) / counts
+        return cls(
+            value.accepted,
+            value.acceptance_ratios,
+            rows,
+            running,
+            name=value.estimator,
+        )
+
+    @classmethod
+    def from_evaluator(cls, evaluator, policy, logs=None):
+        """Evaluate a policy and show its history.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted sequential one.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+
+        Returns
+        -------
+        display : HistoryDisplay
+        """
+        check_is_fitted(evaluator)
+        return cls.from_value(evaluator.evaluate(policy, logs))
+
+    def plot(self, ax=None, *, panels=PANELS, **kwargs):
+        """Draw one panel below the other, over the rows of the log.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or array of them, default=None
+            Where to draw, one for every panel; `None` makes a new figure.
+        panels : sequence of {"length", "ratio", "value"}, default=all
+            What to draw: length of the history, acceptance ratio, value so far.
+        **kwargs : dict
+            Passed to `ax.plot`.
+
+        Returns
+        -------
+        display : HistoryDisplay
+            Itself.
+        """
+        panels = (panels,) if isinstance(panels, str) else tuple(panels)
+        unknown = [panel for panel in panels if panel not in PANELS]
+        if unknown or not panels:
+            raise ValueError(f"panels must be of {PANELS}, got {panels!r}.")
+        self.axes_ = self._axes(ax, len(panels))
+        for one, panel in zip(self.axes_, panels, strict=True):
+            x, y, label = self._curve(panel)
+            style = {"drawstyle": "default" if panel == "value" else "steps-post"}
+            if len(x) == 1:
+                style["marker"] = "o"
+            one.plot(x, y, **{**style, **kwargs})
+            one.set_ylabel(label)
+            one.set_xlim(0, self.n_rounds)
+            if panel == "value" and len(y):  # the first rounds may lie far off
+                late = y[len(y) // 20 :]
+                margin = 0.1 * (late.max() - late.min()) or 0.05
+                one.set_ylim(late.min() - margin, late.max() + margin)
+        self.axes_[-1].set_xlabel("row of the log")
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        self.ax_.set_title(self._title(), fontsize="medium")
+        return self
+
+    def _axes(self, ax, n_panels):
+        if ax is None and n_panels > 1:
+            figure = axes_for(self, None).figure
+            figure.clear()
+            axes = figure.subplots(n_panels, 1, sharex=True)
+        else:
+            axes = axes_for(self, ax)
+        axes = np.atleast_1d(axes).ravel()
+        if len(axes) != n_panels:
+            raise ValueError(
+                f"{n_panels} panels need as many axes, got {len(axes)}. Choose what to "
+                "draw with panels=..., e.g. panels='value'."
+            )
+        return axes
+
+    def _curve(self, panel):
+        rows = np.arange(self.n_rounds)
+        if panel == "length":
+            return rows, self.history_length, "accepted rounds"
+        if panel == "ratio":
+            return rows, self.acceptance_ratios, "acceptance ratio c"
+        return self.value_rows, self.cumulative_value, "value so far"
+
+    def _title(self):
+        name = f"{self.name}: " if self.name else ""
+        return (
+            f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
+            f"({self.acceptance_rate:.1%})"
+        )
