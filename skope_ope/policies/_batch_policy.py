@@ -184,9 +184,9 @@ class BatchPolicy(MetaEstimatorMixin, BasePolicy):
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
-                f"exploration_logs took action {source.action.item(row)!r} at row {row}, "
-                f"which the logs do not know ({int((codes < 0).sum())} such rows). "
-                "Pass all labels as actions=[...] when building the logs."
+                f"exploration_logs took action {source.action.item(row)!r} at row "
+                f"{row}, which the logs do not know ({int((codes < 0).sum())} such "
+                "rows). Pass all labels as actions=[...] when building the logs."
             )
         return codes
 

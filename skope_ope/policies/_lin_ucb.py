@@ -143,7 +143,7 @@ class LinUCB(AdaptivePolicy):
         self._counts[action] += 1
         if not self._counts[action] % ROWS_PER_SUM:
             self._add_rows(action)
-        self.coef_[action] = inverse.dot(moment)
+        inverse.dot(moment, out=self.coef_[action])
         return True
 
     def _add_rows(self, action):
@@ -197,7 +197,8 @@ class _LinUCBBlock:
         n_rounds, n_features = X.shape
         n_actions = len(policy.coef_)
         if n_features <= MOST_SQUARED_FEATURES:
-            self.squares = (X[:, :, None] * X[:, None, :]).reshape(n_rounds, -1)
+            scaled = policy.alpha**2 * X
+            self.squares = (scaled[:, :, None] * X[:, None, :]).reshape(n_rounds, -1)
             matrices = policy._inverse.reshape(n_actions, -1)
             squared_width = matrices @ self.squares.T
         else:
@@ -218,12 +219,12 @@ class _LinUCBBlock:
         if self.squares is not None:
             return self.squares[start:].dot(inverse.ravel())
         X = self.X[start:]
-        return np.einsum("ij,ij->i", X.dot(inverse), X)
+        return np.einsum("ij,ij->i", X.dot(self.policy.alpha**2 * inverse), X)
 
-    def _bound(self, mean, squared_width):
+    @staticmethod
+    def _bound(mean, squared_width):
         # rounding may leave -1e-17 where the width is nearly zero
         width = np.sqrt(np.abs(squared_width, out=squared_width), out=squared_width)
-        width *= self.policy.alpha
         width += mean
         return width
 
@@ -241,7 +242,7 @@ class _LinUCBBlock:
     def _choose(self, start):
         """Do what `first_best` does, for scores with one row per action."""
         scores = self.scores[:, start:]
-        best = scores.max(axis=0)
+        best = np.maximum.reduce(scores, axis=0)
         best -= 1e-12 * np.abs(best)
         near = scores >= best
         if np.count_nonzero(near) > len(best):  # ties: the lowest index wins
