@@ -193,6 +193,9 @@ class RowContainer:
             out.__dict__[name] = getattr(self, name)
         return out
 
+    def __sklearn_clone__(self):
+        return self  # nothing writes to logs: a policy that holds them shares them
+
     def __array__(self, dtype=None, copy=None):
         # Without this refusal numpy would recurse through __getitem__ for seconds.
         raise TypeError(

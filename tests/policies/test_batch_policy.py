@@ -197,6 +197,7 @@ def test_clone_and_parameters():
     policy = BatchPolicy(EpsilonGreedy(0.5), logs, 5)
     other = clone(policy).set_params(policy__epsilon=0.0)
     assert policy.policy.epsilon == 0.5
+    assert other.exploration_logs is logs  # read-only rows are not copied
     assert set(np.unique(other.logs_proba(logs))) == {0, 1}
     assert policy.fit(logs) is policy
 

@@ -9,10 +9,12 @@ from sklearn.linear_model import LogisticRegression
 from skope_ope import (
     UCB1,
     BanditLogs,
+    DRns,
     EpsilonGreedy,
     LinUCB,
     OnlineClassifierPolicy,
     SegmentedPolicy,
+    action_probabilities,
 )
 from skope_ope.policies._adaptive import fresh
 from skope_ope.utils.estimator_checks import check_adaptive_policy
@@ -141,6 +143,16 @@ def test_segments_in_segments():
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_segments_of_a_column_reach_the_progressive_policy():
+    logs = with_segments(make_logs())
+    proba = []
+    for segment in ("group_of", sign):
+        policy = SegmentedPolicy(EpsilonGreedy(), segment)
+        result = DRns(random_state=0).fit(logs).evaluate(policy)
+        proba.append(action_probabilities(result.progressive_policy_, logs))
+    np.testing.assert_array_equal(proba[0], proba[1])
 
 
 def test_update_many_is_the_loop():

@@ -107,6 +107,20 @@ class ProgressivePolicy(BasePolicy):
         sums = np.bincount(length, self.c, minlength=len(self.accepted) + 1)
         return sums / self.c.sum()
 
+    def context_of(self, logs):
+        """Return what the target is given as `X` for these logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        X : array, sparse matrix, frame or other rows
+        """
+        return self.policy.context_of(logs)
+
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
         total, proba = 0.0, None
