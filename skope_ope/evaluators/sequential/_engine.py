@@ -19,7 +19,7 @@ from skope_ope.policies._adaptive import fresh
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
-UPDATES_PER_BLOCK = 1.25
+UPDATES_PER_BLOCK = 1.5
 REFRESHES_PER_BLOCK = 8  # each costs in proportion to the rest of the block
 
 
@@ -90,7 +90,7 @@ def _by_block(policy, logs, rule, horizon, predict):
     contexts, pi = policy.context_of(logs), np.empty(n_rounds)
     model = _ModelValues(predict, logs)
     accepted, c_values = [], [rule.c]
-    size, start = FIRST_BLOCK, 0
+    size, start, renewed = FIRST_BLOCK, 0, 0
     while start < n_rounds:
         stop = min(start + size, n_rounds)
         X = take_rows(contexts, slice(start, stop))
@@ -130,14 +130,14 @@ def _by_block(policy, logs, rule, horizon, predict):
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
                     pi_block[end:] = block.proba[rows[end:], codes[end:]]
-        # The rest of a stale block was asked for in vain: ask for about as many
-        # rows as one update leaves standing. Results do not depend on it.
+        start += at
+        # The rest of a stale block was asked for in vain: ask for a few more rows than
+        # there were between two such updates. Results do not depend on it.
         if stale:
-            size = int(at * UPDATES_PER_BLOCK)
+            size, renewed = int((start - renewed) * UPDATES_PER_BLOCK), start
         else:
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
         size = min(max(size, 8), LARGEST_BLOCK)
-        start += at
     return _trace(accepted, c_values, pi, model, policy)
 
 
