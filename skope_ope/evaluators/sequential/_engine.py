@@ -154,10 +154,12 @@ def _by_row(policy, logs, rule, horizon, predict):
         numbers = rule.rows_of_numbers(rows)
         for row, (code, pair) in enumerate(zip(codes, numbers, strict=True), start):
             pi_row = proba[code]
-            if not accepts(pi_row, pair, c):
+            if not (pi_row and accepts(pi_row, pair, c)):
                 continue
-            rule.observe(_pi_of(tables[-1], logs, seen, row + 1), slice(seen, row + 1))
-            seen = row + 1
+            if rule.observes:
+                since = slice(seen, row + 1)
+                rule.observe(np.asarray(proba)[logs.action_index[since]], since)
+                seen = row + 1
             accepted.append(row)
             changed = policy.update(None, code, logs.reward.item(row), pi_row)
             rule.renew()
@@ -179,10 +181,6 @@ def _by_row(policy, logs, rule, horizon, predict):
         rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
         model.add(rows, tables[which[rows]])
     return _trace(accepted, c_values, pi, model, policy)
-
-
-def _pi_of(table, logs, start, stop):
-    return np.asarray(table)[logs.action_index[start:stop]]
 
 
 def _trace(accepted, c_values, pi, model, policy):

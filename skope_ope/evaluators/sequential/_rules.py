@@ -22,6 +22,7 @@ class UniformRule:
     """
 
     c = 1.0
+    observes = False
 
     def __init__(self, scale, u):
         self.scale, self.u = scale, u
@@ -62,6 +63,8 @@ class ConstantRule:
         Propensities and uniform numbers.
     """
 
+    observes = False  # whether c depends on the probabilities of earlier rows
+
     def __init__(self, c, p, u):
         self.c, self.p, self.u = c, p, u
 
@@ -96,6 +99,8 @@ class QuantileRule(ConstantRule):
     c starts at cmax and becomes min(cmax, quantile_q) after every acceptance, over
     all rows so far, the accepted one included.
     """
+
+    observes = True
 
     def __init__(self, q, cmax, p, u):
         super().__init__(cmax, p, u)
