@@ -147,10 +147,11 @@ class SequentialEvaluator(BaseEvaluator):
             )
         round_values, trajectories = np.zeros(len(logs)), []
         for run, of_run in zip(runs, units, strict=True):
-            share = 1 / max(formed.size, 1) / (len(of_run) if several else 1)
+            in_mean = max(formed.size, 1) * (max(len(of_run), 1) if several else 1)
             for unit in of_run:
                 if np.isnan(unit.value):
                     continue
+                share = 1 / in_mean
                 start = run.rows.start
                 rows = slice(start + unit.rows.start, start + unit.rows.stop)
                 round_values[rows] = len(logs) * share * unit.influence

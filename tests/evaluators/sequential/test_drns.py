@@ -1,0 +1,462 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, TimeSeriesSplit
+
+from skope_ope import (
+    ActionRewardModel,
+    BanditLogs,
+    DoublyRobust,
+    DRns,
+    EpsilonGreedy,
+    LinUCB,
+    UniformPolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import (
+    HorizonWarning,
+    LogsWarning,
+    LowOverlapWarning,
+    ModelErrorWarning,
+    OPEWarning,
+    PropensityWarning,
+    SingleTrajectoryWarning,
+)
+from tests._learners import RulePolicy, greedy_rule, spec_rule
+
+# The fixed trace of the specification.
+X = [int(c) for c in "0110100110"]
+A = [int(c) for c in "1011101101"]
+R = [int(c) for c in "1010111001"]
+P = [0.5, 0.8, 0.2, 0.5, 0.2, 0.5, 0.5, 0.2, 0.8, 0.5]
+U = [0.3, 0.9, 0.5, 0.6, 0.1, 0.35, 0.5, 0.95, 0.05, 0.4]
+Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])[X]
+ROW_VALUES = np.array([19, 11, 36, -7.6, 36, 15.6, 24.4, -44, 11, 24.4]) / 20
+QUARTER = np.array([1, 1, 1, *[0.25] * 7])
+
+
+def quiet(evaluator, policy, logs=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluator.evaluate(policy, logs)
+
+
+def trace_logs(reward=R):
+    return BanditLogs(np.array(X, float)[:, None], A, reward, P)
+
+
+def trace(logs=None, policy=None, **parameters):
+    evaluator = DRns(reward_model=Q_HAT, **parameters)
+    evaluator.fit(trace_logs() if logs is None else logs)
+    evaluator.uniforms_ = np.array(U)
+    return quiet(evaluator, RulePolicy(spec_rule) if policy is None else policy)
+
+
+@pytest.mark.parametrize("ask", ["blocks", "refresh", "rows"])
+@pytest.mark.parametrize(
+    ("parameters", "value", "rows", "c", "n_violations"),
+    [
+        ({"q": 0}, 1619 / 1900, [1, 3, 5, 8, 9, 10], QUARTER, 1),
+        ({"q": 0.25}, 1619 / 1900, [1, 3, 5, 8, 9, 10], QUARTER, 1),
+        (
+            {"q": 0.5},
+            4021 / 6200,
+            [1, 3, 4, 5, 7, 8, 9, 10],
+            np.array([1] * 4 + [0.625] * 6),
+            4,
+        ),
+        ({"acceptance": "worst_case"}, 0.5465, [3, 5, 9], np.full(10, 0.2), 0),
+    ],
+)
+def test_fixed_trace(parameters, value, rows, c, n_violations, ask):
+    result = trace(policy=RulePolicy(spec_rule, ask=ask), **parameters)
+    assert abs(result.value - value) < 1e-15
+    assert (result.accepted + 1).tolist() == rows
+    np.testing.assert_array_equal(result.acceptance_ratios, c)
+    assert result.n_violations == result.diagnostics["n_violations"] == n_violations
+    assert result.diagnostics["sum_c"] == pytest.approx(c.sum(), abs=1e-15)
+    assert result.effective_sample_size == pytest.approx(c.sum() ** 2 / (c @ c))
+
+
+def test_round_values_of_the_fixed_trace():
+    result = trace(q=0.25)
+    expected = 10 * QUARTER * (ROW_VALUES - result.value) / 4.75 + result.value
+    np.testing.assert_allclose(result.round_values, expected, rtol=0, atol=1e-14)
+    error = expected.std(ddof=1) / np.sqrt(10)
+    assert result.standard_error == pytest.approx(error, rel=1e-13)
+    assert (
+        result.diagnostics["standard_error_of"] == "the progressive-validation policy"
+    )
+
+
+def test_unnormalised_value_is_the_mean_reward_of_complete_blocks():
+    """R~ = sum_t c_t R_B(t): row 10 ends the last block, so all rows count."""
+    result = trace(q=0.25, normalize=False)
+    assert result.value * 6 == pytest.approx((QUARTER * ROW_VALUES).sum(), abs=1e-14)
+    assert np.isnan(result.standard_error)
+    # with the worst case the last block, row 10, stays incomplete
+    result = trace(acceptance="worst_case", normalize=False)
+    assert len(result.accepted) == 3
+    values = trace(acceptance="worst_case").terms[0] * 10 * 0.2
+    assert result.value * 3 == pytest.approx(values[:9].sum(), abs=1e-14)
+    assert abs(result.round_values.mean() - result.value) < 1e-15
+
+
+def test_horizon_keeps_the_ratios_and_c():
+    result = trace(q=0.25, horizon=2)
+    assert result.n_trajectories == len(result.trajectory_values)
+    assert result.value == pytest.approx(result.trajectory_values.mean(), abs=1e-15)
+    m = result.n_trajectories
+    error = result.trajectory_values.std(ddof=1) / np.sqrt(m)
+    assert result.standard_error == pytest.approx(error)
+    assert result.degrees_of_freedom == m - 1
+    np.testing.assert_array_equal(
+        result.trajectory_stops, result.accepted[1 : 2 * m : 2] + 1
+    )
+    # c of the second trajectory is that of the first, not cmax
+    assert result.acceptance_ratios[result.trajectory_stops[0]] < 1
+
+
+def test_infinite_ratios_are_values():
+    """A policy that never takes the logged action: c cannot fall."""
+    logs = BanditLogs(np.zeros((6, 1)), [0] * 6, np.ones(6), [0.5] * 6, actions=[0, 1])
+    pi = np.tile([0.0, 1.0], (6, 1))
+    pi[0] = [1.0, 0.0]
+    evaluator = DRns(q=1.0, reward_model=0.5, random_state=0).fit(logs)
+    evaluator.uniforms_ = np.array([0.1, *[0.0] * 5])
+    result = quiet(evaluator, pi)
+    assert result.accepted.tolist() == [0]
+    assert result.acceptance_ratios.tolist() == [1.0] + [0.5] * 5
+    r_k = np.array([0.5 + 2 * 0.5, *[0.5] * 5])
+    c = result.acceptance_ratios
+    assert result.value == pytest.approx((c @ r_k) / c.sum())
+
+
+@pytest.mark.parametrize("q", [0, 0.01, 0.05, 0.1, 0.5, 1])
+def test_a_logger_evaluated_on_its_own_log_is_reproduced(q, global_random_seed):
+    """Every ratio is 1: all rounds are accepted, and the value is the mean reward."""
+    rng = np.random.RandomState(global_random_seed)
+    policy = RulePolicy(greedy_rule(3)).fit(make_bandit_logs(3, n_actions=3))
+    n, rounds = 200, []
+    context = rng.normal(size=(n, 2))
+    for x in context:
+        proba = policy.predict_proba(x[None, :])[0]
+        a = int((proba.cumsum() > rng.random_sample()).argmax())
+        r = float(rng.random_sample() < 0.2 + 0.2 * a)
+        policy.update(x[None, :], a, r, proba[a])
+        rounds.append((a, r, proba[a]))
+    a, r, p = (np.array(column) for column in zip(*rounds, strict=True))
+    logs = BanditLogs(context, a, r, p, actions=np.arange(3))
+    fitted = DRns(q=q, reward_model=0.3, random_state=global_random_seed).fit(logs)
+    result = quiet(fitted, policy)
+    assert result.accepted.tolist() == list(range(200))
+    assert result.n_violations == 0
+    assert result.value == pytest.approx(r.mean(), abs=1e-14)
+    # with a model: mean(r) + mean(dm - q_hat of the logged actions)
+    q_hat = rng.random_sample((n, 3))
+    result = quiet(DRns(q=q, reward_model=q_hat).fit(logs), policy)
+    alone = RulePolicy(greedy_rule(3)).fit(logs[:0])
+    dm = []
+    for k in range(n):
+        dm.append(alone.predict_proba(context[k : k + 1])[0] @ q_hat[k])
+        alone.update(context[k : k + 1], a[k], r[k], p[k])
+    expected = r.mean() + np.mean(np.array(dm) - q_hat[np.arange(n), a])
+    assert result.value == pytest.approx(expected, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("n", "total", "weight", "paper", "sharp"),
+    [
+        (1e4, 1e4, 1, 0.076826, 0.054571),
+        (1e4, 4300, 10, 0.322092, 0.230921),
+        (2e4, 13000, 13, 0.167151, 0.119525),
+    ],
+)
+def test_theorem_2(n, total, weight, paper, sharp):
+    """The bound depends on n and C only: a log of n rounds with C = `total`."""
+    logs = make_bandit_logs(50, random_state=0)
+    result = quiet(DRns(reward_model=0.5).fit(logs), EpsilonGreedy())
+    result.n_rounds = n
+    result.bound_terms["C"] = total
+    bound = result.deviation_bound
+    assert bound(0.05, max_weight=weight, form="paper") == pytest.approx(
+        paper, abs=1e-6
+    )
+    assert bound(0.05, max_weight=weight) == pytest.approx(sharp, abs=1e-6)
+
+
+def test_theorem_2_asks_for_what_it_needs():
+    logs = make_bandit_logs(300, random_state=0)
+    result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
+    assert 0 < result.deviation_bound(max_weight=20.0)
+    with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
+        result.deviation_bound()
+    with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
+        result.deviation_bound(max_weight=20, form="blunt")
+    fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs)
+    with pytest.raises(ValueError, match="model fixed beforehand"):
+        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+    frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
+    fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
+    assert 0 < quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+    for parameters in ({"horizon": 5}, {"normalize": False}):
+        fitted = DRns(random_state=0, **parameters).fit(logs)
+        with pytest.raises(ValueError, match="single normalised trace"):
+            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+    for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
+        shifted = logs.replace(reward=logs.reward + shift)
+        model = 0.5 if shift else 1.5
+        result = quiet(DRns(reward_model=model).fit(shifted), EpsilonGreedy())
+        with pytest.raises(ValueError, match=match):
+            result.deviation_bound(max_weight=20)
+
+
+def test_default_model_is_the_middle_of_the_rewards():
+    logs = make_bandit_logs(200, random_state=0)
+    rounds = logs.context, logs.action, logs.reward, logs.propensity
+    assert DRns().fit(BanditLogs(*rounds)).reward_source_.number == 0.5
+    ranged = BanditLogs(*rounds, reward_range=(-1, 4))
+    assert DRns().fit(ranged).reward_source_.number == 1.5
+    scaled = BanditLogs(*rounds[:2], 5 * logs.reward, logs.propensity)
+    fitted = DRns().fit(scaled)  # unknown range: out-of-fold means
+    assert not hasattr(fitted.reward_source_, "number")
+    with pytest.raises(ValueError, match="fixed beforehand"):
+        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=9)
+
+
+def test_time_ordered_folds_predict_the_first_rounds_by_the_middle():
+    logs = make_bandit_logs(300, random_state=0)
+    model = LogisticRegression()
+    fitted = DRns(reward_model=model, cv=TimeSeriesSplit(4), random_state=0).fit(logs)
+    result = quiet(fitted, EpsilonGreedy())
+    assert result.diagnostics["uncovered_rounds"] == 60
+    q_hat = fitted.reward_source_.bind(logs)(logs, 0)
+    assert (q_hat[:60] == 0.5).all()
+    assert not (q_hat[60:] == 0.5).any()
+
+
+def drifting_logs(n=1000):
+    rng = np.random.RandomState(0)
+    p = np.linspace(0.2, 0.8, n)
+    action = (rng.random_sample(n) >= p).astype(int)
+    reward = rng.randint(0, 2, n).astype(float)
+    propensity = np.where(action == 0, p, 1 - p)
+    return BanditLogs(rng.normal(size=(n, 2)), action, reward, propensity)
+
+
+@pytest.mark.parametrize("cv", [5, KFold(3), KFold(3, shuffle=True, random_state=0)])
+def test_plain_folds_warn_where_the_logger_learned(cv):
+    logs = drifting_logs()
+    model = LogisticRegression()
+    with pytest.warns(ModelErrorWarning, match="cv=TimeSeriesSplit"):
+        DRns(reward_model=model, cv=cv).fit(logs)
+    DRns(reward_model=model, cv=TimeSeriesSplit()).fit(logs)
+    DRns(reward_model=0.5, cv=cv).fit(logs)  # nothing is fitted
+    DRns(reward_model=model, cv=cv).fit(make_bandit_logs(1000, random_state=0))
+
+
+def test_parts_are_evaluated_on_their_own_and_averaged():
+    logs, policy, _ = make_bandit_logs(1001, random_state=0, return_truth=True)
+    pi = policy.predict_proba(logs.context)
+    fitted = DRns(n_splits=4, reward_model=0.4, random_state=3).fit(logs)
+    result = quiet(fitted, pi)
+    bounds = np.linspace(0, 1001, 5).astype(int)
+    values = []
+    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+        part = DRns(reward_model=0.4).fit(logs[start:stop])
+        part.uniforms_ = fitted.uniforms_[start:stop]
+        values.append(quiet(part, pi[start:stop]).value)
+    np.testing.assert_allclose(result.part_values, values, rtol=1e-13)
+    assert result.value == pytest.approx(np.mean(values))
+    assert result.standard_error == pytest.approx(np.std(values, ddof=1) / 2)
+    assert result.degrees_of_freedom == 3
+    assert abs(result.round_values.mean() - result.value) < 1e-14
+
+
+def test_parts_and_trajectories_of_a_learner():
+    logs = make_bandit_logs(3000, random_state=0)
+    with pytest.raises(ValueError, match="n_splits > 1 .* needs a horizon"):
+        DRns(n_splits=3).fit(logs).evaluate(EpsilonGreedy())
+    with pytest.raises(ValueError, match="n_splits=3001 parts need as many rounds"):
+        DRns(n_splits=3001, horizon=1).fit(logs).evaluate(EpsilonGreedy())
+    fitted = DRns(n_splits=3, horizon=50, random_state=0).fit(logs)
+    first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
+    assert first.degrees_of_freedom == 2
+    gap = first - second
+    errors = first.part_values - second.part_values
+    assert gap.standard_error == pytest.approx(errors.std(ddof=1) / np.sqrt(3))
+    assert gap.degrees_of_freedom == 2
+    # values by day exist; for a learner they have no standard error
+    days = first.by(np.arange(3000) // 1000)
+    assert list(days) == [0, 1, 2]
+    assert np.isnan(days[0].standard_error)
+
+
+def test_a_short_log_gives_nan_with_the_length_that_was_reached():
+    logs = make_bandit_logs(300, random_state=0)
+    fitted = DRns(horizon=500, random_state=0).fit(logs)
+    match = r"no trajectory of horizon=500.*T = \d+"
+    with pytest.warns(HorizonWarning, match=match) as caught:
+        result = fitted.evaluate(EpsilonGreedy())
+    assert np.isnan(result.value)
+    assert np.isnan(result.standard_error)
+    assert np.isnan(result.confidence_interval()[0])
+    assert result.n_trajectories == 0
+    reached = [w.message.value for w in caught if w.category is HorizonWarning]
+    assert reached == [len(result.accepted)] == [result.diagnostics["rounds_reached"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", HorizonWarning)  # an error by choice
+        with pytest.raises(HorizonWarning):
+            fitted.evaluate(EpsilonGreedy())
+
+
+def test_one_trajectory_has_no_standard_error():
+    logs = make_bandit_logs(400, random_state=0)
+    fitted = DRns(horizon=80, random_state=0).fit(logs)
+    with pytest.warns(SingleTrajectoryWarning, match="Set horizon so that"):
+        result = fitted.evaluate(EpsilonGreedy())
+    assert result.n_trajectories == 1
+    assert np.isfinite(result.value)
+    assert np.isnan(result.standard_error)
+    with pytest.warns(SingleTrajectoryWarning, match="the difference has no standard"):
+        gap = result - quiet(fitted, EpsilonGreedy(0.5))
+    assert np.isnan(gap.standard_error)
+
+
+def test_parts_without_a_value_are_left_out():
+    logs = make_bandit_logs(600, random_state=0)
+    order = np.argsort(logs.action != logs.actions[0], kind="stable")
+    pi = np.tile(np.eye(logs.n_actions)[0], (600, 1))
+    fitted = DRns(n_splits=3, horizon=20, cmax=0.5, random_state=0).fit(logs[order])
+    with pytest.warns(HorizonWarning, match=r"of 3 parts gave no value"):
+        result = fitted.evaluate(pi)
+    assert np.isnan(result.part_values).any()
+    assert result.value == pytest.approx(np.nanmean(result.part_values))
+
+
+def test_nothing_accepted_warns():
+    logs = BanditLogs(
+        np.zeros((40, 1)), [0] * 40, np.ones(40), [1.0] * 40, actions=[0, 1]
+    )
+    pi = np.tile([0.0, 1.0], (40, 1))
+    with pytest.warns(
+        LowOverlapWarning, match=r"no logged round was accepted \(T = 0\)"
+    ):
+        result = DRns(reward_model=0.3).fit(logs).evaluate(pi)
+    assert result.value == pytest.approx(0.3)  # the direct method is left
+    assert result.diagnostics["n_accepted"] == 0
+
+
+def test_few_acceptances_and_violations_warn():
+    logs = make_bandit_logs(200, random_state=1, logging_temperature=0.3)
+    with pytest.warns(LowOverlapWarning, match=r"only \d+ of 200 rounds") as caught:
+        DRns(acceptance="worst_case", random_state=0).fit(logs).evaluate(
+            UniformPolicy()
+        )
+    assert caught[0].message.value < 30
+    with pytest.warns(PropensityWarning, match="Lower cmax") as caught:
+        result = DRns(q=0, random_state=0).fit(logs).evaluate(UniformPolicy())
+    assert caught[0].message.value == result.diagnostics["violation_share"] > 0
+    assert result.bias_mass == result.diagnostics["bias_mass"]
+
+
+def test_bias_mass_of_a_fixed_ratio():
+    """mean(w 1[c w > 1]) - mean(1[c w > 1]) / c, for c = .5."""
+    w = np.array([0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5])
+    p = np.array([0.5, 0.3, 0.2, 0.5, 0.6, 0.6, 0.2, 0.2])
+    logs = BanditLogs(np.zeros((8, 1)), [0] * 8, np.ones(8), p, actions=[0, 1])
+    pi = np.column_stack([w * p, 1 - w * p])
+    result = quiet(DRns(q=1, cmax=0.5, reward_model=0.0).fit(logs), pi)
+    assert (result.acceptance_ratios == 0.5).all()
+    assert result.bias_mass == pytest.approx(0.375)
+    assert result.n_violations == 2
+
+
+def test_bad_parameters():
+    logs = make_bandit_logs(50, random_state=0)
+    for parameters, match in [
+        ({"q": 1.5}, r"'q' parameter .* range \[0.0, 1.0\]"),
+        ({"q": -0.1}, r"'q' parameter"),
+        ({"cmax": 0}, r"'cmax' parameter .* \(0.0, inf\)"),
+        ({"cmax": -1.0}, r"'cmax' parameter"),
+        ({"acceptance": "always"}, r"'acceptance' parameter .*worst_case"),
+        ({"horizon": 0}, r"'horizon' parameter"),
+        ({"n_splits": 0}, r"'n_splits' parameter"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            DRns(**parameters).fit(logs)
+
+
+def test_logs_it_cannot_use():
+    logs = make_bandit_logs(50, random_state=0)
+    bare = logs.replace(propensity=None, logging_proba=None)
+    with pytest.raises(ValueError, match="DRns needs the propensities"):
+        DRns().fit(bare)
+    weighted = logs.replace(sample_weight=np.linspace(1, 2, 50))
+    with pytest.raises(ValueError, match="cannot weight them by sample_weight"):
+        DRns().fit(weighted)
+    DRns().fit(logs.replace(sample_weight=np.full(50, 2.0)))  # equal ones say nothing
+    fitted = DRns(random_state=0).fit(logs)
+    with pytest.raises(ValueError, match="cannot weight them by sample_weight"):
+        fitted.evaluate(UniformPolicy(), sample_weight=np.linspace(1, 2, 50))
+    equal = np.full(50, 2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LowOverlapWarning)
+        same = fitted.evaluate(UniformPolicy(), sample_weight=equal)
+    assert same.value == quiet(fitted, UniformPolicy()).value
+    with pytest.raises(ValueError, match="probabilities of all actions"):
+        fitted.evaluate(np.full(50, 0.5))
+    time = np.arange(50)[::-1]
+    backwards = DRns(random_state=0).fit(logs.replace(timestamp=time))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LowOverlapWarning)
+        with pytest.warns(LogsWarning, match="timestamp decreases at row 1"):
+            backwards.evaluate(UniformPolicy())
+
+
+def test_stationary_policy_is_close_to_doubly_robust(global_random_seed):
+    """Where every ratio exceeds cmax, c never moves and DR-ns is DR, to rounding."""
+    logs, policy, _ = make_bandit_logs(
+        500, random_state=global_random_seed, return_truth=True
+    )
+    q_hat = np.random.RandomState(0).random_sample((500, logs.n_actions))
+    ours = quiet(DRns(cmax=1e-9, reward_model=q_hat).fit(logs), policy)
+    dr = quiet(DoublyRobust(reward_model=q_hat).fit(logs), policy)
+    assert ours.value == pytest.approx(dr.value, abs=1e-13)
+    assert ours.standard_error == pytest.approx(dr.standard_error, rel=1e-10)
+
+
+def test_an_estimator_of_scikit_learn():
+    logs = make_bandit_logs(500, random_state=0)
+    fitted = DRns(q=0.1, horizon=20, random_state=0).fit(logs)
+    assert clone(fitted).get_params() == fitted.get_params()
+    copy = pickle.loads(pickle.dumps(fitted))
+    result, other = quiet(fitted, LinUCB()), quiet(copy, LinUCB())
+    assert result.value == other.value
+    back = pickle.loads(pickle.dumps(result))
+    assert back.value == result.value
+    np.testing.assert_array_equal(
+        back.learned_policy.coef_, result.learned_policy.coef_
+    )
+    assert list(back.by(logs.action)) == list(result.by(logs.action))
+
+
+def test_groups_are_ratios_of_their_own():
+    logs = make_bandit_logs(1000, random_state=0)
+    fitted = DRns(reward_model=0.5, random_state=0).fit(logs)
+    result = quiet(fitted, UniformPolicy())
+    w = 1 / logs.n_actions / logs.propensity
+    r_k = 0.5 + w * (logs.reward - 0.5)
+    c = result.acceptance_ratios
+    for label, group in result.by(logs.action).items():
+        rows = logs.action == label
+        assert group.value == pytest.approx(c[rows] @ r_k[rows] / c[rows].sum())
+        assert group.standard_error > 0

@@ -1,0 +1,360 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The engine is the literal loop, whatever the block size."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
+from skope_ope.evaluators.sequential import _engine, _quantile
+from skope_ope.exceptions import OPEWarning
+from tests import _sequential_loops as loops
+from tests._learners import (
+    RulePolicy,
+    as_target,
+    contextual_rule,
+    greedy_rule,
+)
+
+LEVELS = (0, 0.01, 0.05, 0.1, 0.5, 1)
+ASKS = ("blocks", "refresh", "rows")
+
+
+def world(rng, n_rounds=None):
+    """Random logs with ties among the propensities, and a random model."""
+    n = int(rng.integers(1, 150)) if n_rounds is None else n_rounds
+    n_actions = int(rng.integers(2, 5))
+    logs = BanditLogs(
+        rng.normal(size=(n, 2)),
+        rng.integers(0, n_actions, n),
+        rng.integers(0, 2, n).astype(float),
+        rng.choice([0.1, 0.2, 0.5, 0.8, 1.0], n),
+        actions=np.arange(n_actions),
+    )
+    return logs, rng.random((n, n_actions))
+
+
+def lists(logs):
+    return (
+        logs.context[:, 0].tolist(),
+        logs.action_index.tolist(),
+        logs.reward.tolist(),
+    )
+
+
+def quiet(evaluator, policy, logs=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluator.evaluate(policy, logs)
+
+
+def assert_equals_loop(result, expected, n_rounds):
+    assert result.accepted.tolist() == expected.accepted
+    np.testing.assert_allclose(result.value, expected.value, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        result.trajectory_values, expected.values, rtol=0, atol=1e-12
+    )
+    if np.isfinite(result.value):
+        assert abs(result.round_values.mean() - result.value) < 1e-12
+    assert len(result.round_values) == len(result.acceptance_ratios) == n_rounds
+
+
+def rule_of(kind, n_actions):
+    if kind == "contextual":
+        return contextual_rule(n_actions)
+    return greedy_rule(n_actions, 0.3 if kind == "stochastic" else 0.0)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("kind", ["stochastic", "greedy", "contextual"])
+@pytest.mark.parametrize("q", LEVELS)
+def test_drns_of_a_learner(q, kind, ask, global_random_seed):
+    if kind == "contextual" and ask == "rows":
+        pytest.skip("one row does not serve all contexts")
+    rng = np.random.default_rng([global_random_seed, int(100 * q)])
+    for draw in range(8):
+        logs, q_hat = world(rng)
+        rule = rule_of(kind, logs.n_actions)
+        every = 1 + 2 * (draw % 2)
+        setting = {
+            "q": q,
+            "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
+            "horizon": [None, 3][draw // 2 % 2],
+        }
+        evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
+        result = quiet(evaluator, RulePolicy(rule, every=every, ask=ask))
+        expected = loops.drns(
+            as_target(rule, every),
+            *lists(logs),
+            logs.propensity.tolist(),
+            q_hat.tolist(),
+            evaluator.uniforms_.tolist(),
+            **setting,
+        )
+        assert_equals_loop(result, expected, len(logs))
+        np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
+        weighted = np.array(expected.c) * expected.pi / logs.propensity
+        assert result.n_violations == np.sum(weighted > 1 + 1e-9)
+        last = result.learned_policy
+        if setting["horizon"] is None:
+            assert [row[1:] for row in last.history] == [
+                row[1:] for row in expected.history
+            ]
+        else:
+            assert len(last.history) == (3 if expected.values else len(last.history))
+
+
+@pytest.mark.parametrize("q", LEVELS)
+def test_drns_of_a_stationary_policy(q, global_random_seed):
+    rng = np.random.default_rng([global_random_seed, int(100 * q)])
+    for draw in range(20):
+        logs, q_hat = world(rng)
+        pi = rng.dirichlet(np.full(logs.n_actions, 0.3), len(logs))
+        pi[rng.random(len(logs)) < 0.3] = np.eye(logs.n_actions)[0]  # ties, zeros
+        setting = {
+            "q": q,
+            "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
+            "horizon": [None, 3][draw % 2],
+        }
+        evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
+        expected = loops.drns(
+            lambda history, row, pi=pi: pi[row].tolist(),
+            range(len(logs)),
+            *lists(logs)[1:],
+            logs.propensity.tolist(),
+            q_hat.tolist(),
+            evaluator.uniforms_.tolist(),
+            **setting,
+        )
+        result = quiet(evaluator, pi)
+        assert_equals_loop(result, expected, len(logs))
+        np.testing.assert_array_equal(result.acceptance_ratios, expected.c)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_replay_and_rejection_sampling_of_a_learner(ask, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    for draw in range(12):
+        logs, q_hat = world(rng)
+        rule = greedy_rule(logs.n_actions, 0.2 * (draw % 2))
+        horizon = [None, 4][draw // 2 % 2]
+        policy = RulePolicy(rule, ask=ask)
+        x, a, r = lists(logs)
+        uniform = logs.replace(propensity=None)
+        evaluator = Replay(horizon=horizon, random_state=draw).fit(uniform)
+        u = evaluator.uniforms_.tolist()
+        expected = loops.replay(rule, x, a, r, u, horizon=horizon)
+        assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
+
+        p = logs.propensity.tolist()
+        for cmax, c in ((None, min(p)), (0.15, 0.15), (1.0, 1.0)):
+            evaluator = RejectionSampling(
+                cmax=cmax, horizon=horizon, random_state=draw
+            ).fit(logs)
+            expected = loops.rejection_sampling(
+                rule, x, a, r, p, u, c=c, horizon=horizon
+            )
+            assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
+
+        c = min(p)
+        setting = {"acceptance": "worst_case", "horizon": horizon}
+        evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
+        expected = loops.drns(
+            rule, x, a, r, p, q_hat.tolist(), u, fixed=c, horizon=horizon
+        )
+        assert_equals_loop(quiet(evaluator, policy), expected, len(logs))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 3), (7, 8), (64, 64), (64, 8192)])
+@pytest.mark.parametrize("horizon", [None, 5])
+def test_blocks_do_not_matter(sizes, horizon, monkeypatch):
+    rng = np.random.default_rng(0)
+    logs, q_hat = world(rng, 400)
+    pi = rng.dirichlet(np.full(logs.n_actions, 0.5), len(logs))
+    evaluator = DRns(reward_model=q_hat, horizon=horizon, random_state=0).fit(logs)
+    policies = [
+        pi,
+        *(RulePolicy(greedy_rule(logs.n_actions), every=2, ask=ask) for ask in ASKS),
+        RulePolicy(contextual_rule(logs.n_actions)),
+        RulePolicy(contextual_rule(logs.n_actions), ask="refresh"),
+    ]
+    whole = [quiet(evaluator, policy) for policy in policies]
+    first, largest = sizes
+    monkeypatch.setattr(_engine, "FIRST_BLOCK", first)
+    monkeypatch.setattr(_engine, "LARGEST_BLOCK", largest)
+    monkeypatch.setattr(_engine, "NUMBERS", first)
+    monkeypatch.setattr(_quantile, "BLOCK", first)
+    for policy, expected in zip(policies, whole, strict=True):
+        result = quiet(evaluator, policy)
+        np.testing.assert_array_equal(result.accepted, expected.accepted)
+        np.testing.assert_array_equal(
+            result.acceptance_ratios, expected.acceptance_ratios
+        )
+        np.testing.assert_allclose(result.value, expected.value, rtol=1e-13)
+
+
+@pytest.mark.parametrize("ask", ["blocks", "refresh", "rows"])
+def test_offered_actions_vary(ask, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    n, n_actions = 120, 4
+    available = rng.random((n, n_actions)) < 0.6
+    action = rng.integers(0, n_actions, n)
+    available[np.arange(n), action] = True
+    offered = available.sum(axis=1)
+    logs = BanditLogs(
+        rng.normal(size=(n, 1)),
+        action,
+        rng.integers(0, 2, n).astype(float),
+        1 / offered,
+        available=available,
+        actions=np.arange(n_actions),
+    )
+    rule = greedy_rule(n_actions)
+    row = iter(range(n))
+
+    def restricted(history, x):
+        mask = available[next(row)].tolist()
+        pi = [(p + 1e-3) * on for p, on in zip(rule(history, x), mask, strict=True)]
+        return [p / sum(pi) for p in pi]
+
+    evaluator = Replay(random_state=0).fit(logs)
+    expected = loops.replay(
+        restricted, *lists(logs), evaluator.uniforms_, offered=offered.tolist()
+    )
+    result = quiet(evaluator, RulePolicy(rule, ask=ask))
+    assert_equals_loop(result, expected, n)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars"])
+def test_contexts_of_any_kind(kind):
+    rng = np.random.default_rng(3)
+    logs, q_hat = world(rng, 80)
+    X = np.asarray(logs.context)
+    if kind == "sparse":
+        context = sparse.csr_array(X)
+    else:
+        frames = pytest.importorskip(kind)
+        context = frames.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    other = BanditLogs(
+        context,
+        logs.action,
+        logs.reward,
+        logs.propensity,
+        actions=logs.actions,
+    )
+
+    class Dense(RulePolicy):
+        def _dense(self, X):
+            return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+        def _proba(self, X, available):
+            return super()._proba(self._dense(X), available)
+
+        def update(self, X, action, reward, proba):
+            return super().update(self._dense(X), action, reward, proba)
+
+    policy = Dense(contextual_rule(logs.n_actions))
+    values = [
+        quiet(DRns(reward_model=q_hat, random_state=0).fit(rounds), policy).value
+        for rounds in (logs, other)
+    ]
+    assert values[0] == values[1]
+
+
+def test_rejected_rows_never_touch_the_policy():
+    rng = np.random.default_rng(5)
+    logs, q_hat = world(rng, 100)
+    rule = greedy_rule(logs.n_actions)
+    policy = RulePolicy(rule)
+    for evaluator in (DRns(reward_model=q_hat), RejectionSampling()):
+        evaluator.set_params(random_state=0).fit(logs)
+        result = quiet(evaluator, policy)
+        learned = result.learned_policy
+        rows = result.accepted
+        assert 0 < len(rows) < len(logs)
+        assert learned.history == [
+            (logs.context[k, 0], logs.action_index[k], logs.reward[k]) for k in rows
+        ]
+        # the policy is told its own probability, not the logger's
+        chances = [
+            rule(learned.history[:t], None)[logs.action_index[k]]
+            for t, k in enumerate(rows)
+        ]
+        assert learned.told == chances
+        assert not hasattr(policy, "history")  # the user's own was never touched
+        again = quiet(evaluator, policy)
+        assert again.value == result.value
+        np.testing.assert_array_equal(again.accepted, rows)
+
+
+def test_a_policy_with_a_history_starts_anew():
+    logs, q_hat = world(np.random.default_rng(6), 100)
+    evaluator = DRns(reward_model=q_hat, random_state=0).fit(logs)
+    policy = RulePolicy(greedy_rule(logs.n_actions)).fit(logs)
+    before = quiet(evaluator, policy)
+    for _ in range(5):
+        policy.update(logs.context[:1], 1, 1.0, 0.5)
+    after = quiet(evaluator, policy)
+    assert after.value == before.value
+    assert len(policy.history) == 5
+    assert len(before.learned_policy.history) == len(before.accepted)
+
+
+def test_other_logs_have_uniform_numbers_of_their_own():
+    rng = np.random.default_rng(7)
+    logs, _ = world(rng, 200)
+    other = BanditLogs(
+        logs.context, logs.action, logs.reward, logs.propensity, actions=logs.actions
+    )
+    policy = RulePolicy(greedy_rule(logs.n_actions))
+    fitted = RejectionSampling(random_state=0).fit(logs)
+    first, second = (quiet(fitted, policy, other) for _ in range(2))
+    np.testing.assert_array_equal(first.accepted, second.accepted)
+    own = quiet(fitted, policy)
+    assert own.accepted.tolist() != first.accepted.tolist()
+    u = np.random.RandomState(fitted.seed_).random_sample(len(other)).tolist()
+    expected = loops.rejection_sampling(
+        policy.rule,
+        *lists(other),
+        other.propensity.tolist(),
+        u,
+        c=other.propensity.min(),
+    )
+    assert first.accepted.tolist() == expected.accepted
+
+
+class Ragged(RulePolicy):
+    """Takes one action more after an update."""
+
+    def action_row(self):
+        return [1.0] + [0.0] * (len(self.classes_) - 1 + bool(self.history))
+
+    def _proba(self, X, available):
+        return np.tile(self.action_row(), (len(X), 1))
+
+
+class Leaking(RulePolicy):
+    """Gives probabilities that do not sum to one after an update."""
+
+    def action_row(self):
+        row = [0.0] * len(self.classes_)
+        row[0] = 0.9 if self.history else 1.0
+        return row
+
+    def _proba(self, X, available):
+        return np.tile(self.action_row(), (len(X), 1))
+
+
+@pytest.mark.parametrize("ask", ["blocks", "rows"])
+@pytest.mark.parametrize(
+    ("kind", "match"),
+    [(Ragged, "must not change its set of actions"), (Leaking, r"policy.*row \d+")],
+)
+def test_policies_that_break_the_contract(kind, match, ask):
+    logs = BanditLogs(np.zeros((8, 1)), [1, 0, 0, 1] * 2, np.ones(8), np.full(8, 0.5))
+    evaluator = DRns(random_state=0).fit(logs)
+    with pytest.raises(ValueError, match=match):
+        quiet(evaluator, kind(None, ask=ask))

@@ -1,0 +1,90 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+from bisect import insort
+
+import numpy as np
+import pytest
+
+from skope_ope.evaluators.sequential._quantile import (
+    RunningQuantile,
+    in_force,
+    quantile_index,
+    quantile_indices,
+    trace_known_ratios,
+)
+
+LEVELS = (0, 0.01, 0.05, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1)
+
+
+@pytest.mark.parametrize(
+    ("q", "value"),
+    [
+        (0, 0.25),
+        (0.05, 0.25),
+        (1 / 6, 0.25),
+        (0.25, 0.25),
+        (1 / 3, 0.25),
+        (0.34, 0.5),
+        (0.5, 0.5),
+        (0.9, np.inf),
+        (1, np.inf),
+    ],
+)
+def test_inverted_distribution_function(q, value):
+    values = [0.25, 0.25, 0.5, 0.625, 1, np.inf]
+    assert values[quantile_index(q, 6)] == value
+    running = RunningQuantile(q)
+    running.extend([1, 0.25, np.inf, 0.5, 0.25, 0.625])
+    assert running.value() == value
+
+
+@pytest.mark.parametrize("q", LEVELS)
+def test_running_quantile_is_that_of_the_sorted_values(q, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    values = rng.choice([0.1, 0.2, 0.5, 1.0, 2.0, np.inf, *rng.random(20)], 500)
+    running, seen = RunningQuantile(q), []
+    for n, value in enumerate(values.tolist(), 1):
+        running.extend([value])
+        insort(seen, value)
+        assert running.value() == seen[quantile_index(q, n)]
+    expected = np.quantile(values, q, method="inverted_cdf")
+    assert running.value() == expected
+
+
+@pytest.mark.parametrize("q", LEVELS)
+def test_fewer_than_q_n_values_lie_below(q):
+    n = np.arange(1, 2000)
+    index = quantile_indices(q, n)
+    assert index.tolist() == [quantile_index(q, size) for size in n.tolist()]
+    assert ((index < q * n) | (index == 0)).all()
+    # and no smaller index would do: at least q n values lie at or below it
+    assert (index + 1 >= q * n * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("q", [0, 0.05, 0.5, 1])
+def test_c_in_force_lies_below_fewer_than_q_n_ratios(q, global_random_seed):
+    """#{Q < c} < q n at every acceptance, ties and infinite ratios among them."""
+    rng = np.random.default_rng(global_random_seed)
+    n = 300
+    pi = rng.choice([0.0, 0.1, 0.5, 1.0], n)
+    p, u = rng.choice([0.1, 0.3, 0.9], n), rng.random(n)
+    accepted, c = trace_known_ratios(pi, p, u, q, 1.0)
+    with np.errstate(divide="ignore"):
+        ratios = p / pi
+    assert len(accepted) > 5
+    for row in accepted[accepted < n - 1].tolist():
+        below = np.count_nonzero(ratios[: row + 1] < c[row + 1])
+        assert below < q * (row + 1) or below == 0
+
+
+def test_levels_of_a_level_hit_the_value_and_not_the_next():
+    """.1 * 30 is 3.0000000000000004 in floats: the third value, not the fourth."""
+    assert quantile_index(0.1, 30) == 2
+    assert quantile_index(0.3, 10) == 2
+
+
+def test_values_in_force():
+    found = in_force([1.0, 0.5, 0.25], np.array([1, 3]), 6)
+    assert found.tolist() == [1, 1, 0.5, 0.5, 0.25, 0.25]
+    assert in_force([1.0], np.array([], dtype=int), 3).tolist() == [1, 1, 1]

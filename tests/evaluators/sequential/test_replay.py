@@ -1,0 +1,310 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ConstantPolicy,
+    EpsilonGreedy,
+    LinUCB,
+    Replay,
+    UniformPolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import (
+    HorizonWarning,
+    LowOverlapWarning,
+    OPEWarning,
+    PropensityWarning,
+    SingleTrajectoryWarning,
+)
+from tests._learners import RulePolicy, contrary_rule
+
+
+def quiet(evaluator, policy, logs=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluator.evaluate(policy, logs)
+
+
+def uniform_logs(n=3000, seed=0, **kwargs):
+    return make_bandit_logs(n, logging_temperature=np.inf, random_state=seed, **kwargs)
+
+
+def digits(text):
+    return np.array([int(c) for c in text])
+
+
+def test_learner_trace():
+    """R10: the arm with the larger (sum + .5) / (n + 1), the other one where x = 0."""
+    x, a, r = digits("1011001011"), digits("0110011010"), digits("0110111001")
+    logs = BanditLogs(x[:, None].astype(float), a, r, actions=[0, 1])
+    result = quiet(Replay().fit(logs), RulePolicy(contrary_rule))
+    assert (result.accepted + 1).tolist() == [1, 3, 5, 7, 8, 9]
+    assert result.value == 3 / 6
+    assert (result.acceptance_ratios == 1).all()
+
+
+def test_stationary_trace():
+    """S6: replay of h(x) = x accepts 4 rounds, all rewarded."""
+    x, a, r = digits("010110"), digits("011010"), digits("110011")
+    logs = BanditLogs(x[:, None].astype(float), a, r, actions=[0, 1])
+    result = quiet(Replay().fit(logs), np.eye(2)[x])
+    assert result.value == 1.0
+    assert result.successes == (4, 4)
+    low, high = result.confidence_interval(method="clopper-pearson")
+    assert low == pytest.approx(0.3976353644, abs=1e-10)
+    assert high == 1.0
+
+
+def test_standard_error_of_a_stationary_policy():
+    logs, policy, _ = uniform_logs(return_truth=True)
+    result = quiet(Replay(random_state=0).fit(logs), policy)
+    rewards, n = logs.reward[result.accepted], len(logs)
+    t = len(rewards)
+    assert result.value == rewards.mean()
+    expected = np.full(n, result.value)
+    expected[result.accepted] += n * (rewards - result.value) / t
+    np.testing.assert_allclose(result.round_values, expected, rtol=0, atol=1e-13)
+    error = rewards.std(ddof=1) / np.sqrt(t)
+    factor = np.sqrt((t - 1) / t * n / (n - 1))  # of ddof in T and in n rounds
+    assert result.standard_error == pytest.approx(error * factor, rel=1e-12)
+    assert result.degrees_of_freedom == t - 1
+    half = student.ppf(0.95, t - 1) * result.standard_error
+    low, high = result.confidence_interval(0.9)
+    assert (high - low) / 2 == pytest.approx(half)
+    assert result.successes == (rewards.sum(), t)
+    exact = result.confidence_interval(method="clopper-pearson")
+    assert exact == pytest.approx(result.confidence_interval(), abs=0.002)
+
+
+def test_clopper_pearson_is_for_shares_of_ones():
+    logs, policy, _ = uniform_logs(400, return_truth=True)
+    replay = Replay(random_state=0)
+    learner = quiet(replay.fit(logs), EpsilonGreedy())
+    real = quiet(Replay().fit(logs.replace(reward=logs.reward / 2)), policy)
+    static = quiet(IPS().fit(logs), policy)
+    for result in (learner, real, static):
+        with pytest.raises(ValueError, match=f"value of {result.estimator} is not one"):
+            result.confidence_interval(method="clopper-pearson")
+    with pytest.raises(ValueError, match="'student', 'normal' or 'clopper-pearson'"):
+        static.confidence_interval(method="exact")
+
+
+def test_intervals_of_a_stationary_policy_cover(global_random_seed):
+    """Given T the accepted rewards are independent draws: both intervals hold."""
+    rng = np.random.RandomState(global_random_seed)
+    n_logs, level, p = 400, 0.9, 0.3
+    covered = np.zeros(2)
+    for _ in range(n_logs):
+        a = rng.randint(0, 4, 200)
+        r = (rng.random_sample(200) < np.where(a == 2, p, 0.9)).astype(float)
+        logs = BanditLogs(np.empty((200, 0)), a, r, np.full(200, 0.25))
+        result = quiet(Replay().fit(logs), ConstantPolicy(2).fit(logs))
+        for i, method in enumerate(("student", "clopper-pearson")):
+            low, high = result.confidence_interval(level, method)
+            covered[i] += low <= p <= high
+    error = np.sqrt(level * (1 - level) / n_logs)
+    assert covered[0] / n_logs > level - 4 * error - 0.02  # asymptotic
+    assert covered[1] / n_logs > level - 4 * error  # exact
+
+
+def test_one_accepted_round_has_no_spread():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 1], np.ones(4), np.full(4, 0.5))
+    with pytest.warns(LowOverlapWarning, match="only 1 of 4 rounds"):
+        result = Replay().fit(logs).evaluate(np.tile([1.0, 0.0], (4, 1)))
+    assert result.value == 1.0
+    assert np.isnan(result.standard_error)
+    low, high = result.confidence_interval(method="clopper-pearson")
+    assert (round(low, 3), high) == (0.025, 1.0)
+
+
+def test_horizon_averages_complete_histories():
+    logs = uniform_logs()
+    fitted = Replay(horizon=100, random_state=0).fit(logs)
+    result = quiet(fitted, EpsilonGreedy())
+    m = len(result.accepted) // 100
+    assert m == result.n_trajectories == result.diagnostics["n_trajectories"] > 5
+    rewards = logs.reward[result.accepted[: 100 * m]].reshape(m, 100)
+    np.testing.assert_allclose(result.trajectory_values, rewards.mean(axis=1))
+    assert result.value == pytest.approx(rewards.mean())
+    assert result.standard_error == pytest.approx(
+        rewards.mean(axis=1).std(ddof=1) / np.sqrt(m)
+    )
+    assert result.degrees_of_freedom == m - 1
+    # a stationary policy: the ones are counted in complete histories, as the value
+    result = quiet(fitted, UniformPolicy())
+    n_used = result.n_trajectories * 100
+    assert result.successes == (round(result.value * n_used), n_used)
+
+
+def test_nothing_accepted_is_nan_with_a_warning():
+    logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
+    fitted = Replay().fit(logs)
+    with pytest.warns(
+        LowOverlapWarning, match=r"no logged round was accepted \(T = 0\)"
+    ):
+        result = fitted.evaluate(np.tile([0.0, 1.0], (4, 1)))
+    assert np.isnan(result.value)
+    assert result.n_trajectories == 0
+    assert result.warnings[0].value == 0
+    with pytest.warns(LowOverlapWarning, match="no logged round"):
+        Replay(horizon=2).fit(logs).evaluate(np.tile([0.0, 1.0], (4, 1)))
+
+
+def test_horizon_that_the_log_cannot_give():
+    logs = uniform_logs(600)
+    fitted = Replay(horizon=500, random_state=0).fit(logs)
+    with pytest.warns(HorizonWarning, match=r"T = \d+ accepted rounds"):
+        assert np.isnan(fitted.evaluate(LinUCB()).value)
+
+
+def test_a_learner_without_horizon_has_no_standard_error():
+    fitted = Replay(random_state=0).fit(uniform_logs(600))
+    with pytest.warns(SingleTrajectoryWarning, match="repeated_runs"):
+        result = fitted.evaluate(EpsilonGreedy())
+    assert np.isnan(result.standard_error)
+
+
+def test_uniform_logging_is_checked():
+    logs = make_bandit_logs(500, random_state=0)
+    match = r"Replay assumes a uniform logger; the propensity at row \d+ .*such rows"
+    with pytest.raises(ValueError, match=match):
+        Replay().fit(logs)
+    fitted = Replay().fit(uniform_logs(500))
+    with pytest.raises(ValueError, match="Use RejectionSampling or DRns"):
+        fitted.evaluate(UniformPolicy(), logs)
+
+
+def test_uneven_counts_without_propensities_warn():
+    rng = np.random.RandomState(0)
+    even = BanditLogs(np.zeros((900, 1)), rng.randint(0, 3, 900), np.ones(900))
+    quiet_value = Replay().fit(even).evaluate(UniformPolicy())
+    assert quiet_value.warnings == ()
+    action = np.where(rng.random_sample(900) < 0.2, 0, rng.randint(0, 3, 900))
+    uneven = BanditLogs(np.zeros((900, 1)), action, np.ones(900))
+    with pytest.warns(PropensityWarning, match="not equally frequent") as caught:
+        Replay().fit(uneven).evaluate(UniformPolicy())
+    assert 0 < caught[0].message.value < 1e-6
+
+
+def test_varying_offers_are_corrected(global_random_seed):
+    """True value .3; without the correction small sets would be seen too often."""
+    rng = np.random.RandomState(global_random_seed)
+    n = 40_000
+    small = (
+        rng.random_sample(n) < 0.5
+    )  # 2 of 6 actions offered, reward .1 instead of .5
+    available = np.ones((n, 6), dtype=bool)
+    available[small, 2:] = False
+    k = available.sum(axis=1)
+    action = (rng.random_sample(n) * k).astype(int)
+    reward = (rng.random_sample(n) < np.where(small, 0.1, 0.5)).astype(float)
+    logs = BanditLogs(
+        np.zeros((n, 1)), action, reward, 1 / k, available=available, actions=range(6)
+    )
+    first = np.tile(np.eye(6)[0], (n, 1))
+    # another seed than that of the logs: u must not depend on them
+    result = quiet(Replay(random_state=global_random_seed + 100).fit(logs), first)
+    assert abs(result.value - 0.3) < 4 * result.standard_error
+    plain = reward[action == 0].mean()
+    assert abs(plain - 0.3) > 8 * result.standard_error
+
+
+def test_probabilities_of_the_logged_actions_are_enough():
+    logs = uniform_logs(500)
+    pi = np.random.RandomState(0).dirichlet(np.ones(logs.n_actions), 500)
+    fitted = Replay(random_state=0).fit(logs)
+    logged = pi[np.arange(500), logs.action_index]
+    whole, alone = quiet(fitted, pi), quiet(fitted, logged)
+    assert whole.value == alone.value
+    assert (
+        quiet(Replay(random_state=0).fit(logs.with_columns(pi=pi)), "pi").value
+        == whole.value
+    )
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "g", "bound"),
+    [
+        (2, 1e4, 0.25, 0.040535),
+        (20, 1e6, 0.05, 0.004510),
+        (20, 4e6, 0.04, 0.001962),
+    ],
+)
+def test_theorem_2(k, n, g, bound):
+    stub = SimpleNamespace(n_rounds=n, adaptive=False, reward_bounds=(0.0, 1.0))
+    radius = Replay._deviation_bound(stub, 0.05, n_actions=k, value_bound=g)
+    assert radius == pytest.approx(bound, abs=5e-7)
+
+
+def test_theorem_2_asks_for_what_it_needs():
+    logs = uniform_logs(5000, n_actions=2)
+    fitted = Replay(random_state=0).fit(logs)
+    result = quiet(fitted, UniformPolicy())
+    known = {"n_actions": 2, "value_bound": 0.8}
+    assert 0 < result.deviation_bound(0.05, **known) < 0.2
+    with pytest.raises(ValueError, match="needs n_actions and value_bound"):
+        result.deviation_bound()
+    with pytest.raises(ValueError, match="needs value_bound"):
+        result.deviation_bound(n_actions=2)
+    with pytest.raises(ValueError, match="about stationary policies"):
+        quiet(fitted, EpsilonGreedy()).deviation_bound(**known)
+    scaled = Replay().fit(logs.replace(reward=3 * logs.reward))
+    with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
+        quiet(scaled, UniformPolicy()).deviation_bound(**known)
+    stub = SimpleNamespace(n_rounds=1000, adaptive=False, reward_bounds=(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
+        Replay._deviation_bound(stub, 0.05, n_actions=20, value_bound=0.05)
+
+
+def test_values_by_day_are_means_of_accepted_rewards():
+    logs, policy, _ = uniform_logs(return_truth=True)
+    day = np.arange(3000) // 600
+    fitted = Replay(random_state=0).fit(logs)
+    result = quiet(fitted, policy)
+    for label, value in result.by(day).items():
+        rewards = logs.reward[result.accepted[day[result.accepted] == label]]
+        assert value.value == pytest.approx(rewards.mean())
+        assert value.successes == (rewards.sum(), len(rewards))
+        assert value.degrees_of_freedom == len(rewards) - 1
+        own = rewards.std(ddof=1) / np.sqrt(len(rewards))
+        assert value.standard_error == pytest.approx(own, rel=0.01)
+    assert list(result.by("action")) == logs.actions.tolist()
+    back = pickle.loads(pickle.dumps(result))
+    assert back.by(day)[1].value == result.by(day)[1].value
+
+
+def test_learning_value_and_deployment_value():
+    """The learned policy, frozen without exploration, on rounds it never saw."""
+    logs = uniform_logs(8000, 1, n_actions=4)
+    train, test = logs[:4000], logs[4000:]
+    learning = quiet(Replay(random_state=0).fit(train), EpsilonGreedy(epsilon=0.5))
+    learned = learning.learned_policy
+    assert learned.counts_.sum() == len(learning.accepted)
+    frozen = learned.frozen()
+    proba = frozen.predict_proba(test.context)
+    best = np.nanargmax(learned.means_)
+    np.testing.assert_array_equal(proba, np.tile(np.eye(4)[best], (4000, 1)))
+    deployment = quiet(Replay(random_state=0).fit(test), frozen)
+    rewards = test.reward[test.action_index == best]
+    assert deployment.value == rewards.mean()
+    # exploration costs: half of the rounds were spent on any action
+    assert deployment.value > learning.value + 2 * deployment.standard_error
+    # with a horizon, the policy is that of the last complete history
+    fitted = Replay(horizon=100, random_state=0).fit(train)
+    result = quiet(fitted, EpsilonGreedy(epsilon=0.5))
+    learned = result.learned_policy
+    assert learned.counts_.sum() == 100
+    last = result.accepted[: 100 * result.n_trajectories][-100:]
+    np.testing.assert_array_equal(
+        learned.counts_, np.bincount(train.action_index[last], minlength=4)
+    )
