@@ -4,6 +4,7 @@
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._validation import label_codes
@@ -124,3 +125,10 @@ class MixturePolicy(FitFreePolicy):
             weight * action_probabilities(policy, logs)
             for policy, weight in zip(self._members, self._check(), strict=True)
         )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(policy).input_tags for policy in self.policies]
+        tags.input_tags.sparse = all(t.sparse for t in inner)
+        tags.input_tags.allow_nan = all(t.allow_nan for t in inner)
+        return tags
