@@ -15,7 +15,7 @@ def as_numbers(name, values, ndim=1):
     """Return a read-only float array with `ndim` dimensions and finite entries."""
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
-    array = np.asarray(values)
+    array = _as_array(name, values)
     if array.dtype.kind == "c":
         raise TypeError(
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
@@ -34,6 +34,13 @@ def as_numbers(name, values, ndim=1):
     array = np.asarray(array, dtype=np.float64)
     check_finite(name, array)
     return read_only(array)
+
+
+def _as_array(name, values):
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} is no rectangular array: {error}") from error
 
 
 def check_finite(name, array, first_row=0):
@@ -75,7 +82,7 @@ def check_context(context):
         return context.tocsr()
     if is_frame(context):
         return context
-    array = np.asarray(context)
+    array = _as_array("context", context)
     if array.ndim != 2:
         raise ValueError(
             f"context must be 2-d (n_rounds, n_features), got shape {array.shape}. "
@@ -92,30 +99,47 @@ def check_context(context):
 
 def is_frame(values):
     """Tell whether `values` is a pandas, polars or pyarrow table."""
-    module = type(values).__module__.split(".")[0]
-    return module in ("pandas", "polars", "pyarrow") and len(values.shape) == 2
+    return any(
+        cls.__name__ in ("DataFrame", "Table")
+        and cls.__module__.split(".")[0] in ("pandas", "polars", "pyarrow")
+        for cls in type(values).__mro__
+    )
 
 
 def check_labels(name, values):
     """Return a 1-d array of labels without missing entries."""
-    array = np.asarray(values)
+    array = _as_array(name, values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be 1-d (n_rounds,), got shape {array.shape}.")
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
     if array.dtype.kind == "f":
         missing = ~np.isfinite(array)
+    elif array.dtype.kind in "mM":
+        missing = np.isnat(array)
     elif array.dtype.kind == "O":
-        missing = np.fromiter((v is None or v != v for v in array), bool, len(array))
+        missing = _missing_objects(array)
     else:
         return read_only(array)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(
-            f"{name} has a missing label ({array[row]!r}) at row {row} "
+            f"{name} has a missing label ({array[row]}) at row {row} "
             f"({int(missing.sum())} such rows). Drop these rows."
         )
     return read_only(array)
+
+
+def _missing_objects(array):
+    try:
+        return np.fromiter((v is None or v != v for v in array), bool, len(array))
+    except TypeError:  # pandas' NA: whether it differs from itself is NA, no boolean
+        return np.fromiter(map(_is_missing, array), bool, len(array))
+
+
+def _is_missing(label):
+    differs = label != label
+    return label is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
 def encode_labels(name, values, labels=None, labels_name=None):
@@ -133,7 +157,7 @@ def encode_labels(name, values, labels=None, labels_name=None):
     if codes.size and codes.min() < 0:
         row = int(np.flatnonzero(codes < 0)[0])
         raise ValueError(
-            f"{name} {values[row]!r} at row {row} is not among {labels_name} "
+            f"{name} {plain(values[row])!r} at row {row} is not among {labels_name} "
             f"{_short(labels)}. Add it there or drop the row."
         )
     return labels, read_only(codes)
@@ -142,12 +166,18 @@ def encode_labels(name, values, labels=None, labels_name=None):
 def _distinct(name, values):
     if values.dtype.kind in "iu" and values.size:
         low, high = int(values.min()), int(values.max())
-        if high - low <= 4 * len(values) + 1000:  # counting beats sorting
-            present = np.bincount(values - low, minlength=high - low + 1) > 0
+        # counting beats sorting
+        if high - low <= 4 * len(values) + 1000 and high < 2**63:
+            present = np.bincount(_offsets(values, low), minlength=high - low + 1) > 0
             return read_only(np.flatnonzero(present) + low)
     if values.dtype.kind == "O":
         try:
-            return read_only(np.array(sorted(set(values.tolist()))))
+            labels = sorted(set(values.tolist()))
+            array = np.array(labels)
+            if array.ndim != 1:  # tuples
+                array = np.empty(len(labels), dtype=object)
+                array[:] = labels
+            return read_only(array)
         except TypeError as error:
             raise TypeError(
                 f"{name} mixes labels that cannot be ordered ({error}). Pass the "
@@ -168,14 +198,50 @@ def label_codes(labels, values):
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
             if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
-                return (values - low).astype(np.intp, copy=False)
+                return _offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
-            table[labels - low] = np.arange(len(labels))
-            return table[values - low]
+            table[_offsets(labels, low)] = np.arange(len(labels))
+            return table[_offsets(values, low)]
     position = {label: i for i, label in enumerate(labels.tolist())}
     return np.fromiter(
         (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
     )
+
+
+def _offsets(values, low):
+    """Distance of integers of any width from the lowest of them."""
+    if not values.size:
+        return np.zeros(0, dtype=np.intp)
+    if values.dtype == np.uint64 and low >= 0:
+        return (values - np.uint64(low)).astype(np.intp)
+    return (values.astype(np.int64, copy=False) - low).astype(np.intp, copy=False)
+
+
+def class_targets(logs):
+    """Return the logged actions as scikit-learn's classifiers take them.
+
+    Returns
+    -------
+    y : ndarray of shape (n_rounds,)
+        Labels, or codes.
+    are_codes : bool
+        Whether they are codes: classifiers refuse fractions, bytes and mixed objects
+        as labels.
+    """
+    labels = logs.actions
+    kind = labels.dtype.kind
+    if (
+        kind in "SV"
+        or (kind == "f" and (labels % 1 != 0).any())
+        or (kind == "O" and not all(isinstance(label, str) for label in labels))
+    ):
+        return logs.action_index, True
+    return labels[logs.action_index], False
+
+
+def plain(value):
+    """Python's own object for a numpy scalar, as messages show it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _rises(labels):
@@ -271,9 +337,11 @@ def check_reward_range(reward_range, reward):
 
 
 def check_timestamp(timestamp, n_rounds):
-    """Return times as numbers or datetimes without a time zone."""
-    if hasattr(timestamp, "dt") and hasattr(timestamp, "to_numpy"):  # time zones
-        timestamp = timestamp.to_numpy(dtype="datetime64[us]")
+    """Return times as numbers or datetimes without a time zone (in UTC)."""
+    if type(timestamp).__module__.split(".")[0] == "pandas" and (
+        hasattr(timestamp, "dt") or getattr(timestamp, "tz", None) is not None
+    ):
+        timestamp = timestamp.to_numpy(dtype="datetime64[us]")  # drops the zone
     timestamp = np.asarray(timestamp)
     if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
         raise TypeError(
