@@ -133,12 +133,7 @@ def evaluate(
             if key in jobs:
                 job = jobs[key]
                 results[key] = job.evaluator._policy_value(
-                    job.sink,
-                    overlaps[id(job.target)],
-                    logs,
-                    job.target,
-                    job.source,
-                    weight,
+                    job, overlaps[id(job.target)], logs, weight
                 )
             else:
                 evaluator = clone(others[key][0]).fit(
