@@ -42,11 +42,11 @@ def mean_plus_ratio(m):
 
 
 class Moments:
-    """Means and scatters of k terms, block by block.
+    """Sums from which the means and covariances of k terms follow.
 
-    The mean of a block is subtracted before its scatter is taken, so that nothing
-    cancels in the sums of squares. Numbers are few here: plain floats are faster
-    than arrays.
+    Terms that are far from zero are shifted, so that nothing cancels in the sums of
+    squares. Sums of blocks merge. Numbers are few here: plain floats are faster than
+    arrays.
     """
 
     def __init__(self):
@@ -61,22 +61,23 @@ class Moments:
             pairs = zip(terms, self.pilot, strict=True)
             terms = (*(omega * (term - near) for term, near in pairs), omega)
         if self.n == 0:
-            self.sums = [0.0] * len(terms)
-            self.scatter = [[0.0] * (i + 1) for i in range(len(terms))]
-        n, size = self.n, len(terms[0])
-        # Two groups of rounds scatter as each of them does, and as their means do.
-        between = n * size / (n + size)
-        centred, gaps = [], []
+            self.shift, self.sums = [0.0] * len(terms), [0.0] * len(terms)
+            self.products = [[0.0] * (i + 1) for i in range(len(terms))]
+        shifted = []
         for i, term in enumerate(terms):
-            total = float(term.sum())
-            average = total / size
-            centred.append(term - average)
-            gaps.append(average - self.sums[i] / n if n else 0.0)
+            if self.shift[i]:
+                term = term - self.shift[i]
+            total, square = float(term.sum()), float(term.dot(term))
+            if self.n == 0 and total * total > 0.9 * len(term) * square:  # far away
+                self.shift[i] = total / len(term)
+                term = term - self.shift[i]
+                total, square = float(term.sum()), float(term.dot(term))
             self.sums[i] += total
-            for j, right in enumerate(centred):
-                within = float(centred[i].dot(right))
-                self.scatter[i][j] += within + between * gaps[i] * gaps[j]
-        self.n = n + size
+            self.products[i][i] += square
+            for j, other in enumerate(shifted):
+                self.products[i][j] += float(term.dot(other))
+            shifted.append(term)
+        self.n += len(terms[0])
 
     def estimate(self, combine):
         """Return the value, its standard error and what linearises it.
@@ -91,7 +92,8 @@ class Moments:
         value, standard_error : float
         linearisation : Linearisation
         """
-        means = averages = [total / self.n for total in self.sums]
+        pairs = zip(self.shift, self.sums, strict=True)
+        means = averages = [shift + total / self.n for shift, total in pairs]
         weight = 1.0
         if self.pilot is not None:
             *sums, weight = averages
@@ -112,15 +114,13 @@ class Moments:
             slopes = tuple(g / weight for g in (*gradient, last))
         variance = noise = 0.0
         for i, j in product(range(len(slopes)), repeat=2):
-            scatter = self.scatter[max(i, j)][min(i, j)]
             slope = slopes[i] * slopes[j]
-            variance += slope * scatter
-            noise += abs(slope) * (
-                1e-14 * abs(scatter) + self.n * abs(averages[i] * averages[j]) * 1e-28
-            )
+            square = self.products[max(i, j)][min(i, j)]
+            variance += slope * (square - self.sums[i] * self.sums[j] / self.n)
+            noise += abs(slope * square)
         # Below the rounding error of its own terms a variance is zero: terms that
         # are proportional (constant rewards) give an interval without width.
-        if variance <= noise:
+        if variance <= 1e-13 * noise:
             variance = 0.0
         return value, sqrt(variance / (self.n - 1) / self.n), linearisation
 

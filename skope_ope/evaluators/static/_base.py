@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
-import numpy as np
+from math import isnan
 
 from skope_ope.evaluators import _moments
 from skope_ope.evaluators._alarms import overlap_warnings, unformed_warning
@@ -63,7 +63,7 @@ class StaticEvaluator(BaseEvaluator):
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             value = error = float("nan")  # the logs say nothing about this policy
-        if np.isnan(value):
+        if isnan(value):
             warned.append(unformed_warning(self))
         warned.extend(self._own_warnings())
         return PolicyValue(

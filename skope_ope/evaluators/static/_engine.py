@@ -177,7 +177,7 @@ def run(logs, jobs, sample_weight=None):
     overlaps = {
         key: Overlap() if logs.propensity is not None else None for key in targets
     }
-    unseen = np.flatnonzero(logs.action_counts == 0)
+    (unseen,) = (logs.action_counts == 0).nonzero()
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
@@ -252,7 +252,7 @@ def _pick(table, codes, flat):
 def _model_value(pi, q, first_row):
     """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
     v = np.einsum("ij,ij->i", pi, q)
-    if not isfinite(v.sum()):  # then one of the entries may be at fault
+    if not isfinite(v.dot(v)):  # then one of the entries may be at fault
         check_finite("reward_model", q, first_row)
     return v
 
@@ -262,8 +262,11 @@ def _missing_mass(pi, pi_logged, p, logs, unseen, rows):
     if logs.logging_proba is not None:
         mu = logs.logging_proba[rows]
         return float(pi[mu == 0].sum()) if mu.min() == 0 else 0.0
-    missing = pi[:, unseen].sum(axis=1) if unseen.size else np.zeros(1)
-    if p is not None and p.max() >= 1:  # then the other actions had probability 0
+    certain = p is not None and p.max() >= 1  # other actions had probability 0
+    if not certain and not unseen.size:
+        return 0.0
+    missing = pi[:, unseen].sum(axis=1)
+    if certain:
         missing = np.where(p >= 1, 1 - pi_logged, missing)
     return float(missing.sum())
 
