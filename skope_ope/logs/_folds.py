@@ -63,7 +63,7 @@ class HeldOut:
 def _repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""
     position = logs._position  # None: the rows as they were built
-    if position is None or len(np.unique(position)) == len(position):
+    if position is None or not position.size or np.bincount(position).max() == 1:
         return None
     return position
 
@@ -77,7 +77,9 @@ def _checked(cv, logs, position):
                 f"cv must give pairs (train, test), got {parts!r} as fold {k}."
             ) from error
         train, test = _as_rows(train, len(logs)), _as_rows(test, len(logs))
-        both = np.intersect1d(train, test)
+        learned = np.zeros(len(logs), dtype=bool)
+        learned[train] = True
+        both = test[learned[test]]
         if both.size:
             raise ValueError(
                 f"cv puts row {both[0]} into the training and the test part of fold "
