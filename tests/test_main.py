@@ -204,6 +204,29 @@ def test_module_runs_as_a_program():
     assert wrong.stderr.count("\n") == 1
 
 
+def test_csv_needs_no_optional_package(log):
+    """Texts and learned policies included."""
+    words = ["evaluate", str(log), *COLUMNS, "--context", "x*,city"]
+    words += ["--policy", "greedy", "--reward-model", "ridge"]
+    program = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "pyarrow", "polars", "skops", "matplotlib"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Absent())
+from skope_ope.__main__ import main
+sys.exit(main({words!r}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nDoublyRobust " in done.stdout
+
+
 def test_a_reader_that_has_seen_enough_is_no_error():
     process = subprocess.Popen(
         [sys.executable, "-m", "skope_ope", "demo"],
@@ -633,8 +656,8 @@ UNIFORM = ("--policy", "uniform")
         (["evaluate", "x.csv", *UNIFORM, "--evaluators", "I"], "evaluator 'I' is unk"),
         (["evaluate", "missing.csv", *UNIFORM], "missing.csv: no such file"),
         (
-            ["evaluate", "x.csv", "--policy", "unifrom"],
-            "--policy 'unifrom' is neither a file nor one of uniform, greedy",
+            ["evaluate", "x.csv", "--policy", "unif"],
+            "--policy 'unif' is neither a file nor one of uniform, greedy",
         ),
         (["demo", "--random-state", "x"], "invalid int value: 'x'"),
     ],
@@ -646,7 +669,10 @@ def test_wrong_options(fails, words, message):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--reward", "clik"], "no column 'clik'. Did you mean 'click'? It has 'x0'"),
+        (
+            ["--reward", "clicks"],
+            "no column 'clicks'. Did you mean 'click'? It has 'x0'",
+        ),
         (["--reward", "item"], "line 2: column 'item' is"),
         (["--propensity", "x0"], "propensity must lie in (0, 1], got"),
         (["--context", "x0,nope"], "no column 'nope'"),
@@ -825,7 +851,7 @@ def test_hillstrom(data_dir, run):
     options = (
         *("evaluate", data_dir / "hillstrom_email_part1.csv.gz"),
         *("--action", "segment", "--reward", "visit", "--propensity", "1/3"),
-        *("--context", "recency,history,mens,womens,zip_code,newbie,channel"),
+        *("--context", "recency,history,*mens,zip_code,newbie,channel"),
         *("--reward-model", "ridge", "--gain", "--json", "--policy"),
     )
     report = json.loads(run(*options, "greedy"))

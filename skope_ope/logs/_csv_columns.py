@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope.logs._open_bandit_table import open_csv
 from skope_ope.logs._text_files import empty_file, utc_microseconds
 
-BLOCK = 1 << 15  # rows that are held as text at a time
+BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 TRUTH = {"true": 1.0, "false": 0.0}
 NUMBERS = {**dict.fromkeys(MISSING, np.nan), **TRUTH}
@@ -36,22 +36,20 @@ class Texts:
 
 def read_csv(path, wanted, report=None):
     """Read columns of a csv file, a dict by (name, kind)."""
-    texts = set()
-    while True:  # a column that turns out to be text is read again from the start
-        try:
-            return _read_once(path, wanted, texts, report)
-        except _TextAfterNumbers as late:
-            texts.add(late.name)
+    columns = {key: _CSV_KINDS[key[1]](path, key[0]) for key in wanted}
+    late = _read_into(path, columns, report)
+    if late:  # texts below numbers: read these columns again, as texts
+        again = {key: _Texts(path, key[0]) for key in late}
+        _read_into(path, again, report)
+        columns.update(again)
+    return {key: column.finish() for key, column in columns.items()}
 
 
-def _read_once(path, wanted, texts, report):
+def _read_into(path, columns, report):
+    """Add all rows to the columns; return those that turned out to hold texts."""
     header, rows = open_csv(path)
-    columns = {
-        (name, kind): _CSV_KINDS[kind](path, name, name in texts)
-        for name, kind in wanted
-    }
-    places = [(header.index(name), column) for (name, _), column in columns.items()]
-    n_rows = 0
+    places = {key: header.index(key[0]) for key in columns}
+    late, n_rows = [], 0
     while block := list(islice(rows, BLOCK)):
         for line, row in block:
             if len(row) != len(header):
@@ -61,29 +59,33 @@ def _read_once(path, wanted, texts, report):
                 )
         lines = [line for line, _ in block]
         cells = list(zip(*(row for _, row in block), strict=True))
-        for place, column in places:
-            column.add(cells[place], lines)
+        for key, place in list(places.items()):
+            try:
+                columns[key].add(cells[place], lines)
+            except _TextAfterNumbersError:
+                late.append(key)
+                del places[key]
         n_rows += len(block)
         if report is not None:
             report(n_rows)
     if not n_rows:
         raise empty_file(path)
-    return {key: column.finish() for key, column in columns.items()}
+    return late
 
 
-class _TextAfterNumbers(Exception):
+class _NoNumberError(ValueError):
+    """A cell that is no number."""
+
+
+class _TextAfterNumbersError(Exception):
     """A feature that began with numbers has a text further down."""
-
-    def __init__(self, name):
-        super().__init__(name)
-        self.name = name
 
 
 class _Column:
     """Collects the cells of a column block by block."""
 
-    def __init__(self, path, name, is_text):
-        self.path, self.name, self.is_text = path, name, is_text
+    def __init__(self, path, name):
+        self.path, self.name = path, name
         self.blocks = []
 
     def numbers(self, cells, lines, optional=False):
@@ -96,7 +98,8 @@ class _Column:
                 try:
                     block[row] = float(NUMBERS.get(cell.strip().lower(), cell))
                 except ValueError:
-                    raise self.bad(cell, lines[row], "a number") from None
+                    error = self.bad(cell, lines[row], "a number")
+                    raise _NoNumberError(*error.args) from None
         for row in np.flatnonzero(~np.isfinite(block)):
             if not (optional and np.isnan(block[row])):
                 raise self.bad(cells[row], lines[row], "a finite number")
@@ -121,11 +124,11 @@ class _Numbers(_Column):
         return np.concatenate(self.blocks)
 
 
-class _Codes(_Column):
+class _Texts(_Column):
     """Texts as codes, in the order in which they first occur."""
 
-    def __init__(self, path, name, is_text):
-        super().__init__(path, name, is_text)
+    def __init__(self, path, name):
+        super().__init__(path, name)
         self.seen = {}
 
     def add(self, cells, lines):
@@ -137,7 +140,7 @@ class _Codes(_Column):
         return Texts(np.concatenate(self.blocks), list(self.seen))
 
 
-class _Labels(_Codes):
+class _Labels(_Texts):
     """Labels; the empty text is a missing one."""
 
     def add(self, cells, lines):
@@ -174,20 +177,20 @@ class _Moments(_Column):
         return np.concatenate(self.blocks)
 
 
-class _Features(_Codes):
+class _Features(_Texts):
     """Numbers where all cells are numbers, or texts."""
+
+    is_text = False
 
     def add(self, cells, lines):
         if not self.is_text:
             try:
-                block = self.numbers(cells, lines, optional=True)
-            except ValueError:
-                if self.blocks:
-                    raise _TextAfterNumbers(self.name) from None
-                self.is_text = True
-            else:
-                self.blocks.append(block)
+                self.blocks.append(self.numbers(cells, lines, optional=True))
                 return
+            except _NoNumberError:
+                if self.blocks:
+                    raise _TextAfterNumbersError from None
+                self.is_text = True
         super().add(cells, lines)
 
     def finish(self):

@@ -40,10 +40,10 @@ def test_parquet_and_csv_agree(path, tmp_path):
 
 def test_a_missing_column_is_named_with_those_that_exist(path):
     message = (
-        r"has no column 'clik'. Did you mean 'click'\? It has 'item', 'click', 'p'"
+        r"has no column 'clicks'. Did you mean 'click'\? It has 'item', 'click', 'p'"
     )
     with pytest.raises(ValueError, match=message):
-        read_columns(path, [("clik", "number")])
+        read_columns(path, [("clicks", "number")])
 
 
 def test_long_headers_are_shortened():
