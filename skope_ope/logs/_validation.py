@@ -21,7 +21,7 @@ def as_numbers(name, values, ndim=1):
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
         )
     if array.dtype.kind in "OUSmMV":
-        found = array.flat[0] if array.size else None
+        found = plain(array.flat[0]) if array.size else None
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
             f"{found!r}). Convert it first, e.g. with np.asarray({name}, dtype=float), "
