@@ -298,7 +298,6 @@ class BanditLogs(RowContainer):
 
     def _agree_on_propensity(self):
         """Take the propensity from what is known of the loggers, or compare."""
-        rows = np.arange(len(self))
         for name, codes in (
             ("logging_proba", self.action_index),
             ("logger_proba", self.logger_index),
@@ -306,7 +305,7 @@ class BanditLogs(RowContainer):
             proba = getattr(self, name)
             if proba is None:
                 continue
-            told = proba[rows, codes]
+            told = proba[np.arange(len(self)), codes]
             if self.propensity is None:
                 self.__dict__["propensity"] = check_propensity(told, len(self))
                 continue

@@ -11,8 +11,11 @@ from skope_ope.logs._row_container import read_only
 PROBABILITY_TOLERANCE = 1e-6
 
 
-def as_numbers(name, values, ndim=1):
-    """Return a read-only float array with `ndim` dimensions and finite entries."""
+def as_numbers(name, values, ndim=1, finite=True):
+    """Return a read-only float array with `ndim` dimensions and finite entries.
+
+    The caller looks for NaN and infinity itself where `finite` is false.
+    """
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
     array = _as_array(name, values)
@@ -32,7 +35,8 @@ def as_numbers(name, values, ndim=1):
             f"{name} must have {ndim} dimension(s), got shape {array.shape}."
         )
     array = np.asarray(array, dtype=np.float64)
-    check_finite(name, array)
+    if finite:
+        check_finite(name, array)
     return read_only(array)
 
 
@@ -148,6 +152,9 @@ def encode_labels(name, values, labels=None, labels_name=None):
     The labels are the sorted distinct values, or those given, in their order.
     """
     if labels is None:
+        counted = _count_integers(values)
+        if counted is not None:
+            return counted
         labels = _distinct(name, values)
     else:
         labels = check_labels(labels_name, labels)
@@ -163,13 +170,21 @@ def encode_labels(name, values, labels=None, labels_name=None):
     return labels, read_only(codes)
 
 
+def _count_integers(values):
+    """Return (sorted distinct values, codes) of integers that lie close, else None."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 1000 or high >= 2**63:
+        return None
+    codes = _offsets(values, low)
+    present = np.bincount(codes) > 0  # counting beats sorting
+    if not present.all():
+        codes = (present.cumsum() - 1)[codes]
+    return read_only(np.flatnonzero(present) + low), read_only(codes)
+
+
 def _distinct(name, values):
-    if values.dtype.kind in "iu" and values.size:
-        low, high = int(values.min()), int(values.max())
-        # counting beats sorting
-        if high - low <= 4 * len(values) + 1000 and high < 2**63:
-            present = np.bincount(_offsets(values, low), minlength=high - low + 1) > 0
-            return read_only(np.flatnonzero(present) + low)
     if values.dtype.kind == "O":
         try:
             labels = sorted(set(values.tolist()))
@@ -214,7 +229,8 @@ def _offsets(values, low):
         return np.zeros(0, dtype=np.intp)
     if values.dtype == np.uint64 and low >= 0:
         return (values - np.uint64(low)).astype(np.intp)
-    return (values.astype(np.int64, copy=False) - low).astype(np.intp, copy=False)
+    values = values.astype(np.int64, copy=False)
+    return (values - low if low else values).astype(np.intp, copy=False)
 
 
 def class_targets(logs):
@@ -255,9 +271,10 @@ def _short(labels):
 
 def check_propensity(propensity, n_rounds):
     """Return propensities in (0, 1]."""
-    array = as_numbers("propensity", propensity)
+    array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
-    if array.size and (array.min() <= 0 or array.max() > 1 + 1e-9):
+    if array.size and not (array.min() > 0 and array.max() <= 1 + 1e-9):
+        check_finite("propensity", array)  # NaN fails the comparison, too
         bad = np.flatnonzero((array <= 0) | (array > 1 + 1e-9))
         raise ValueError(
             f"propensity must lie in (0, 1], got {array[bad[0]]:.6g} at row {bad[0]} "
