@@ -13,6 +13,7 @@ from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
+    as_array,
     as_numbers,
     check_context,
     check_group,
@@ -22,6 +23,7 @@ from skope_ope.logs._validation import (
     check_propensity,
     check_reward_range,
     check_timestamp,
+    count_codes,
     encode_labels,
     plain,
 )
@@ -200,11 +202,11 @@ class BanditLogs(RowContainer):
 
     def _check_logging_proba(self, proba):
         return check_probabilities(
-            "logging_proba", proba, (len(self), self.n_actions), self.available
+            "logging_proba", proba, len(self), self.actions, self.available
         )
 
     def _check_available(self, available):
-        available = np.asarray(available)
+        available = as_array("available", available, self.actions)
         shape = (len(self), self.n_actions)
         if available.dtype != bool:
             raise TypeError(
@@ -363,7 +365,7 @@ class BanditLogs(RowContainer):
     @cached_property
     def action_counts(self):
         """How often each action was logged, ndarray of shape (n_actions,)."""
-        return np.bincount(self.action_index, minlength=self.n_actions)
+        return count_codes(self.action_index, self.n_actions)
 
     def __repr__(self):
         parts = [

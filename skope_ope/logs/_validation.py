@@ -18,7 +18,7 @@ def as_numbers(name, values, ndim=1, finite=True):
     """
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
-    array = _as_array(name, values)
+    array = as_array(name, values)
     if array.dtype.kind == "c":
         raise TypeError(
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
@@ -33,6 +33,7 @@ def as_numbers(name, values, ndim=1, finite=True):
     if array.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}."
+            + (" Flatten it with np.ravel." if ndim == 1 < array.ndim else "")
         )
     array = np.asarray(array, dtype=np.float64)
     if finite:
@@ -40,7 +41,18 @@ def as_numbers(name, values, ndim=1, finite=True):
     return read_only(array)
 
 
-def _as_array(name, values):
+def as_array(name, values, labels=None):
+    """Return an array; columns of a frame that are named follow `labels`.
+
+    What is masked or has rows of uneven length is refused.
+    """
+    if labels is not None:
+        values = by_label(name, values, labels)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = np.argwhere(np.ma.getmaskarray(values))[0][0]
+        raise ValueError(
+            f"{name} is masked at row {row}: drop these rows or fill the values."
+        )
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -86,7 +98,7 @@ def check_context(context):
         return context.tocsr()
     if is_frame(context):
         return context
-    array = _as_array("context", context)
+    array = as_array("context", context)
     if array.ndim != 2:
         raise ValueError(
             f"context must be 2-d (n_rounds, n_features), got shape {array.shape}. "
@@ -112,7 +124,12 @@ def is_frame(values):
 
 def check_labels(name, values):
     """Return a 1-d array of labels without missing entries."""
-    array = _as_array(name, values)
+    if isinstance(values, str):
+        raise TypeError(
+            f"{name} must be an array of labels, got the text {values!r}. Columns of "
+            "a frame are named in BanditLogs.from_frame."
+        )
+    array = as_array(name, values)
     if array.ndim != 1:
         raise ValueError(f"{name} must be 1-d (n_rounds,), got shape {array.shape}.")
     if array.dtype.kind == "c":
@@ -178,10 +195,19 @@ def _count_integers(values):
     if high - low > 4 * len(values) + 1000 or high >= 2**63:
         return None
     codes = _offsets(values, low)
-    present = np.bincount(codes) > 0  # counting beats sorting
+    present = count_codes(codes, high - low + 1) > 0  # counting beats sorting
     if not present.all():
         codes = (present.cumsum() - 1)[codes]
     return read_only(np.flatnonzero(present) + low), read_only(codes)
+
+
+def count_codes(codes, n_codes):
+    """Return how often each of 0..n_codes-1 occurs."""
+    size = max(1 << 16, n_codes)
+    counts = np.zeros(n_codes, dtype=np.intp)
+    for start in range(0, len(codes), size):  # bincount copies what is read-only
+        counts += np.bincount(codes[start : start + size], minlength=n_codes)
+    return counts
 
 
 def _distinct(name, values):
@@ -276,18 +302,45 @@ def check_propensity(propensity, n_rounds):
     if array.size and not (array.min() > 0 and array.max() <= 1 + 1e-9):
         check_finite("propensity", array)  # NaN fails the comparison, too
         bad = np.flatnonzero((array <= 0) | (array > 1 + 1e-9))
+        remedy = (
+            "It is the probability itself, neither its inverse nor a percentage."
+            if array[bad[0]] > 1
+            else "A round with propensity 0 cannot have been logged; drop these rows "
+            "or estimate the propensities with PropensityEstimator."
+        )
         raise ValueError(
-            f"propensity must lie in (0, 1], got {array[bad[0]]:.6g} at row {bad[0]} "
-            f"({len(bad)} such rows). A round with propensity 0 cannot have been "
-            "logged; drop these rows or estimate the propensities with "
-            "PropensityEstimator."
+            f"propensity must lie in (0, 1], got {array[bad[0]]:.9g} at row {bad[0]} "
+            f"({len(bad)} such rows). {remedy}"
         )
     return array
 
 
-def check_probabilities(name, values, shape, available=None):
+def by_label(name, values, labels):
+    """Return the columns of a frame in the order of `labels`; else `values`.
+
+    Columns without a name of their own are taken in the order they stand in.
+    """
+    if not is_frame(values):
+        return values
+    names = list(getattr(values, "column_names", None) or values.columns)
+    wanted = labels.tolist()
+    unnamed = (list(range(len(names))), [f"column_{j}" for j in range(len(names))])
+    if sorted(map(str, names)) == sorted(map(str, wanted)):
+        position = {str(column): column for column in names}
+        names = [position[str(label)] for label in wanted]
+    elif names not in unnamed or len(names) != len(wanted):
+        raise ValueError(
+            f"the columns of {name} are {_short(np.array(names, dtype=object))}, the "
+            f"actions are {_short(labels)}: name the columns like the actions, or pass "
+            "an array with one column per action, in this order."
+        )
+    return np.column_stack([np.asarray(values[column]) for column in names])
+
+
+def check_probabilities(name, values, n_rounds, labels, available=None):
     """Return an (n_rounds, n_actions) array whose rows are distributions."""
-    array = as_numbers(name, values, ndim=2)
+    array = as_numbers(name, as_array(name, values, labels), ndim=2)
+    shape = (n_rounds, len(labels))
     if array.shape != shape:
         raise ValueError(
             f"{name} must have shape {shape} (n_rounds, n_actions), got {array.shape}."
@@ -305,7 +358,8 @@ def check_distributions(name, array, available=None, first_row=0):
         row, column = np.argwhere(array < 0)[0]
         raise ValueError(
             f"{name} must not be negative, got {array[row, column]:.6g} at row "
-            f"{row + first_row}, column {column}."
+            f"{row + first_row}, column {column}. Clip rounding errors at 0 and "
+            "normalise the rows."
         )
     if available is not None:
         outside = np.where(available, 0.0, array)
@@ -359,7 +413,7 @@ def check_timestamp(timestamp, n_rounds):
         hasattr(timestamp, "dt") or getattr(timestamp, "tz", None) is not None
     ):
         timestamp = timestamp.to_numpy(dtype="datetime64[us]")  # drops the zone
-    timestamp = np.asarray(timestamp)
+    timestamp = as_array("timestamp", timestamp)
     if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
         raise TypeError(
             "timestamp must be 1-d and hold numbers or datetimes, got dtype "
@@ -367,11 +421,12 @@ def check_timestamp(timestamp, n_rounds):
             "np.asarray(timestamp, dtype='datetime64[us]')."
         )
     check_length("timestamp", timestamp, n_rounds)
-    is_missing = np.isnat if timestamp.dtype.kind == "M" else np.isnan
-    missing = np.flatnonzero(is_missing(timestamp))
+    missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
     if missing.size:
+        found = timestamp[missing[0]]
         raise ValueError(
-            f"timestamp is missing at row {missing[0]} ({missing.size} such rows)."
+            f"timestamp is {'infinite' if np.isinf(found) else 'missing'} at row "
+            f"{missing[0]} ({missing.size} such rows). Drop these rows."
         )
     return read_only(timestamp)
 
