@@ -201,9 +201,9 @@ class BanditLogs(RowContainer):
         return check_propensity(propensity, len(self))
 
     def _check_logging_proba(self, proba):
-        return check_probabilities(
-            "logging_proba", proba, len(self), self.actions, self.available
-        )
+        proba = as_array("logging_proba", proba, self.actions)
+        shape = (len(self), self.n_actions)
+        return check_probabilities("logging_proba", proba, shape, self.available)
 
     def _check_available(self, available):
         available = as_array("available", available, self.actions)

@@ -124,14 +124,12 @@ def is_frame(values):
 
 def check_labels(name, values):
     """Return a 1-d array of labels without missing entries."""
-    if isinstance(values, str):
-        raise TypeError(
-            f"{name} must be an array of labels, got the text {values!r}. Columns of "
-            "a frame are named in BanditLogs.from_frame."
-        )
     array = as_array(name, values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must be 1-d (n_rounds,), got shape {array.shape}.")
+        found = f"shape {array.shape}."
+        if isinstance(values, str):
+            found = f"the text {values!r}. from_frame takes names of columns."
+        raise ValueError(f"{name} must be 1-d (n_rounds,), got {found}")
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
     if array.dtype.kind == "f":
@@ -337,10 +335,9 @@ def by_label(name, values, labels):
     return np.column_stack([np.asarray(values[column]) for column in names])
 
 
-def check_probabilities(name, values, n_rounds, labels, available=None):
+def check_probabilities(name, values, shape, available=None):
     """Return an (n_rounds, n_actions) array whose rows are distributions."""
-    array = as_numbers(name, as_array(name, values, labels), ndim=2)
-    shape = (n_rounds, len(labels))
+    array = as_numbers(name, values, ndim=2)
     if array.shape != shape:
         raise ValueError(
             f"{name} must have shape {shape} (n_rounds, n_actions), got {array.shape}."
