@@ -15,7 +15,7 @@ import numpy as np
 
 from skope_ope.logs._validation import check_distributions, check_finite
 
-BLOCK = 8192  # rows; longer dot products would wake BLAS threads
+BLOCK = 10_000  # rows; longer dot products would wake BLAS threads
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy or a model at once
 
 
@@ -182,8 +182,9 @@ def run(logs, jobs, sample_weight=None):
     offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._shifts else 0.0
-    chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
-    offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
+    size = min(BLOCK, max(CHUNK_ENTRIES // n_actions, 1))  # rows of a block
+    chunk = CHUNK_ENTRIES // (size * n_actions) * size or size
+    offsets = np.arange(0, min(size, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -191,8 +192,8 @@ def run(logs, jobs, sample_weight=None):
         pi_chunks = {
             key: target.chunk(rounds, start, stop) for key, target in targets.items()
         }
-        for low in range(start, stop, BLOCK):
-            high = min(low + BLOCK, stop)
+        for low in range(start, stop, size):
+            high = min(low + size, stop)
             rows = slice(low - start, high - start)
             codes = logs.action_index[low:high]
             flat = offsets[: high - low] + codes
