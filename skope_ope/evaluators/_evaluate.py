@@ -99,6 +99,17 @@ def evaluate(
             f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
             "evaluate(policies, logs)."
         )
+    if not len(logs):
+        raise ValueError("the logs are empty: an estimate needs a round.")
+    if isinstance(policies, Mapping) and not policies:
+        raise ValueError("policies is empty; name at least one.")
+    if isinstance(policies, (list, tuple)) and any(
+        hasattr(policy, "predict_proba") for policy in policies
+    ):
+        raise TypeError(
+            "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
+            "logs), got a list."
+        )
     evaluators = _named_evaluators(evaluators, logs)
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
@@ -177,6 +188,11 @@ def _one_evaluator(evaluator, logs):
                 f"evaluator {evaluator!r} is unknown; there are {', '.join(BY_NAME)}."
             )
         evaluator = BY_NAME[evaluator]()
+    if isinstance(evaluator, type):
+        raise TypeError(
+            f"evaluators must be names or instances, got the class "
+            f"{evaluator.__name__}; make an instance."
+        )
     if not isinstance(evaluator, BaseEvaluator):
         raise TypeError(
             f"evaluators must be names or evaluators, got {type(evaluator).__name__}."

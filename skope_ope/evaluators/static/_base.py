@@ -101,7 +101,7 @@ def combined_weights(logs, sample_weight):
     weight = logs.sample_weight
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
-        check_length("sample_weight", given, len(logs), "the logs")
+        check_length("sample_weight", given, len(logs), "the log")
         if given.min() < 0 or not given.any():
             raise ValueError(
                 "sample_weight must be non-negative and positive somewhere, got a "
