@@ -206,7 +206,4 @@ def _values(evaluator, policy, logs, param_name, param_range):
         bounded._validate_params()
         jobs.append(Job(bounded, target, source, Moments()))
     overlap = run(logs, jobs, weight)[id(target)]
-    return [
-        job.evaluator._policy_value(job.sink, overlap, logs, target, source, weight)
-        for job in jobs
-    ]
+    return [job.evaluator._policy_value(job, overlap, logs, weight) for job in jobs]

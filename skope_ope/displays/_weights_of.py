@@ -4,15 +4,7 @@
 
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static import StaticEvaluator
-from skope_ope.evaluators.static._engine import terms_of
-
-
-class _Weight:
-    """The importance weight as the only term."""
-
-    @staticmethod
-    def _terms(rounds):
-        return (rounds.w,)
+from skope_ope.evaluators.static._engine import Extract, terms_of
 
 
 def weights_of(evaluator, policy, logs=None):
@@ -27,4 +19,5 @@ def weights_of(evaluator, policy, logs=None):
         )
     logs = evaluator.logs_ if logs is None else logs
     evaluator._check_logs(logs)
-    return terms_of(_Weight, logs, Target(policy, logs), None)[0]
+    weight = Extract(lambda rounds: (rounds.w,))
+    return terms_of(weight, logs, Target(policy, logs), None)[0]

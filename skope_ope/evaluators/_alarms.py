@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """When an estimate deserves a warning, and with which number."""
 
-import numpy as np
-
 from skope_ope.exceptions import (
     LowOverlapWarning,
     PropensityWarning,
@@ -67,7 +65,7 @@ def overlap_warnings(evaluator, overlap):
         )
     z = overlap.mean_weight_z
     # Unsupported mass lowers the mean weight by itself, and was reported above.
-    if overlap.missing_mass <= 1e-9 and np.abs(z) > HIGH_Z:
+    if overlap.missing_mass <= 1e-9 and abs(z) > HIGH_Z:
         found.append(
             PropensityWarning(
                 f"the mean importance weight is {overlap.mean_weight:.4g}, {z:+.1f} "

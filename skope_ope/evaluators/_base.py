@@ -122,8 +122,12 @@ class BaseEvaluator(BaseEstimator):
         return reward_model
 
     def _check_logs(self, logs):
-        """Raise if the logs lack a field that the evaluator needs."""
-        if self.__sklearn_tags__().needs_propensity and logs.propensity is None:
+        """Raise if the logs lack rounds or a field that the evaluator needs."""
+        if not len(logs):
+            raise ValueError(
+                "the logs are empty: an estimate needs at least one round."
+            )
+        if logs.propensity is None and self.__sklearn_tags__().needs_propensity:
             raise ValueError(
                 f"{type(self).__name__} needs the propensities of the logged actions, "
                 "which these logs do not have. Pass propensity=..., estimate them with "
@@ -192,7 +196,8 @@ class BaseEvaluator(BaseEstimator):
         return self.evaluate(policy, logs, sample_weight).value
 
     def _result(self, policy, logs, sample_weight):
-        check_is_fitted(self)
+        if not hasattr(self, "logs_"):  # tags take longer than a small evaluation
+            check_is_fitted(self)
         if logs is None:
             logs = self.logs_
         elif not isinstance(logs, BanditLogs):

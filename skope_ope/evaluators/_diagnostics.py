@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from skope_ope.evaluators.static._engine import terms_of
+from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.logs._validation import is_frame
 
 LARGE_WEIGHT = 20
@@ -29,9 +29,9 @@ class StaticDiagnostics(Mapping):
         self._source = source
         self._overlap = overlap
         self._cache = {}
-        self._names = self._known_names()
 
-    def _known_names(self):
+    @cached_property
+    def _names(self):
         names = ["n_rounds"]
         if self._overlap is not None:
             names += [
@@ -109,7 +109,7 @@ class StaticDiagnostics(Mapping):
     # -- one more pass over the rounds -------------------------------------------
     @cached_property
     def _parts(self):
-        return terms_of(_Parts, self._logs, self._target, self._source)
+        return terms_of(PARTS, self._logs, self._target, self._source)
 
     @property
     def _w(self):
@@ -217,12 +217,8 @@ class StaticDiagnostics(Mapping):
         return np.divide(distance, sd, out=np.zeros_like(distance), where=sd > 0)
 
 
-class _Parts:
-    """Weights and model values of the logged actions as terms."""
-
-    @staticmethod
-    def _terms(rounds):
-        return tuple(part for part in (rounds.w, rounds.q) if part is not None)
+# Weights, and model values of the logged actions where there is a model.
+PARTS = Extract(lambda rounds: [x for x in (rounds.w, rounds.q) if x is not None])
 
 
 def _numeric(context):

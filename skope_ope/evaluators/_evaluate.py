@@ -48,11 +48,10 @@ BY_NAME = {
         SubGaussianIPS,
         SubGaussianDR,
         LogSmoothing,
-        Replay,
-        RejectionSampling,
-        DRns,
     )
 }
+# Those that depend on the order of the rounds, or ask more of a log than others.
+SEQUENTIAL = {cls.__name__: cls for cls in (Replay, RejectionSampling, DRns)}
 DEFAULT_NAMES = ("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos")
 DEFAULTS = {name: BY_NAME[name]() for name in DEFAULT_NAMES}
 
@@ -106,6 +105,17 @@ def evaluate(
             f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
             "evaluate(policies, logs)."
         )
+    if not len(logs):
+        raise ValueError("the logs are empty: an estimate needs a round.")
+    if isinstance(policies, Mapping) and not policies:
+        raise ValueError("policies is empty; name at least one.")
+    if isinstance(policies, (list, tuple)) and any(
+        hasattr(policy, "predict_proba") for policy in policies
+    ):
+        raise TypeError(
+            "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
+            "logs), got a list."
+        )
     evaluators = _named_evaluators(evaluators, logs)
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
@@ -143,12 +153,7 @@ def evaluate(
             if key in jobs:
                 job = jobs[key]
                 results[key] = job.evaluator._policy_value(
-                    job.sink,
-                    overlaps[id(job.target)],
-                    logs,
-                    job.target,
-                    job.source,
-                    weight,
+                    job, overlaps[id(job.target)], logs, weight
                 )
             else:
                 results[key] = others[name]._result(
@@ -184,11 +189,17 @@ def _named_evaluators(evaluators, logs):
 
 def _one_evaluator(evaluator, logs):
     if isinstance(evaluator, str):
-        if evaluator not in BY_NAME:
+        known = {**BY_NAME, **SEQUENTIAL}
+        if evaluator not in known:
             raise ValueError(
-                f"evaluator {evaluator!r} is unknown; there are {', '.join(BY_NAME)}."
+                f"evaluator {evaluator!r} is unknown; there are {', '.join(known)}."
             )
-        evaluator = BY_NAME[evaluator]()
+        evaluator = known[evaluator]()
+    if isinstance(evaluator, type):
+        raise TypeError(
+            f"evaluators must be names or instances, got the class "
+            f"{evaluator.__name__}; make an instance."
+        )
     if not isinstance(evaluator, BaseEvaluator):
         raise TypeError(
             f"evaluators must be names or evaluators, got {type(evaluator).__name__}."

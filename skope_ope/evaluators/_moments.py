@@ -8,11 +8,20 @@ Every static estimate is :math:`\hat V = f(\bar t)` for per-round terms
 .. math:: z_i = \hat V + \nabla f(\bar t)^T (t_i - \bar t)
 
 average to :math:`\hat V`, and their standard deviation over sqrt(n) is the delta
-method's standard error. A plain mean, a ratio and a weighted mean differ in f only.
+method's standard error. A plain mean and a ratio differ in f only. With sample weights
+:math:`\omega`, the means are :math:`\sum \omega_i t_i / \sum \omega_i`, ratios
+themselves, and
+
+.. math:: z_i = \hat V + \frac{n\,\omega_i}{\sum_j \omega_j}
+    \nabla f(\bar t)^T (t_i - \bar t),
+
+which is right for logs whose rounds were kept with unequal probabilities.
 """
 
 from itertools import product
 from math import isfinite, nan, sqrt
+
+import numpy as np
 
 
 def mean(m):
@@ -32,76 +41,108 @@ def mean_plus_ratio(m):
     return m[0] + correction, (1.0, 1 / m[2], -correction / m[2])
 
 
-def weighted(combine):
-    """Turn f into a function of sample-weighted means.
-
-    The terms are then (omega t_1, ..., omega t_k, omega) with sample weights omega,
-    and the function is f(m_1 / m_omega, ..., m_k / m_omega): a weighted estimate is a
-    ratio, and its standard error is right for logs kept with unequal probabilities.
-    """
-
-    def combine_weighted(m):
-        *sums, weight = m
-        means = [total / weight for total in sums]
-        value, gradient = combine(means)
-        slope = -sum(g * x for g, x in zip(gradient, means, strict=True))
-        return value, tuple(g / weight for g in (*gradient, slope))
-
-    return combine_weighted
-
-
 class Moments:
-    """Means and scatters of k terms, block by block.
+    """Sums from which the means and covariances of k terms follow.
 
-    The mean of a block is subtracted before its scatter is taken, so that nothing
-    cancels in the sums of squares. Numbers are few here: plain floats are faster
-    than arrays.
+    Terms that are far from zero are shifted, so that nothing cancels in the sums of
+    squares. Sums of blocks merge. Numbers are few here: plain floats are faster than
+    arrays.
     """
 
     def __init__(self):
         self.n = 0
+        self.pilot = None
 
-    def add(self, start, terms):
-        """Add a block: a tuple of k arrays of one length."""
+    def add(self, start, terms, omega=None):
+        """Add a block: a tuple of k arrays of one length, and sample weights."""
+        if omega is not None:
+            if self.pilot is None:
+                self.pilot = [float(term.mean()) for term in terms]
+            pairs = zip(terms, self.pilot, strict=True)
+            terms = (*(omega * (term - near) for term, near in pairs), omega)
         if self.n == 0:
-            self.sums = [0.0] * len(terms)
-            self.scatter = [[0.0] * (i + 1) for i in range(len(terms))]
-        n, size = self.n, len(terms[0])
-        # Two groups of rounds scatter as each of them does, and as their means do.
-        between = n * size / (n + size)
-        centred, gaps = [], []
+            self.shift, self.sums = [0.0] * len(terms), [0.0] * len(terms)
+            self.products = [[0.0] * (i + 1) for i in range(len(terms))]
+        shifted = []
         for i, term in enumerate(terms):
-            total = float(term.sum())
-            average = total / size
-            centred.append(term - average)
-            gaps.append(average - self.sums[i] / n if n else 0.0)
+            if self.shift[i]:
+                term = term - self.shift[i]
+            total, square = float(term.sum()), float(term.dot(term))
+            if self.n == 0 and total * total > 0.9 * len(term) * square:  # far away
+                self.shift[i] = total / len(term)
+                term = term - self.shift[i]
+                total, square = float(term.sum()), float(term.dot(term))
             self.sums[i] += total
-            for j, right in enumerate(centred):
-                within = float(centred[i].dot(right))
-                self.scatter[i][j] += within + between * gaps[i] * gaps[j]
-        self.n = n + size
+            self.products[i][i] += square
+            for j, other in enumerate(shifted):
+                self.products[i][j] += float(term.dot(other))
+            shifted.append(term)
+        self.n += len(terms[0])
 
     def estimate(self, combine):
-        """Return the value, its standard error, the means and the gradient."""
-        means = [total / self.n for total in self.sums]
+        """Return the value, its standard error and what linearises it.
+
+        Parameters
+        ----------
+        combine : callable
+            f: means to the value and its gradient.
+
+        Returns
+        -------
+        value, standard_error : float
+        linearisation : Linearisation
+        """
+        pairs = zip(self.shift, self.sums, strict=True)
+        means = averages = [shift + total / self.n for shift, total in pairs]
+        weight = 1.0
+        if self.pilot is not None:
+            *sums, weight = averages
+            gaps = [total / weight for total in sums] if weight else [nan] * len(sums)
+            means = [near + gap for near, gap in zip(self.pilot, gaps, strict=True)]
         try:
             value, gradient = combine(means)
         except ZeroDivisionError:
-            return nan, nan, means, (nan,) * len(means)
+            gradient = (nan,) * len(means)
+            return nan, nan, Linearisation(means, gradient, weight)
+        linearisation = Linearisation(means, gradient, weight)
         value = float(value)
         if self.n == 1 or not isfinite(value):
-            return value, nan, means, gradient
+            return value, nan, linearisation
+        slopes = gradient
+        if self.pilot is not None:  # of the weighted sums and of the weights' sum
+            last = -sum(g * gap for g, gap in zip(gradient, gaps, strict=True))
+            slopes = tuple(g / weight for g in (*gradient, last))
         variance = noise = 0.0
-        for i, j in product(range(len(means)), repeat=2):
-            scatter = self.scatter[max(i, j)][min(i, j)]
-            slopes = gradient[i] * gradient[j]
-            variance += slopes * scatter
-            noise += abs(slopes) * (
-                1e-14 * abs(scatter) + self.n * abs(means[i] * means[j]) * 1e-28
-            )
+        for i, j in product(range(len(slopes)), repeat=2):
+            slope = slopes[i] * slopes[j]
+            square = self.products[max(i, j)][min(i, j)]
+            variance += slope * (square - self.sums[i] * self.sums[j] / self.n)
+            noise += abs(slope * square)
         # Below the rounding error of its own terms a variance is zero: terms that
         # are proportional (constant rewards) give an interval without width.
-        if variance <= noise:
+        if variance <= 1e-13 * noise:
             variance = 0.0
-        error = sqrt(variance / (self.n - 1) / self.n)
-        return value, error, means, gradient
+        return value, sqrt(variance / (self.n - 1) / self.n), linearisation
+
+
+class Linearisation:
+    """Round values of an estimate from its terms.
+
+    Parameters
+    ----------
+    means, gradient : sequence of k floats
+        Where f is expanded, and its slopes there.
+    mean_weight : float
+        Mean sample weight.
+    """
+
+    def __init__(self, means, gradient, mean_weight=1.0):
+        self.means, self.gradient = means, gradient
+        self.mean_weight = mean_weight
+
+    def __call__(self, value, terms, omega=None):
+        """Return z_i for terms of shape (k, n) and sample weights."""
+        change = np.zeros(terms.shape[1])
+        for slope, term, average in zip(self.gradient, terms, self.means, strict=True):
+            change += slope * (term - average)
+        return value + (change if omega is None else omega / self.mean_weight * change)

@@ -76,6 +76,8 @@ class PolicyValue:
         terms=None,
         linearise=None,
         combine=None,
+        sample_weight=None,
+        offset=0.0,
         round_values=None,
         effective_sample_size=float("nan"),
         diagnostics=None,
@@ -98,6 +100,8 @@ class PolicyValue:
         self._terms = terms
         self._linearise = linearise
         self._combine = combine
+        self._sample_weight = sample_weight
+        self._offset = offset
         self._round_values = round_values
         self._bound = bound
 
@@ -117,9 +121,9 @@ class PolicyValue:
     def round_values(self):
         """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
         if self._round_values is None:
-            means, gradient = self._linearise
-            centred = self.terms - np.asarray(means)[:, None]
-            self._round_values = self.value + gradient @ centred
+            self._round_values = self._linearise(
+                self.value, self.terms, self._sample_weight
+            )
         return self._round_values
 
     def confidence_interval(self, level=0.95, method="student"):
@@ -208,11 +212,10 @@ class PolicyValue:
                 f"{len(labels)}."
             )
         distinct, codes = np.unique(labels, return_inverse=True)
-        terms = self.round_values[None, :] if self._terms is None else self.terms
-        groups = {}
-        for code, label in enumerate(distinct.tolist()):
-            groups[label] = self._group(terms[:, codes == code], label)
-        return groups
+        return {
+            label: self._group(codes == code, label)
+            for code, label in enumerate(distinct.tolist())
+        }
 
     def _field(self, name):
         logs = self._logs
@@ -225,21 +228,28 @@ class PolicyValue:
             )
         return getattr(logs, name)
 
-    def _group(self, terms, label):
+    def _group(self, rows, label):
+        if self._terms is None:
+            terms, omega, combine = self.round_values[None, rows], None, mean
+        else:
+            omega = self._sample_weight
+            omega = None if omega is None else omega[rows]
+            terms, combine = self.terms[:, rows], self._combine
         moments = Moments()
-        moments.add(0, tuple(terms))
-        combine = mean if self._combine is None else self._combine
-        value, error, means, gradient = moments.estimate(combine)
+        moments.add(0, tuple(terms), omega)
+        value, error, linearise = moments.estimate(combine)
         if not self.independent_rounds:
             error = float("nan")
         return PolicyValue(
-            value,
+            value + self._offset,
             error,
             terms.shape[1],
             estimator=f"{self.estimator} of {label!r}",
             terms=terms,
-            linearise=(means, gradient),
+            linearise=linearise,
             combine=combine,
+            sample_weight=omega,
+            offset=self._offset,
         )
 
     def __sub__(self, other):

@@ -54,8 +54,8 @@ class ValueTable(Mapping):
         Returns
         -------
         records : list of dict
-            Keys: policy (where there are several), evaluator, value, standard_error, low,
-            high, effective_sample_size, n_rounds, warnings.
+            Keys: policy (where there are several), evaluator, value,
+            standard_error, low, high, effective_sample_size, n_rounds, warnings.
         """
         records = []
         for key, result in self._values.items():

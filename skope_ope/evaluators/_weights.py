@@ -12,12 +12,12 @@ def clip(w, cmax):
 
 def switch(w, tau):
     """Drop weights above a threshold: ``w 1[w <= tau]``."""
-    return np.where(w <= tau, w, 0.0)
+    return w * (w <= tau)
 
 
 def shrink(w, lam):
     """Optimistic shrinkage: ``lam w / (w^2 + lam)``; 0 drops all, inf keeps all."""
-    if np.isinf(lam):
+    if lam == np.inf:
         return w
     if lam == 0:
         return np.zeros_like(w)

@@ -13,6 +13,7 @@ from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
+    as_array,
     as_numbers,
     check_context,
     check_group,
@@ -22,7 +23,9 @@ from skope_ope.logs._validation import (
     check_propensity,
     check_reward_range,
     check_timestamp,
+    count_codes,
     encode_labels,
+    plain,
 )
 
 
@@ -166,13 +169,10 @@ class BanditLogs(RowContainer):
             "action", action, actions, "actions"
         )
         self._start_rows()
-        state["reward"] = as_numbers("reward", reward)
-        check_length("reward", self.reward, n_rounds)
-        state["reward_range"] = (
-            None
-            if reward_range is None
-            else check_reward_range(reward_range, self.reward)
-        )
+        state["reward_range"] = None
+        state["reward"] = self._check_reward(reward)
+        if reward_range is not None:
+            state["reward_range"] = check_reward_range(reward_range, self.reward)
         for name, value in (
             ("available", available),
             ("logger", logger),
@@ -190,27 +190,23 @@ class BanditLogs(RowContainer):
     def _checked(self, name, value):
         return getattr(self, f"_check_{name}")(value)
 
-    def _check_context(self, context):
-        raise ValueError(
-            "logs -> logs steps must not touch the context: the policy was trained "
-            "on it. Put transformers inside the reward model and the policy."
-        )
-
     def _check_reward(self, reward):
         reward = as_numbers("reward", reward)
         check_length("reward", reward, len(self))
+        if self.reward_range is not None:
+            check_reward_range(self.reward_range, reward)
         return reward
 
     def _check_propensity(self, propensity):
         return check_propensity(propensity, len(self))
 
     def _check_logging_proba(self, proba):
-        return check_probabilities(
-            "logging_proba", proba, (len(self), self.n_actions), self.available
-        )
+        proba = as_array("logging_proba", proba, self.actions)
+        shape = (len(self), self.n_actions)
+        return check_probabilities("logging_proba", proba, shape, self.available)
 
     def _check_available(self, available):
-        available = np.asarray(available)
+        available = as_array("available", available, self.actions)
         shape = (len(self), self.n_actions)
         if available.dtype != bool:
             raise TypeError(
@@ -225,8 +221,8 @@ class BanditLogs(RowContainer):
         if not offered.all():
             row = int(np.flatnonzero(~offered)[0])
             raise ValueError(
-                f"action {self.action[row]!r} was logged at row {row}, where it is "
-                f"not available ({int((~offered).sum())} such rows). Correct "
+                f"action {plain(self.action[row])!r} was logged at row {row}, where it "
+                f"is not available ({int((~offered).sum())} such rows). Correct "
                 "`available` or drop the rows."
             )
         return read_only(available)
@@ -245,13 +241,13 @@ class BanditLogs(RowContainer):
     def _check_sample_weight(self, sample_weight):
         weight = as_numbers("sample_weight", sample_weight)
         check_length("sample_weight", weight, len(self))
-        if weight.min() < 0:
+        if weight.size and weight.min() < 0:
             row = int(np.flatnonzero(weight < 0)[0])
             raise ValueError(
                 f"sample_weight must not be negative, got {weight[row]:.6g} at row "
                 f"{row}. Use 1 / (probability of being kept)."
             )
-        if not weight.any():
+        if weight.size and not weight.any():
             raise ValueError("sample_weight is zero everywhere: no round counts.")
         return weight
 
@@ -294,17 +290,16 @@ class BanditLogs(RowContainer):
                 f"logger_proba must have one column per logger ({len(self.loggers)}: "
                 f"{self.loggers.tolist()}), got {proba.shape[1]}."
             )
-        if proba.min() < 0 or proba.max() > 1 + 1e-9:
+        if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
             row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
             raise ValueError(
                 f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g} at "
-                f"row {row}, logger {self.loggers[column]!r}."
+                f"row {row}, logger {plain(self.loggers[column])!r}."
             )
         return proba
 
     def _agree_on_propensity(self):
         """Take the propensity from what is known of the loggers, or compare."""
-        rows = np.arange(len(self))
         for name, codes in (
             ("logging_proba", self.action_index),
             ("logger_proba", self.logger_index),
@@ -312,7 +307,7 @@ class BanditLogs(RowContainer):
             proba = getattr(self, name)
             if proba is None:
                 continue
-            told = proba[rows, codes]
+            told = proba[np.arange(len(self)), codes]
             if self.propensity is None:
                 self.__dict__["propensity"] = check_propensity(told, len(self))
                 continue
@@ -342,23 +337,18 @@ class BanditLogs(RowContainer):
             New logs with the same `row_id`; other fields are shared.
         """
         out = self._copy()
-        allowed = {
-            "propensity",
-            "logging_proba",
-            "logger_proba",
-            "available",
-            "reward",
-            "sample_weight",
-            "timestamp",
-            "group",
-        }
-        for name, value in fields.items():
+        kept = {"context", "action", "action_index", "action_context"}
+        allowed = {*self._row_fields} - kept - {"logger", "logger_index"}
+        if "available" in fields:  # the logging distribution must agree with it
+            fields = {"logging_proba": self.logging_proba, **fields}
+        for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
                     f"{name!r} cannot be replaced; one of {sorted(allowed)} can. "
-                    "Build new BanditLogs instead."
+                    "Policies and models were trained on the rest: build new logs."
                 )
-            out.__dict__[name] = None if value is None else out._checked(name, value)
+            absent = fields[name] is None and name != "reward"
+            out.__dict__[name] = None if absent else out._checked(name, fields[name])
         return out
 
     def __len__(self):
@@ -375,7 +365,7 @@ class BanditLogs(RowContainer):
     @cached_property
     def action_counts(self):
         """How often each action was logged, ndarray of shape (n_actions,)."""
-        return np.bincount(self.action_index, minlength=self.n_actions)
+        return count_codes(self.action_index, self.n_actions)
 
     def __repr__(self):
         parts = [

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which rounds are held out of which fit, wherever the rounds turn up."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 FULL, UNCOVERED = -1, -2  # folds of rows that were not in fit, and of uncovered rows
@@ -14,14 +16,14 @@ class HeldOut:
     ----------
     logs : BanditLogs
         The rounds that are split.
-    cv : int, splitter or iterable of (train, test)
+    cv : int, splitter, iterable of (train, test) or None
         An int is `KFold` without shuffling, or `GroupKFold` where the logs have
-        groups (or hold a round more than once).
+        groups (or hold a round more than once). `None` is 5.
 
     Attributes
     ----------
     train : list of ndarray
-        Training rows of every fold.
+        Training rows of every fold, without copies of its test rows.
     fold : ndarray of shape (n_rounds,)
         The fold in whose test part a row is (the first, where several are), or
         `UNCOVERED`.
@@ -31,9 +33,20 @@ class HeldOut:
         self.logs = logs
         self.fold = np.full(len(logs), UNCOVERED)
         self.train = []
-        for k, (train, test) in enumerate(_checked(cv, logs)):
+        position = _repeated_positions(logs)
+        for k, (train, test) in enumerate(_checked(cv, logs, position)):
             self.train.append(train)
             self.fold[test[self.fold[test] == UNCOVERED]] = k
+        if (self.fold == UNCOVERED).all():
+            raise ValueError(
+                "cv gives no test round. A generator can be used only once: pass "
+                "list(splitter.split(logs)) or the splitter itself."
+            )
+        if position is not None:
+            covered = self.fold != UNCOVERED
+            table = np.full(position.max() + 1, UNCOVERED)
+            table[position[covered]] = self.fold[covered]
+            self.fold[~covered] = table[position[~covered]]
 
     def of(self, logs):
         """Fold of every row of `logs`; `FULL` for rows that were not split."""
@@ -47,39 +60,80 @@ class HeldOut:
         return table[theirs.position]
 
 
-def _checked(cv, logs):
-    for k, parts in enumerate(_split(cv, logs)):
-        train, test = (_as_rows(rows) for rows in parts)
-        both = np.intersect1d(train, test)
+def _repeated_positions(logs):
+    """Positions of the rows by origin where a row occurs more than once, or None."""
+    position = logs._position  # None: the rows as they were built
+    if position is None or not position.size or np.bincount(position).max() == 1:
+        return None
+    return position
+
+
+def _checked(cv, logs, position):
+    for k, parts in enumerate(_split(cv, logs, position)):
+        try:
+            train, test = parts
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"cv must give pairs (train, test), got {parts!r} as fold {k}."
+            ) from error
+        train, test = _as_rows(train, len(logs)), _as_rows(test, len(logs))
+        learned = np.zeros(len(logs), dtype=bool)
+        learned[train] = True
+        both = test[learned[test]]
         if both.size:
             raise ValueError(
                 f"cv puts row {both[0]} into the training and the test part of fold "
                 f"{k}: a round would be scored by a model that saw its reward."
             )
+        if position is not None:  # nor may a copy of a test row be learned from
+            train = train[~np.isin(position[train], position[test])]
         if not train.size:
             raise ValueError(f"cv leaves no training round in fold {k}.")
         yield train, test
 
 
-def _as_rows(rows):
+def _as_rows(rows, n_rounds):
     rows = np.asarray(rows)
-    return np.flatnonzero(rows) if rows.dtype == bool else rows
+    if rows.size == 0:
+        return np.zeros(0, dtype=np.intp)
+    if rows.ndim != 1 or rows.dtype.kind not in "biu":
+        raise ValueError(
+            "cv must give row numbers or boolean masks, got an array of shape "
+            f"{rows.shape} and dtype {rows.dtype}."
+        )
+    if rows.dtype == bool:
+        if len(rows) != n_rounds:
+            raise ValueError(
+                f"cv gives a mask of {len(rows)} rows, the logs have {n_rounds}."
+            )
+        return np.flatnonzero(rows)
+    outside = np.flatnonzero((rows < 0) | (rows >= n_rounds))
+    if outside.size:
+        raise ValueError(
+            f"cv names row {rows[outside[0]]}, the logs have rows 0 to {n_rounds - 1}."
+        )
+    return rows
 
 
-def _split(cv, logs):
+def _split(cv, logs, position):
+    if cv is None:
+        cv = 5
     if not isinstance(cv, (int, np.integer)):
-        if hasattr(cv, "split"):
-            return cv.split(logs, logs.action, groups=logs.group)
+        if hasattr(cv, "split") and not isinstance(cv, str):
+            return cv.split(logs, getattr(logs, "action", None), groups=logs.group)
+        if isinstance(cv, str) or not isinstance(cv, Iterable):
+            raise TypeError(
+                "cv must be a number of folds, a splitter or pairs (train, test), got "
+                f"{cv!r}."
+            )
         return cv
     from sklearn.model_selection import GroupKFold, KFold
 
     groups, unit = logs.group, "rounds"
     if groups is not None:
         unit = "groups"
-    else:
-        position = logs.row_id.position
-        if len(np.unique(position)) < len(position):
-            groups = position  # a round drawn twice must stay on one side
+    elif position is not None:
+        groups = position  # a round drawn twice must stay on one side
     n_units = len(logs) if groups is None else len(np.unique(groups))
     if n_units < 2 or cv < 2:
         raise ValueError(

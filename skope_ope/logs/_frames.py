@@ -7,6 +7,8 @@ from scipy import sparse
 
 from skope_ope.logs._validation import is_frame
 
+LIBRARIES = ("pandas", "polars", "pyarrow")
+
 
 def import_narwhals():
     """Import narwhals when a frame arrives; it is not a core dependency."""
@@ -28,7 +30,8 @@ def bandit_logs_from_frame(
             "from_frame expects a pandas, polars or pyarrow table, got "
             f"{type(frame).__name__}. Arrays go to the constructor."
         )
-    frame = import_narwhals().from_native(frame, eager_only=True)
+    narwhals = import_narwhals()
+    frame = narwhals.from_native(frame, eager_only=True)
     single = {field: name for field, name in single.items() if name is not None}
     for field in ("action", "reward"):
         if field not in single:
@@ -53,9 +56,12 @@ def bandit_logs_from_frame(
         fields["logging_proba"] = np.column_stack(
             [_column(frame, name) for name in logging_proba]
         )
+    if context:  # names of pandas columns may be numbers, which need `col`
+        features = frame.select(narwhals.col(*context)).to_native()
+    else:  # a frame without a column would forget the number of rows
+        features = np.empty((len(frame), 0))
     logs = cls(
-        # without a feature column an empty frame would forget the number of rows
-        frame.select(context).to_native() if context else np.empty((len(frame), 0)),
+        features,
         actions=actions,
         reward_range=reward_range,
         **fields,
@@ -77,7 +83,7 @@ def _names(argument, names):
 
 
 def _column(frame, name):
-    series = frame[name]
+    series = frame.get_column(name)
     kind = str(series.dtype)
     if kind.startswith("Datetime") and getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
@@ -92,24 +98,45 @@ def _column(frame, name):
 
 def bandit_logs_to_frame(logs, backend):
     """Return a frame of library `backend` with a column per field."""
+    if backend not in (None, *LIBRARIES):
+        raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")
     narwhals = import_narwhals()
     context = logs.context
-    if backend is None:
-        module = type(context).__module__.split(".")[0]
-        backend = module if is_frame(context) else "pandas"
+    own = None
     if is_frame(context):
         features = narwhals.from_native(context, eager_only=True)
-        data = {name: features[name].to_numpy() for name in features.columns}
+        own = str(features.implementation)
+    if backend is None:
+        backend = own or "pandas"
+    columns = _columns_of_fields(logs)
+    if backend == own:  # the columns of the context keep their types
+        return add_columns(features, columns)
+    if own is not None:
+        data = {name: features.get_column(name).to_numpy() for name in features.columns}
     else:
         if sparse.issparse(context):
             context = context.toarray()
         data = {f"context_{j}": context[:, j] for j in range(context.shape[1])}
+    _refuse_clash(columns, data)
+    # copies: libraries may hand out writable views of what they are given
+    data = {name: np.array(value) for name, value in {**data, **columns}.items()}
+    try:
+        return narwhals.from_dict(data, backend=backend).to_native()
+    except ImportError as error:
+        raise ImportError(
+            f"to_frame needs {backend}: pip install 'skope-ope[frames]'."
+        ) from error
+
+
+def _columns_of_fields(logs):
+    """One 1-d array per column of the frame, by name, without the context."""
+    data = {}
     for name in logs._row_fields:
         value = getattr(logs, name)
-        if value is None or name in ("context", "action_index", "logger_index"):
+        # the features of the actions are no fields of rounds
+        other = ("context", "action_index", "logger_index", "action_context")
+        if value is None or name in other:
             continue
-        if name == "action_context":
-            continue  # features of actions, not of rounds
         if value.ndim == 1:
             data[name] = value
             continue
@@ -117,16 +144,36 @@ def bandit_logs_to_frame(logs, backend):
         for j, label in enumerate(labels.tolist()):
             data[f"{name}_{label}"] = value[:, j]
     for name, value in logs.columns.items():
-        flat = value.reshape(len(value), -1)
         if value.ndim == 1:
-            data[name] = value
+            added = {name: value}
         else:
-            data.update({f"{name}_{j}": flat[:, j] for j in range(flat.shape[1])})
-    # copies: libraries may hand out writable views of what they are given
-    data = {name: np.array(value) for name, value in data.items()}
-    try:
-        return narwhals.from_dict(data, backend=backend).to_native()
-    except ImportError as error:
-        raise ImportError(
-            f"to_frame needs {backend}: pip install 'skope-ope[frames]'."
-        ) from error
+            flat = value.reshape(len(value), -1)
+            added = {f"{name}_{j}": flat[:, j] for j in range(flat.shape[1])}
+        _refuse_clash(added, data)
+        data.update(added)
+    return data
+
+
+def add_columns(frame, columns):
+    """Return a native frame with further columns, given as a dict of arrays."""
+    narwhals = import_narwhals()
+    _refuse_clash(columns, frame.columns)
+    backend = narwhals.get_native_namespace(frame)
+    added = [
+        # a copy: libraries may hand out writable views of what they are given
+        narwhals.new_series(name, np.array(values), backend=backend)
+        for name, values in columns.items()
+    ]
+    index = narwhals.maybe_get_index(frame)
+    if index is not None:  # pandas aligns on the index: give the new columns the same
+        added = [narwhals.maybe_set_index(series, index=index) for series in added]
+    return frame.with_columns(*added).to_native()
+
+
+def _refuse_clash(columns, taken):
+    clash = [name for name in columns if name in taken]
+    if clash:
+        raise ValueError(
+            f"the context (or logs.columns) already has a column {clash[0]!r}, the "
+            "name that a field of the logs gets in the frame. Rename that column."
+        )

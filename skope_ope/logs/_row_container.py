@@ -42,6 +42,8 @@ class RowId:
 
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
+    if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
+        return values.take(key, axis=0)  # thrice as fast as values[key]
     if isinstance(values, np.ndarray) or sparse.issparse(values):
         return values[key]
     if isinstance(key, slice):

@@ -179,11 +179,13 @@ class SlateLogs(RowContainer):
                 n_candidates = most
         if n_candidates is None:
             n_candidates = most
-        if np.ndim(n_candidates) == 0:
-            state["n_candidates"] = int(n_candidates)
-            limit = np.full(len(self), state["n_candidates"])
+        limit = as_numbers("n_candidates", n_candidates, min(np.ndim(n_candidates), 1))
+        self._check_counts(limit, np.inf if candidates is None else most)
+        limit = limit.astype(np.intp)
+        if limit.ndim == 0:
+            state["n_candidates"] = int(limit)
+            limit = np.full(len(self), limit)
         else:
-            limit = as_numbers("n_candidates", n_candidates).astype(np.intp)
             check_length("n_candidates", limit, len(self), "slate")
             state["n_candidates"] = read_only(limit)
         state["max_candidates"] = int(limit.max())
@@ -194,6 +196,19 @@ class SlateLogs(RowContainer):
                 f"slate holds candidate {self.slate[row, slot]} at row {row}, slot "
                 f"{slot}, but that round has {limit[row]} candidates (0 to "
                 f"{limit[row] - 1}). Correct n_candidates or the slate."
+            )
+
+    @staticmethod
+    def _check_counts(n_candidates, most):
+        wrong = (n_candidates != np.round(n_candidates)) | (n_candidates < 0)
+        wrong |= n_candidates > most
+        if wrong.any():
+            row = np.flatnonzero(wrong)[0]
+            most = "" if most == np.inf else f", at most {most} as in `candidates`"
+            raise ValueError(
+                f"n_candidates must hold numbers of candidates{most}, got "
+                f"{np.ravel(n_candidates)[row]:g}"
+                f"{f' at row {row}' if np.ndim(n_candidates) else ''}."
             )
 
     def _check_candidates(self, candidates):

@@ -11,17 +11,20 @@ from skope_ope.logs._row_container import read_only
 PROBABILITY_TOLERANCE = 1e-6
 
 
-def as_numbers(name, values, ndim=1):
-    """Return a read-only float array with `ndim` dimensions and finite entries."""
+def as_numbers(name, values, ndim=1, finite=True):
+    """Return a read-only float array with `ndim` dimensions and finite entries.
+
+    The caller looks for NaN and infinity itself where `finite` is false.
+    """
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.dtype.kind == "c":
         raise TypeError(
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
         )
     if array.dtype.kind in "OUSmMV":
-        found = array.flat[0] if array.size else None
+        found = plain(array.flat[0]) if array.size else None
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
             f"{found!r}). Convert it first, e.g. with np.asarray({name}, dtype=float), "
@@ -30,10 +33,30 @@ def as_numbers(name, values, ndim=1):
     if array.ndim != ndim:
         raise ValueError(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}."
+            + (" Flatten it with np.ravel." if ndim == 1 < array.ndim else "")
         )
     array = np.asarray(array, dtype=np.float64)
-    check_finite(name, array)
+    if finite:
+        check_finite(name, array)
     return read_only(array)
+
+
+def as_array(name, values, labels=None):
+    """Return an array; columns of a frame that are named follow `labels`.
+
+    What is masked or has rows of uneven length is refused.
+    """
+    if labels is not None:
+        values = by_label(name, values, labels)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        row = np.argwhere(np.ma.getmaskarray(values))[0][0]
+        raise ValueError(
+            f"{name} is masked at row {row}: drop these rows or fill the values."
+        )
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name} is no rectangular array: {error}") from error
 
 
 def check_finite(name, array, first_row=0):
@@ -75,7 +98,7 @@ def check_context(context):
         return context.tocsr()
     if is_frame(context):
         return context
-    array = np.asarray(context)
+    array = as_array("context", context)
     if array.ndim != 2:
         raise ValueError(
             f"context must be 2-d (n_rounds, n_features), got shape {array.shape}. "
@@ -92,30 +115,50 @@ def check_context(context):
 
 def is_frame(values):
     """Tell whether `values` is a pandas, polars or pyarrow table."""
-    module = type(values).__module__.split(".")[0]
-    return module in ("pandas", "polars", "pyarrow") and len(values.shape) == 2
+    return any(
+        cls.__name__ in ("DataFrame", "Table")
+        and cls.__module__.split(".")[0] in ("pandas", "polars", "pyarrow")
+        for cls in type(values).__mro__
+    )
 
 
 def check_labels(name, values):
     """Return a 1-d array of labels without missing entries."""
-    array = np.asarray(values)
+    array = as_array(name, values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must be 1-d (n_rounds,), got shape {array.shape}.")
+        found = f"shape {array.shape}."
+        if isinstance(values, str):
+            found = f"the text {values!r}. from_frame takes names of columns."
+        raise ValueError(f"{name} must be 1-d (n_rounds,), got {found}")
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
     if array.dtype.kind == "f":
         missing = ~np.isfinite(array)
+    elif array.dtype.kind in "mM":
+        missing = np.isnat(array)
     elif array.dtype.kind == "O":
-        missing = np.fromiter((v is None or v != v for v in array), bool, len(array))
+        missing = _missing_objects(array)
     else:
         return read_only(array)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(
-            f"{name} has a missing label ({array[row]!r}) at row {row} "
+            f"{name} has a missing label ({array[row]}) at row {row} "
             f"({int(missing.sum())} such rows). Drop these rows."
         )
     return read_only(array)
+
+
+def _missing_objects(array):
+    try:
+        return np.fromiter((v is None or v != v for v in array), bool, len(array))
+    except TypeError:  # pandas' NA: whether it differs from itself is NA, no boolean
+        return np.fromiter(map(_is_missing, array), bool, len(array))
+
+
+def _is_missing(label):
+    differs = label != label
+    return label is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
 def encode_labels(name, values, labels=None, labels_name=None):
@@ -124,6 +167,9 @@ def encode_labels(name, values, labels=None, labels_name=None):
     The labels are the sorted distinct values, or those given, in their order.
     """
     if labels is None:
+        counted = _count_integers(values)
+        if counted is not None:
+            return counted
         labels = _distinct(name, values)
     else:
         labels = check_labels(labels_name, labels)
@@ -133,21 +179,44 @@ def encode_labels(name, values, labels=None, labels_name=None):
     if codes.size and codes.min() < 0:
         row = int(np.flatnonzero(codes < 0)[0])
         raise ValueError(
-            f"{name} {values[row]!r} at row {row} is not among {labels_name} "
+            f"{name} {plain(values[row])!r} at row {row} is not among {labels_name} "
             f"{_short(labels)}. Add it there or drop the row."
         )
     return labels, read_only(codes)
 
 
+def _count_integers(values):
+    """Return (sorted distinct values, codes) of integers that lie close, else None."""
+    if values.dtype.kind not in "iu" or not values.size:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values) + 1000 or high >= 2**63:
+        return None
+    codes = _offsets(values, low)
+    present = count_codes(codes, high - low + 1) > 0  # counting beats sorting
+    if not present.all():
+        codes = (present.cumsum() - 1)[codes]
+    return read_only(np.flatnonzero(present) + low), read_only(codes)
+
+
+def count_codes(codes, n_codes):
+    """Return how often each of 0..n_codes-1 occurs."""
+    size = max(1 << 16, n_codes)
+    counts = np.zeros(n_codes, dtype=np.intp)
+    for start in range(0, len(codes), size):  # bincount copies what is read-only
+        counts += np.bincount(codes[start : start + size], minlength=n_codes)
+    return counts
+
+
 def _distinct(name, values):
-    if values.dtype.kind in "iu" and values.size:
-        low, high = int(values.min()), int(values.max())
-        if high - low <= 4 * len(values) + 1000:  # counting beats sorting
-            present = np.bincount(values - low, minlength=high - low + 1) > 0
-            return read_only(np.flatnonzero(present) + low)
     if values.dtype.kind == "O":
         try:
-            return read_only(np.array(sorted(set(values.tolist()))))
+            labels = sorted(set(values.tolist()))
+            array = np.array(labels)
+            if array.ndim != 1:  # tuples
+                array = np.empty(len(labels), dtype=object)
+                array[:] = labels
+            return read_only(array)
         except TypeError as error:
             raise TypeError(
                 f"{name} mixes labels that cannot be ordered ({error}). Pass the "
@@ -168,14 +237,51 @@ def label_codes(labels, values):
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
             if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
-                return (values - low).astype(np.intp, copy=False)
+                return _offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
-            table[labels - low] = np.arange(len(labels))
-            return table[values - low]
+            table[_offsets(labels, low)] = np.arange(len(labels))
+            return table[_offsets(values, low)]
     position = {label: i for i, label in enumerate(labels.tolist())}
     return np.fromiter(
         (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
     )
+
+
+def _offsets(values, low):
+    """Distance of integers of any width from the lowest of them."""
+    if not values.size:
+        return np.zeros(0, dtype=np.intp)
+    if values.dtype == np.uint64 and low >= 0:
+        return (values - np.uint64(low)).astype(np.intp)
+    values = values.astype(np.int64, copy=False)
+    return (values - low if low else values).astype(np.intp, copy=False)
+
+
+def class_targets(logs):
+    """Return the logged actions as scikit-learn's classifiers take them.
+
+    Returns
+    -------
+    y : ndarray of shape (n_rounds,)
+        Labels, or codes.
+    are_codes : bool
+        Whether they are codes: classifiers refuse fractions, bytes and mixed objects
+        as labels.
+    """
+    labels = logs.actions
+    kind = labels.dtype.kind
+    if (
+        kind in "SV"
+        or (kind == "f" and (labels % 1 != 0).any())
+        or (kind == "O" and not all(isinstance(label, str) for label in labels))
+    ):
+        return logs.action_index, True
+    return labels[logs.action_index], False
+
+
+def plain(value):
+    """Python's own object for a numpy scalar, as messages show it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _rises(labels):
@@ -189,17 +295,44 @@ def _short(labels):
 
 def check_propensity(propensity, n_rounds):
     """Return propensities in (0, 1]."""
-    array = as_numbers("propensity", propensity)
+    array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
-    if array.size and (array.min() <= 0 or array.max() > 1 + 1e-9):
+    if array.size and not (array.min() > 0 and array.max() <= 1 + 1e-9):
+        check_finite("propensity", array)  # NaN fails the comparison, too
         bad = np.flatnonzero((array <= 0) | (array > 1 + 1e-9))
+        remedy = (
+            "It is the probability itself, neither its inverse nor a percentage."
+            if array[bad[0]] > 1
+            else "A round with propensity 0 cannot have been logged; drop these rows "
+            "or estimate the propensities with PropensityEstimator."
+        )
         raise ValueError(
-            f"propensity must lie in (0, 1], got {array[bad[0]]:.6g} at row {bad[0]} "
-            f"({len(bad)} such rows). A round with propensity 0 cannot have been "
-            "logged; drop these rows or estimate the propensities with "
-            "PropensityEstimator."
+            f"propensity must lie in (0, 1], got {array[bad[0]]:.9g} at row {bad[0]} "
+            f"({len(bad)} such rows). {remedy}"
         )
     return array
+
+
+def by_label(name, values, labels):
+    """Return the columns of a frame in the order of `labels`; else `values`.
+
+    Columns without a name of their own are taken in the order they stand in.
+    """
+    if not is_frame(values):
+        return values
+    names = list(getattr(values, "column_names", None) or values.columns)
+    wanted = labels.tolist()
+    unnamed = (list(range(len(names))), [f"column_{j}" for j in range(len(names))])
+    if sorted(map(str, names)) == sorted(map(str, wanted)):
+        position = {str(column): column for column in names}
+        names = [position[str(label)] for label in wanted]
+    elif names not in unnamed or len(names) != len(wanted):
+        raise ValueError(
+            f"the columns of {name} are {_short(np.array(names, dtype=object))}, the "
+            f"actions are {_short(labels)}: name the columns like the actions, or pass "
+            "an array with one column per action, in this order."
+        )
+    return np.column_stack([np.asarray(values[column]) for column in names])
 
 
 def check_probabilities(name, values, shape, available=None):
@@ -222,7 +355,8 @@ def check_distributions(name, array, available=None, first_row=0):
         row, column = np.argwhere(array < 0)[0]
         raise ValueError(
             f"{name} must not be negative, got {array[row, column]:.6g} at row "
-            f"{row + first_row}, column {column}."
+            f"{row + first_row}, column {column}. Clip rounding errors at 0 and "
+            "normalise the rows."
         )
     if available is not None:
         outside = np.where(available, 0.0, array)
@@ -271,10 +405,12 @@ def check_reward_range(reward_range, reward):
 
 
 def check_timestamp(timestamp, n_rounds):
-    """Return times as numbers or datetimes without a time zone."""
-    if hasattr(timestamp, "dt") and hasattr(timestamp, "to_numpy"):  # time zones
-        timestamp = timestamp.to_numpy(dtype="datetime64[us]")
-    timestamp = np.asarray(timestamp)
+    """Return times as numbers or datetimes without a time zone (in UTC)."""
+    if type(timestamp).__module__.split(".")[0] == "pandas" and (
+        hasattr(timestamp, "dt") or getattr(timestamp, "tz", None) is not None
+    ):
+        timestamp = timestamp.to_numpy(dtype="datetime64[us]")  # drops the zone
+    timestamp = as_array("timestamp", timestamp)
     if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
         raise TypeError(
             "timestamp must be 1-d and hold numbers or datetimes, got dtype "
@@ -282,11 +418,12 @@ def check_timestamp(timestamp, n_rounds):
             "np.asarray(timestamp, dtype='datetime64[us]')."
         )
     check_length("timestamp", timestamp, n_rounds)
-    is_missing = np.isnat if timestamp.dtype.kind == "M" else np.isnan
-    missing = np.flatnonzero(is_missing(timestamp))
+    missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
     if missing.size:
+        found = timestamp[missing[0]]
         raise ValueError(
-            f"timestamp is missing at row {missing[0]} ({missing.size} such rows)."
+            f"timestamp is {'infinite' if np.isinf(found) else 'missing'} at row "
+            f"{missing[0]} ({missing.size} such rows). Drop these rows."
         )
     return read_only(timestamp)
 

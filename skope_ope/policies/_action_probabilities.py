@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.exceptions import SupportWarning
@@ -17,7 +18,7 @@ from skope_ope.logs._validation import (
     check_distributions,
     label_codes,
 )
-from skope_ope.policies._base import BasePolicy, restrict
+from skope_ope.policies._base import BasePolicy, n_rows, restrict
 
 
 def action_probabilities(policy, logs, *, unknown="raise"):
@@ -86,19 +87,29 @@ def resolve_policy(policy, logs):
             )
         policy = logs.columns[policy]
     if isinstance(policy, (np.ndarray, list, tuple)) or (
-        hasattr(policy, "__array__") and not isinstance(policy, BanditLogs)
+        (hasattr(policy, "__array__") or sparse.issparse(policy))
+        and not isinstance(policy, BanditLogs)
     ):
         return _probability_array(policy, logs)
-    if hasattr(policy, "best_estimator_"):  # a finished search over policies
-        policy = policy.best_estimator_
-    if type(policy).__name__ == "FrozenEstimator":
-        policy = policy.estimator
+    policy = unwrap(policy)
     refuse_non_policies(policy)
     return policy
 
 
+def unwrap(policy):
+    """Policy inside a finished search or a FrozenEstimator."""
+    while True:
+        if hasattr(policy, "best_estimator_"):
+            policy = policy.best_estimator_
+        elif type(policy).__name__ == "FrozenEstimator":
+            policy = policy.estimator
+        else:
+            return policy
+
+
 def refuse_non_policies(policy):
     """Raise a TypeError that says what to pass instead."""
+    policy = unwrap(policy)
     if isinstance(policy, BanditLogs):
         raise TypeError("a policy is expected, got BanditLogs.")
     if isinstance(policy, type):
@@ -107,14 +118,20 @@ def refuse_non_policies(policy):
         )
     if isinstance(policy, BasePolicy) or hasattr(policy, "logs_proba"):
         return
-    last = policy.steps[-1][1] if hasattr(policy, "steps") else policy
-    if isinstance(last, BasePolicy):
+    if isinstance(_last_step(policy), BasePolicy):
         return
+    if hasattr(policy, "param_grid") or hasattr(policy, "param_distributions"):
+        searched = getattr(policy, "estimator", None)
+        if isinstance(_last_step(searched), BasePolicy):
+            raise NotFittedError(
+                f"this {type(policy).__name__} over policies is not fitted yet (or has "
+                "refit=False). Fit it before its best policy is evaluated."
+            )
     if hasattr(policy, "evaluate"):
         raise TypeError(
             f"a policy is expected, got the evaluator {type(policy).__name__}."
         )
-    if hasattr(policy, "fit") and is_classifier(policy):
+    if hasattr(policy, "__sklearn_tags__") and is_classifier(policy):
         raise TypeError(
             f"{type(policy).__name__} is a classifier, not a policy. Wrap it: "
             f"ClassifierPolicy({type(policy).__name__}()).fit(X, y), which says "
@@ -126,6 +143,17 @@ def refuse_non_policies(policy):
         "a policy needs predict_proba and classes_, or is an array of probabilities "
         f"of shape (n_rounds, n_actions); got {type(policy).__name__}."
     )
+
+
+def _last_step(policy):
+    return unwrap(policy.steps[-1][1]) if hasattr(policy, "steps") else policy
+
+
+def check_policy_fitted(policy):
+    """Raise NotFittedError where the policy is an unfitted estimator."""
+    # a policy written by hand needs no fit
+    if hasattr(policy, "fit") and hasattr(policy, "__sklearn_tags__"):
+        check_is_fitted(policy)
 
 
 def _probability_array(policy, logs):
@@ -162,7 +190,7 @@ def as_numbers_lazily(values, ndim):
 
 def policy_probabilities(policy, logs, unknown="raise"):
     """Return the (n_rounds, n_actions) probabilities of a policy object."""
-    check_is_fitted(policy)
+    check_policy_fitted(policy)
     expected = getattr(policy, "n_features_in_", logs.n_features)
     if expected != logs.n_features:
         raise ValueError(
@@ -180,15 +208,10 @@ def policy_probabilities(policy, logs, unknown="raise"):
     if logs.available is not None:
         available = np.zeros((len(logs), len(classes)), dtype=bool)
         available[:, known] = logs.available[:, codes[known]]
-    if hasattr(policy, "context_of"):  # it needs more of a row than its context
-        proba = np.asarray(policy.predict_proba(policy.context_of(logs), available))
-    elif isinstance(policy, BasePolicy):
-        proba = np.asarray(policy.predict_proba(logs.context, available))
-    else:
-        proba = np.asarray(policy.predict_proba(logs.context))
-    _check_shape(policy, proba, (len(logs), len(classes)))
-    if not isinstance(policy, BasePolicy):
-        proba = restrict(proba, available)
+    # some need more of a row than its context
+    own = hasattr(policy, "context_of")
+    X = policy.context_of(logs) if own else logs.context
+    proba = context_probabilities(policy, X, classes, available)
     if known.all() and np.array_equal(codes, np.arange(logs.n_actions)):
         return proba
     out = np.zeros((len(logs), logs.n_actions))
@@ -196,6 +219,19 @@ def policy_probabilities(policy, logs, unknown="raise"):
     if not known.all():
         _report_unknown(classes[~known], proba[:, ~known], unknown)
     return out
+
+
+def context_probabilities(policy, X, classes, available=None):
+    """Return probabilities of `classes`, renormalised over the offered actions."""
+    last = _last_step(policy)
+    if last is not policy and isinstance(last, BasePolicy):
+        # a Pipeline knows nothing of offers: hand them to its policy
+        X = policy[:-1].transform(X) if len(policy.steps) > 1 else X
+        policy = last
+    own = isinstance(policy, BasePolicy)
+    proba = policy.predict_proba(X, available) if own else policy.predict_proba(X)
+    proba = _check_shape(policy, np.asarray(proba), (n_rows(X), len(classes)))
+    return proba if own else restrict(proba, available)
 
 
 def _check_shape(policy, proba, shape):

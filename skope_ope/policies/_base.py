@@ -66,8 +66,25 @@ class BasePolicy(BaseEstimator):
         """
         check_is_fitted(self)
         if available is not None:
-            available = np.asarray(available, dtype=bool)
+            available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
+
+    def _check_available(self, available, n_rounds):
+        available = np.asarray(available)
+        n_actions = len(self.classes_) if hasattr(self, "classes_") else "n_actions"
+        known = isinstance(n_actions, int)
+        if (
+            available.dtype != bool
+            or available.ndim != 2
+            or len(available) != n_rounds
+            or (known and available.shape[1] != n_actions)
+        ):
+            raise ValueError(
+                f"available must be a boolean array of shape ({n_rounds}, {n_actions}),"
+                " one column per entry of classes_, got dtype "
+                f"{available.dtype}, shape {available.shape}."
+            )
+        return available
 
     def predict(self, X):
         """Most likely action of every round; the first one where several tie.
@@ -82,7 +99,8 @@ class BasePolicy(BaseEstimator):
         action : ndarray of shape (n_rounds,)
         """
         check_is_fitted(self)
-        return self.classes_[first_best(self.predict_proba(X))]
+        best = first_best(self.predict_proba(X))
+        return self.classes_[best]
 
 
 class FitFreePolicy(BasePolicy):

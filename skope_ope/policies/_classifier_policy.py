@@ -6,14 +6,15 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
-from sklearn.utils import get_tags
+from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import class_targets, label_codes
 from skope_ope.policies._base import BasePolicy, explore, greedy, restrict
+from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 
 class ClassifierPolicy(ClassifierMixin, MetaEstimatorMixin, BasePolicy):
@@ -88,8 +89,9 @@ class ClassifierPolicy(ClassifierMixin, MetaEstimatorMixin, BasePolicy):
         X : BanditLogs, or array-like of shape (n_samples, n_features)
             Contexts, or logs: then the classifier learns the logged action of the
             rows with a positive reward, with `sample_weight` reward / propensity
-            (the reward where propensities are unknown). A classifier without
-            `sample_weight` is fitted on rows resampled in that proportion.
+            (the reward where propensities are unknown; a Pipeline hands it to its
+            last step). A classifier without `sample_weight` is fitted on rows
+            resampled in that proportion.
         y : array-like of shape (n_samples,), default=None
             Action labels, where `X` are contexts.
 
@@ -108,56 +110,74 @@ class ClassifierPolicy(ClassifierMixin, MetaEstimatorMixin, BasePolicy):
                 raise ValueError("fit(logs) takes no y: the logs hold the actions.")
             self._fit_logs(X)
         else:
+            y = y if y is None else column_or_1d(y, warn=True)
             self.classifier_ = clone(self._get_classifier()).fit(X, y)
+            if not hasattr(self.classifier_, "classes_"):
+                raise TypeError(
+                    f"{type(self.classifier_).__name__} is no classifier: fit gave it "
+                    "no classes_."
+                )
             self.classes_ = self.classifier_.classes_
+            self._learned_codes = np.arange(len(self.classes_))
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.classifier_, name):
                 setattr(self, name, getattr(self.classifier_, name))
         return self
 
     def _fit_logs(self, logs):
-        reward = logs.reward
-        if reward.min() < 0:
+        weight = reward = logs.reward
+        if (reward < 0).any():
             row = int(np.argmin(reward))
             raise ValueError(
                 f"ClassifierPolicy learns from rewarded actions; reward "
                 f"{reward[row]:.6g} at row {row} is negative. Use IPSPolicy, which "
                 "learns from rewards of any sign, or shift the rewards."
             )
-        rows = np.flatnonzero(reward > 0)
+        if logs.propensity is not None:
+            weight = weight / logs.propensity
+        if logs.sample_weight is not None:
+            weight = weight * logs.sample_weight
+        rows = np.flatnonzero(weight > 0)
         if not rows.size:
             raise ValueError(
                 "ClassifierPolicy learns from rewarded actions, but no row of the "
-                "logs has a positive reward."
+                "logs has a positive reward (and weight)."
             )
-        weight = reward[rows]
-        if logs.propensity is not None:
-            weight = weight / logs.propensity[rows]
-        if logs.sample_weight is not None:
-            weight = weight * logs.sample_weight[rows]
+        weight = weight[rows]
         classifier = clone(self._get_classifier())
-        X, y = take_rows(logs.context, rows), logs.action[rows]
+        if weight_parameter(classifier) is None:
+            rng = np.random.RandomState(0)
+            rows = np.sort(rng.choice(rows, len(rows), p=weight / weight.sum()))
+            weight = None
         if len(np.unique(logs.action_index[rows])) == 1:
             # One rewarded action leaves nothing to tell apart: always take it.
             from sklearn.dummy import DummyClassifier
 
             classifier = DummyClassifier(strategy="most_frequent")
-        if has_fit_parameter(classifier, "sample_weight"):
-            classifier.fit(X, y, sample_weight=weight)
-        else:
-            rng = np.random.RandomState(0)
-            drawn = np.sort(rng.choice(len(rows), len(rows), p=weight / weight.sum()))
-            classifier.fit(take_rows(X, drawn), y[drawn])
-        self.classifier_ = classifier
+        y, are_codes = class_targets(logs)
+        X = take_rows(logs.context, rows)
+        self.classifier_ = fit_weighted(classifier, X, y[rows], weight)
         self.classes_ = logs.actions
+        learned = self.classifier_.classes_
+        self._learned_codes = (
+            learned if are_codes else label_codes(self.classes_, learned)
+        )
         self.n_features_in_ = logs.n_features
 
     def _proba(self, X, available):
         classifier = self.classifier_
         if self.temperature is not None:
-            with np.errstate(divide="ignore"):  # log(0) is a probability of 0
-                logits = np.log(classifier.predict_proba(X)) / self.temperature
-            logits -= logits.max(axis=1, keepdims=True)
+            if not hasattr(classifier, "predict_proba"):
+                raise ValueError(
+                    f"temperature={self.temperature} needs predict_proba, which "
+                    f"{type(classifier).__name__} does not have. Use temperature=None."
+                )
+            # log(0) is a probability of 0; a tiny temperature sends the others there
+            with np.errstate(divide="ignore", over="ignore"):
+                logits = np.log(classifier.predict_proba(X))
+                logits -= logits.max(axis=1, keepdims=True)
+                logits /= self.temperature
             proba = self._to_classes(np.exp(logits), 0.0)
             proba = proba / proba.sum(axis=1, keepdims=True)
             proba = restrict(proba, available)
@@ -166,10 +186,19 @@ class ClassifierPolicy(ClassifierMixin, MetaEstimatorMixin, BasePolicy):
 
     def _scores(self, X, available):
         """Scores whose first maximum is the greedy action among those offered."""
+        predicted = self.classifier_.predict(X)
+        chosen = self._learned_codes[label_codes(self.classifier_.classes_, predicted)]
+        scores = np.zeros((len(chosen), len(self.classes_)))
+        scores[np.arange(len(chosen)), chosen] = 1.0
+        if available is not None:
+            rows = np.flatnonzero(~available[np.arange(len(chosen)), chosen])
+            if rows.size:  # the second best, or the best of what is offered
+                scores[rows] = self._ranking(take_rows(X, rows))
+        return scores
+
+    def _ranking(self, X):
+        """Scores of all actions."""
         classifier = self.classifier_
-        if available is None:
-            chosen = label_codes(self.classes_, classifier.predict(X))
-            return np.eye(len(self.classes_))[chosen]
         if hasattr(classifier, "predict_proba"):
             scores = classifier.predict_proba(X)
         elif hasattr(classifier, "decision_function"):
@@ -185,11 +214,8 @@ class ClassifierPolicy(ClassifierMixin, MetaEstimatorMixin, BasePolicy):
 
     def _to_classes(self, values, fill):
         """Columns in the order of `classes_`; actions never learned get `fill`."""
-        learned = self.classifier_.classes_
-        if len(learned) == len(self.classes_):
-            return values
         out = np.full((len(values), len(self.classes_)), fill)
-        out[:, label_codes(self.classes_, learned)] = values
+        out[:, self._learned_codes] = values
         return out
 
     def score(self, X, y=None, sample_weight=None):

@@ -4,14 +4,17 @@
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import get_tags
 
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
+    check_policy_fitted,
+    context_probabilities,
     refuse_non_policies,
+    unwrap,
 )
-from skope_ope.policies._base import FitFreePolicy
+from skope_ope.policies._base import FitFreePolicy, n_rows
 
 
 class MixturePolicy(FitFreePolicy):
@@ -49,6 +52,11 @@ class MixturePolicy(FitFreePolicy):
         self.weights = weights
 
     def _check(self):
+        if not isinstance(self.policies, (list, tuple)):
+            raise TypeError(
+                "policies must be a list of policies, got "
+                f"{type(self.policies).__name__}."
+            )
         weights = np.asarray(self.weights, dtype=float)
         if not len(self.policies):
             raise ValueError("policies is empty: a mixture needs at least one.")
@@ -57,21 +65,26 @@ class MixturePolicy(FitFreePolicy):
                 f"weights must have one entry per policy ({len(self.policies)}), got "
                 f"shape {weights.shape}."
             )
-        if (weights < 0).any() or abs(weights.sum() - 1) > 1e-9:
+        if not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-9):
             raise ValueError(
                 f"weights must be non-negative and sum to 1, got {weights.tolist()}."
             )
         for policy in self.policies:
+            if isinstance(policy, (str, list, np.ndarray)):
+                raise TypeError(
+                    "a mixture is made of policies, got "
+                    f"{type(policy).__name__}. Mix arrays of probabilities as arrays."
+                )
             refuse_non_policies(policy)
         return weights
 
     @property
     def _members(self):
-        return getattr(self, "policies_", self.policies)
+        return [unwrap(p) for p in getattr(self, "policies_", self.policies)]
 
     def __sklearn_is_fitted__(self):
         for policy in self._members:
-            check_is_fitted(policy)
+            check_policy_fitted(policy)
         return True
 
     def fit(self, X, y=None):
@@ -95,16 +108,18 @@ class MixturePolicy(FitFreePolicy):
     @property
     def classes_(self):
         """Union of the action labels of the policies."""
-        labels = {label for p in self._members for label in p.classes_.tolist()}
+        members = [np.asarray(policy.classes_).tolist() for policy in self._members]
+        labels = {label for classes in members for label in classes}
         return np.array(sorted(labels))
 
     def _proba(self, X, available):
-        classes, weights = self.classes_, self._check()
-        total = np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), len(classes)))
+        weights, classes = self._check(), self.classes_
+        total = np.zeros((n_rows(X), len(classes)))
         for policy, weight in zip(self._members, weights, strict=True):
             codes = label_codes(classes, policy.classes_)
             offered = None if available is None else available[:, codes]
-            total[:, codes] += weight * policy.predict_proba(X, offered)
+            proba = context_probabilities(policy, X, policy.classes_, offered)
+            total[:, codes] += weight * proba
         return total
 
     def logs_proba(self, logs):
@@ -120,7 +135,17 @@ class MixturePolicy(FitFreePolicy):
         proba : ndarray of shape (n_rounds, n_actions)
             Columns in the order of `logs.actions`.
         """
+        weights = self._check()
         return sum(
             weight * action_probabilities(policy, logs)
-            for policy, weight in zip(self._members, self._check(), strict=True)
+            for policy, weight in zip(self._members, weights, strict=True)
         )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        policies = self.policies if isinstance(self.policies, (list, tuple)) else []
+        estimators = [p for p in policies if hasattr(p, "__sklearn_tags__")]
+        inner = [get_tags(policy).input_tags for policy in estimators]
+        tags.input_tags.sparse = all(t.sparse for t in inner)
+        tags.input_tags.allow_nan = all(t.allow_nan for t in inner)
+        return tags

@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._transformer import BaseLogTransformer
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import class_targets, label_codes, plain
+from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 CERTAIN = 0.999  # a logged action this likely was no choice
 CERTAIN_SHARE = 0.99
@@ -25,7 +26,8 @@ class PropensityEstimator(BaseLogTransformer):
 
     The rounds of `fit` are predicted out of fold, by a classifier that did not see
     them; other rounds by one of all rounds of `fit`. Where actions vary by round,
-    probabilities are renormalised over the offered ones. Recorded propensities and
+    probabilities are renormalised over the offered ones. Weights of the logs enter
+    where the classifier takes `sample_weight`. Recorded propensities and
     logging distributions are replaced. Read more in the
     :ref:`User Guide <propensities>`.
 
@@ -87,6 +89,14 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _fit(self, logs):
         self.actions_ = logs.actions
+        if logs.sample_weight is not None and weight_parameter(self._inner()) is None:
+            warnings.warn(
+                PropensityWarning(
+                    f"{type(self._inner()).__name__} takes no sample_weight: the "
+                    "propensities are estimated without the weights of the logs."
+                ),
+                stacklevel=3,
+            )
         self.held_out_ = HeldOut(logs, self.cv)
         if (self.held_out_.fold == UNCOVERED).any():
             row = int(np.flatnonzero(self.held_out_.fold == UNCOVERED)[0])
@@ -119,12 +129,15 @@ class PropensityEstimator(BaseLogTransformer):
                 stacklevel=3,
             )
 
-    def _classifier_of(self, rounds):
-        classifier = self.classifier
-        if classifier is None:
-            from sklearn.linear_model import LogisticRegression
+    def _inner(self):
+        if self.classifier is not None:
+            return self.classifier
+        from sklearn.linear_model import LogisticRegression
 
-            classifier = LogisticRegression()
+        return LogisticRegression()
+
+    def _classifier_of(self, rounds):
+        classifier = self._inner()
         if len(np.unique(rounds.action_index)) == 1:  # nothing to tell apart
             from sklearn.dummy import DummyClassifier
 
@@ -135,7 +148,11 @@ class PropensityEstimator(BaseLogTransformer):
             classifier = CalibratedClassifierCV(
                 clone(classifier), method=self.calibration
             )
-        return clone(classifier).fit(rounds.context, rounds.action)
+        y, self._are_codes = class_targets(rounds)
+        weight = rounds.sample_weight
+        if weight_parameter(classifier) is None:
+            weight = None
+        return fit_weighted(clone(classifier), rounds.context, y, weight)
 
     def _estimates(self, logs):
         """Probability of the logged action, before the floor."""
@@ -148,7 +165,9 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _logged_probability(self, classifier, rounds):
         proba = classifier.predict_proba(rounds.context)
-        codes = label_codes(rounds.actions, classifier.classes_)
+        learned = classifier.classes_
+        learned = self.actions_[learned] if self._are_codes else learned
+        codes = label_codes(rounds.actions, learned)
         full = np.zeros((len(rounds), rounds.n_actions))
         full[:, codes[codes >= 0]] = proba[:, codes >= 0]
         if rounds.available is not None:
@@ -161,8 +180,8 @@ class PropensityEstimator(BaseLogTransformer):
         if (label_codes(self.actions_, logs.actions) < 0).any():
             unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
             raise ValueError(
-                f"action {unseen[0]!r} of the logs was unknown in fit. Fit on logs "
-                "that know it (actions=[...])."
+                f"action {plain(unseen[0])!r} of the logs was unknown in fit. Fit on "
+                "logs that know it (actions=[...])."
             )
         propensity = np.clip(self._estimates(logs), self.floor, 1.0)
         return logs.replace(

@@ -13,8 +13,8 @@ from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes
+from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 from skope_ope.reward_models._design import design
-from skope_ope.reward_models._weighted_fit import fit_weighted, weight_parameter
 
 
 class ActionRewardModel(BaseEstimator):

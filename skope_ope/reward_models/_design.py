@@ -5,7 +5,7 @@
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._frames import add_columns, import_narwhals
 from skope_ope.logs._validation import is_frame
 
 
@@ -65,18 +65,4 @@ def _frame_design(logs, codes, encoding):
     else:
         features = _action_features(logs, codes)
         columns = {f"action_context_{j}": f for j, f in enumerate(features.T)}
-    clash = [name for name in columns if name in frame.columns]
-    if clash:
-        raise ValueError(
-            f"the context already has a column {clash[0]!r}, the name that the action "
-            "gets in the design. Rename the column of the context."
-        )
-    backend = narwhals.get_native_namespace(frame)
-    added = [
-        narwhals.new_series(name, np.ascontiguousarray(values), backend=backend)
-        for name, values in columns.items()
-    ]
-    index = narwhals.maybe_get_index(frame)
-    if index is not None:  # pandas aligns on the index: give the new columns the same
-        added = [narwhals.maybe_set_index(series, index=index) for series in added]
-    return frame.with_columns(*added).to_native()
+    return add_columns(frame, columns)

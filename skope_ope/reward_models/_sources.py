@@ -12,7 +12,8 @@ from numbers import Real
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.logs._validation import as_numbers
+from skope_ope.logs._validation import as_array, as_numbers
+from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
 
@@ -104,7 +105,7 @@ class FrozenSource:
 
 def _check_q_hat(q_hat, logs, name):
     if not isinstance(q_hat, np.ndarray) or q_hat.dtype != np.float64:
-        q_hat = as_numbers(name, q_hat, 2)
+        q_hat = as_numbers(name, as_array(name, q_hat, logs.actions), 2)
     if q_hat.shape != (len(logs), logs.n_actions):
         raise ValueError(
             f"{name} must have shape ({len(logs)}, {logs.n_actions}), the expected "
@@ -147,7 +148,18 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
                 f"reward_model {type(model).__name__} has no fit. Wrap a fitted model "
                 "as FrozenEstimator(model)."
             )
+        if callable(model) or isinstance(model, (dict, set, bool)):
+            raise TypeError(
+                "reward_model must be a scikit-learn model, an ActionRewardModel, a "
+                "number, an array of shape (n_rounds, n_actions) or the name of such a "
+                f"column, got {type(model).__name__}."
+            )
         return ArraySource(model, logs)
+    if isinstance(model, BasePolicy):
+        raise TypeError(
+            f"reward_model is the policy {type(model).__name__}; evaluators take the "
+            "policy in evaluate(policy), and a model of the rewards here."
+        )
     if isinstance(model, type):
         raise TypeError(
             f"reward_model is the class {model.__name__}; make an instance of it."

@@ -92,8 +92,9 @@ def _known_names():
     return {
         name
         for module in (contract, law, limit, model)
-        for name in vars(module)
-        if name.startswith("check_") and name != "check_rounds"
+        for name, value in vars(module).items()
+        if name.startswith("check_")
+        and getattr(value, "__module__", None) == module.__name__
     }
 
 

@@ -17,7 +17,7 @@ from skope_ope.evaluators.sequential._result import (
     Trajectory,
 )
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import terms_of
+from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,
@@ -122,7 +122,7 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _known(self, target, logs):
         """Probability of the logged actions, and model values where there is one."""
-        return terms_of(_LoggedProbability, logs, target, None)
+        return terms_of(Extract(lambda rounds: (rounds.pi,)), logs, target, None)
 
     def _predictor(self, logs, start):
         return None
@@ -298,11 +298,3 @@ class Unit:
     rows: slice
     value: float
     influence: np.ndarray
-
-
-class _LoggedProbability:
-    """The policy's probability of the logged action as the only term."""
-
-    @staticmethod
-    def _terms(rounds):
-        return (rounds.pi,)

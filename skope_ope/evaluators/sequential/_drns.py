@@ -18,13 +18,14 @@ from skope_ope.evaluators.sequential._violations import (
     violation_warnings,
 )
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.evaluators.static._engine import terms_of
+from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
 
 DRIFT_Z = 6  # standard errors, one comparison per action
 UNORDERED = ("KFold", "RepeatedKFold", "ShuffleSplit")  # they train on later rounds
+_ALL_TERMS = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
 class DRns(SequentialEvaluator):
@@ -169,7 +170,7 @@ class DRns(SequentialEvaluator):
         return QuantileRule(self.q, self.cmax, p, u)
 
     def _known(self, target, logs):
-        return terms_of(_PolicyTerms, logs, target, self.reward_source_)
+        return terms_of(_ALL_TERMS, logs, target, self.reward_source_)
 
     def _predictor(self, logs, start):
         predict = self.reward_source_.bind(logs)
@@ -281,14 +282,6 @@ class DRns(SequentialEvaluator):
         tags = super().__sklearn_tags__()
         tags.constant_reward = tags.shift_equivariant = bool(self.normalize)
         return tags
-
-
-class _PolicyTerms:
-    """Probability of the logged action, and model values of policy and action."""
-
-    @staticmethod
-    def _terms(rounds):
-        return rounds.pi, rounds.v, rounds.q
 
 
 def _acceptance_ratios(result):

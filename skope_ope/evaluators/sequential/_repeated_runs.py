@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import (
 )
 
 from skope_ope.evaluators._seeds import with_seed
-from skope_ope.exceptions import OPEWarning, SingleTrajectoryWarning
+from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.logs import BanditLogs
 
@@ -200,13 +200,11 @@ def _run(evaluator, policy, logs, part, seed):
                 f"a subsample of {len(logs)} rounds came out empty; raise share."
             )
     evaluator = with_seed(clone(evaluator), rng)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        evaluator.fit(logs[part])
-        last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
-        result = last.evaluate(policy)
+    evaluator.fit(logs[part])
+    last = evaluator[-1] if hasattr(evaluator, "steps") else evaluator
+    result = last._result(policy, None, None)  # without its warnings
     length = result.diagnostics.get("n_accepted", np.nan)
-    return result.value, float(length), [warning.message for warning in caught]
+    return result.value, float(length), result.warnings
 
 
 def _report(caught):
@@ -220,7 +218,5 @@ def _report(caught):
     for kind, warning in first.items():
         if kind is SingleTrajectoryWarning:
             continue  # several runs are what it asks for
-        if isinstance(warning, OPEWarning):
-            text = f"{warning} (in {count[kind]} of {len(caught)} runs)"
-            warning = kind(text, warning.value)
-        warnings.warn(warning, stacklevel=4)
+        text = f"{warning} (in {count[kind]} of {len(caught)} runs)"
+        warnings.warn(kind(text, warning.value), stacklevel=4)

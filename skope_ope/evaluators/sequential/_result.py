@@ -98,10 +98,11 @@ class SequentialValue(PolicyValue):
             above[one.rows] += below[one.rows] * one.value
         return np.stack([above, below])
 
-    def _group(self, terms, label):
-        group = super()._group(terms, label)
+    def _group(self, rows, label):
+        group = super()._group(rows, label)
         if self.successes is not None:
-            rewards = terms[0][terms[1] > 0] / terms[1][terms[1] > 0]
+            above, below = self.terms[:, rows]
+            rewards = above[below > 0] / below[below > 0]
             group.degrees_of_freedom = max(len(rewards) - 1, 1)
             if len(rewards):
                 group.successes = (round(rewards.sum()), len(rewards))

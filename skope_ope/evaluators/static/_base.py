@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
-import numpy as np
+from math import isnan
 
 from skope_ope.evaluators import _moments
 from skope_ope.evaluators._alarms import overlap_warnings, unformed_warning
@@ -10,7 +10,7 @@ from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._diagnostics import StaticDiagnostics
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
-from skope_ope.evaluators.static._engine import moments_of, terms_of
+from skope_ope.evaluators.static._engine import Job, run, terms_of
 from skope_ope.logs._validation import as_numbers, check_length
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -24,6 +24,7 @@ class StaticEvaluator(BaseEvaluator):
 
     _combine = staticmethod(_moments.mean)
     _uses_weights = True
+    _shifts = False  # whether all rewards plus c give the value plus c
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -38,8 +39,9 @@ class StaticEvaluator(BaseEvaluator):
         self._check_target(target)
         weight = combined_weights(logs, sample_weight)
         source = self._source_for(target, logs, weight)
-        moments, overlap = moments_of(self, logs, target, source, weight)
-        return self._policy_value(moments, overlap, logs, target, source, weight)
+        job = Job(self, target, source, _moments.Moments())
+        overlap = run(logs, [job], weight)[id(target)]
+        return self._policy_value(job, overlap, logs, weight)
 
     def _check_target(self, target):
         if isinstance(target.policy, AdaptivePolicy):
@@ -55,17 +57,17 @@ class StaticEvaluator(BaseEvaluator):
     def _source_for(self, target, logs, sample_weight):
         return self.reward_source_ if self._uses_model else None
 
-    def _policy_value(self, moments, overlap, logs, target, source, weight):
-        combine = self._combine
-        if weight is not None:
-            combine = _moments.weighted(combine)
-        value, error, means, gradient = moments.estimate(combine)
+    def _policy_value(self, job, overlap, logs, weight):
+        target, source = job.target, job.source
+        value, error, linearise = job.sink.estimate(self._combine)
+        value += job.offset
         if not self._uses_weights:
             overlap = None
         warned = overlap_warnings(self, overlap)
-        if overlap is not None and overlap.missing_mass > 1 - 1e-9:
+        unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
+        if unsupported and not self._uses_model:
             value = error = float("nan")  # the logs say nothing about this policy
-        if np.isnan(value):
+        if isnan(value):
             warned.append(unformed_warning(self))
         warned.extend(self._own_warnings())
         return PolicyValue(
@@ -74,9 +76,11 @@ class StaticEvaluator(BaseEvaluator):
             len(logs),
             estimator=type(self).__name__,
             logs=logs,
-            terms=lambda: terms_of(self, logs, target, source, weight),
-            linearise=(means, gradient),
-            combine=combine,
+            terms=lambda: terms_of(self, logs, target, source),
+            linearise=linearise,
+            combine=self._combine,
+            sample_weight=weight,
+            offset=job.offset,
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
@@ -87,6 +91,11 @@ class StaticEvaluator(BaseEvaluator):
 
     def _own_warnings(self):
         return []
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.shift_equivariant = self._shifts
+        return tags
 
     _deviation_bound = None
 
@@ -102,17 +111,17 @@ def check_all_actions(evaluator, target):
 
 
 def combined_weights(logs, sample_weight):
-    """Product of the weights of the logs and those given; None if all are equal."""
+    """Product of the weights of the logs and those given, with mean one, or None."""
     weight = logs.sample_weight
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
-        check_length("sample_weight", given, len(logs), "the logs")
+        check_length("sample_weight", given, len(logs), "the log")
         if given.min() < 0 or not given.any():
             raise ValueError(
                 "sample_weight must be non-negative and positive somewhere, got a "
                 f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
             )
         weight = given if weight is None else weight * given
-    if weight is not None and (weight == weight[0]).all():
+    if weight is None or (weight == weight[0]).all():
         return None
-    return weight
+    return weight / weight.mean()

@@ -68,6 +68,7 @@ class DirectMethod(StaticEvaluator):
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_weights = False
     _uses_model = True
+    _shifts = True
 
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model
@@ -122,5 +123,5 @@ class DirectMethod(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
-        tags.constant_reward = tags.shift_equivariant = True
+        tags.constant_reward = True
         return tags

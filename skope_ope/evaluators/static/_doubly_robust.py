@@ -16,13 +16,14 @@ class CorrectedModel(StaticEvaluator):
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True
+    _shifts = True
 
     def _terms(self, rounds):
         return (rounds.v + self._weights(rounds.w) * rounds.residual,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.constant_reward = tags.shift_equivariant = True
+        tags.constant_reward = True
         return tags
 
 

@@ -13,10 +13,9 @@ from math import isfinite, sqrt
 
 import numpy as np
 
-from skope_ope.evaluators._moments import Moments
 from skope_ope.logs._validation import check_distributions, check_finite
 
-BLOCK = 8192  # rows; longer dot products would wake BLAS threads
+BLOCK = 10_000  # rows; longer dot products would wake BLAS threads
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy or a model at once
 
 
@@ -45,6 +44,15 @@ class Rounds:
         self.pi, self.w, self.r, self.q, self.v = pi, w, r, q, v
         self.n_rounds, self.shift = n_rounds, shift
 
+    def less(self, offset):
+        """Return the block with rewards and model values less `offset`."""
+        if offset == 0:
+            return self
+        q = None if self.q is None else self.q - offset
+        v = None if self.v is None else self.v - offset
+        r = self.r - offset
+        return Rounds(self.pi, self.w, r, q, v, self.n_rounds, self.shift)
+
     @cached_property
     def residual(self):
         """What the model leaves unexplained, r - q."""
@@ -56,13 +64,20 @@ class Overlap:
 
     def __init__(self):
         self.n = 0
-        self.sum_w = self.sum_w2 = self.max_w = self.missing = 0.0
+        self.sum_w = self.sum_w2 = self.max_w = self.missing = self.sum_gap2 = 0.0
 
-    def add(self, w, missing):
-        """Add the weights of a block."""
+    def add(self, w, missing, omega=None):
+        """Add the weights of a block, times sample weights of mean one."""
         self.n += len(w)
-        self.sum_w += float(w.sum())
-        self.sum_w2 += float(w.dot(w))
+        if omega is not None:
+            gap = omega * (w - 1)
+            w = omega * w
+            self.sum_gap2 += float(gap.dot(gap))
+        total, square = float(w.sum()), float(w.dot(w))
+        if omega is None:
+            self.sum_gap2 += square - 2 * total + len(w)
+        self.sum_w += total
+        self.sum_w2 += square
         self.max_w = max(self.max_w, float(w.max()))
         self.missing += missing
 
@@ -86,20 +101,42 @@ class Overlap:
         """(mean w - 1) in standard errors."""
         if self.n < 2:
             return float("nan")
-        variance = (self.sum_w2 - self.sum_w * self.mean_weight) / (self.n - 1)
+        gap = self.mean_weight - 1
+        variance = (self.sum_gap2 - self.n * gap * gap) / (self.n - 1)
         if variance <= 1e-14 * self.sum_w2 / self.n:
-            return 0.0 if abs(self.mean_weight - 1) < 1e-9 else float("nan")
-        return (self.mean_weight - 1) / sqrt(variance / self.n)
+            return 0.0 if abs(gap) < 1e-9 else float("nan")
+        return gap / sqrt(variance / self.n)
 
 
 @dataclass
 class Job:
-    """One evaluator on one policy with one model; `sink.add` receives its terms."""
+    """One evaluator on one policy with one model; `sink.add` receives its terms.
+
+    What is added to all rewards is added to the value of some evaluators. They are
+    given rewards and model values less `offset`, where rewards are far from zero: the
+    digits that tell them apart would otherwise be lost in the squares.
+    """
 
     evaluator: object
     target: object
     source: object
     sink: object
+    offset: float = 0.0
+
+
+class Extract:
+    """Stands in for an evaluator where per-round arrays themselves are wanted.
+
+    Parameters
+    ----------
+    pick : callable
+        Takes `Rounds` and returns arrays.
+    """
+
+    _shifts = False
+
+    def __init__(self, pick):
+        self._terms = pick
 
 
 class TermStore:
@@ -109,7 +146,7 @@ class TermStore:
         self.n_rounds = n_rounds
         self.terms = None
 
-    def add(self, start, terms):
+    def add(self, start, terms, omega=None):
         """Store the terms of a block."""
         if self.terms is None:
             self.terms = np.empty((len(terms), self.n_rounds))
@@ -119,6 +156,15 @@ class TermStore:
 
 def run(logs, jobs, sample_weight=None):
     """Hand every job the terms of its evaluator, block by block.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    jobs : list of Job
+        What is wanted of them.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Weights with mean one, for the sinks.
 
     Returns
     -------
@@ -134,10 +180,14 @@ def run(logs, jobs, sample_weight=None):
     overlaps = {
         key: Overlap() if logs.propensity is not None else None for key in targets
     }
-    unseen = np.flatnonzero(logs.action_counts == 0)
+    (unseen,) = (logs.action_counts == 0).nonzero()
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
-    chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
-    offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
+    offset = far_from_zero(logs.reward[:BLOCK])
+    for job in jobs:
+        job.offset = offset if job.evaluator._shifts else 0.0
+    size = min(BLOCK, max(CHUNK_ENTRIES // n_actions, 1))  # rows of a block
+    chunk = CHUNK_ENTRIES // (size * n_actions) * size or size
+    offsets = np.arange(0, min(size, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -145,8 +195,8 @@ def run(logs, jobs, sample_weight=None):
         pi_chunks = {
             key: target.chunk(rounds, start, stop) for key, target in targets.items()
         }
-        for low in range(start, stop, BLOCK):
-            high = min(low + BLOCK, stop)
+        for low in range(start, stop, size):
+            high = min(low + size, stop)
             rows = slice(low - start, high - start)
             codes = logs.action_index[low:high]
             flat = offsets[: high - low] + codes
@@ -164,27 +214,34 @@ def run(logs, jobs, sample_weight=None):
                     )
                     check_distributions("policy", pi, available, low)
                     pi_logged = _pick(pi, codes, flat)
-                    missing = _missing_mass(pi, logs, unseen, low, high)
+                    missing = _missing_mass(
+                        pi, pi_logged, p, logs, unseen, rows=slice(low, high)
+                    )
                 w = None if p is None else pi_logged / p
                 if w is not None:
-                    overlaps[key].add(w, missing)
+                    overlaps[key].add(w, missing, omega)
                 blocks = {}
                 for job in jobs_of[key]:
-                    name = id(job.source)
+                    name, source = (id(job.source), job.offset), id(job.source)
                     if name not in blocks:
                         q = v = None
                         if job.source is not None:
-                            q_hat = np.asarray(q_chunks[name][rows], dtype=np.float64)
+                            q_hat = np.asarray(q_chunks[source][rows], dtype=np.float64)
                             v = _model_value(pi, q_hat, low)
-                            if name not in q_logged:  # right after: it is in the cache
-                                q_logged[name] = _pick(q_hat, codes, flat)
-                            q = q_logged[name]
-                        blocks[name] = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
-                    terms = job.evaluator._terms(blocks[name])
-                    if omega is not None:
-                        terms = (*(omega * term for term in terms), omega)
-                    job.sink.add(low, terms)
+                            if source not in q_logged:  # it is in the cache by now
+                                q_logged[source] = _pick(q_hat, codes, flat)
+                            q = q_logged[source]
+                        block = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
+                        blocks[name] = block.less(job.offset)
+                    job.sink.add(low, job.evaluator._terms(blocks[name]), omega)
     return overlaps
+
+
+def far_from_zero(reward):
+    """Return the middle of rewards that lie far from zero for their spread, or 0."""
+    low, high = float(reward.min()), float(reward.max())
+    middle = low + (high - low) / 2
+    return middle if abs(middle) > 5 * (high - low) else 0.0
 
 
 def _pick(table, codes, flat):
@@ -199,17 +256,23 @@ def _pick(table, codes, flat):
 def _model_value(pi, q, first_row):
     """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
     v = np.einsum("ij,ij->i", pi, q)
-    if not isfinite(v.sum()):  # then one of the entries may be at fault
+    if not isfinite(v.dot(v)):  # then one of the entries may be at fault
         check_finite("reward_model", q, first_row)
     return v
 
 
-def _missing_mass(pi, logs, unseen, low, high):
+def _missing_mass(pi, pi_logged, p, logs, unseen, rows):
     """Sum of the policy's mass on actions that the logger could not have taken."""
     if logs.logging_proba is not None:
-        mu = logs.logging_proba[low:high]
+        mu = logs.logging_proba[rows]
         return float(pi[mu == 0].sum()) if mu.min() == 0 else 0.0
-    return float(pi[:, unseen].sum()) if unseen.size else 0.0
+    certain = p is not None and p.max() >= 1  # other actions had probability 0
+    if not certain and not unseen.size:
+        return 0.0
+    missing = pi[:, unseen].sum(axis=1)
+    if certain:
+        missing = np.where(p >= 1, 1 - pi_logged, missing)
+    return float(missing.sum())
 
 
 def check_logged(pi, first_row):
@@ -223,15 +286,8 @@ def check_logged(pi, first_row):
     return pi
 
 
-def moments_of(evaluator, logs, target, source, sample_weight=None):
-    """Return the Moments and the Overlap of a single job."""
-    job = Job(evaluator, target, source, Moments())
-    overlaps = run(logs, [job], sample_weight)
-    return job.sink, overlaps[id(target)]
-
-
-def terms_of(evaluator, logs, target, source, sample_weight=None):
+def terms_of(evaluator, logs, target, source):
     """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
     job = Job(evaluator, target, source, TermStore(len(logs)))
-    run(logs, [job], sample_weight)
+    run(logs, [job])
     return job.sink.terms

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
-from skope_ope.evaluators.static._engine import terms_of
+from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.reward_models._sources import reward_source
 
 
@@ -97,13 +97,6 @@ class MRDR(CorrectedModel):
 
 def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""
-    w, p = terms_of(_Weight, logs, target, None)[0], logs.propensity
+    [w] = terms_of(Extract(lambda rounds: (rounds.w,)), logs, target, None)
+    p = logs.propensity
     return w * (1 - np.minimum(p, 1)) / p
-
-
-class _Weight:
-    """The importance weight as the only term."""
-
-    @staticmethod
-    def _terms(rounds):
-        return (rounds.w,)

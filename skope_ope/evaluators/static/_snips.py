@@ -45,6 +45,7 @@ class SNIPS(IPS):
     """
 
     _combine = staticmethod(_moments.ratio)
+    _shifts = True
     _deviation_bound = None
 
     def _terms(self, rounds):
@@ -53,5 +54,5 @@ class SNIPS(IPS):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = tags.constant_reward = tags.shift_equivariant = True
+        tags.on_policy_mean = tags.constant_reward = True
         return tags

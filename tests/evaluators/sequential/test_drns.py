@@ -212,7 +212,9 @@ def test_theorem_2_asks_for_what_it_needs():
         with pytest.raises(ValueError, match="single normalised trace"):
             quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
     for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
-        shifted = logs.replace(reward=logs.reward + shift)
+        shifted = BanditLogs(
+            logs.context, logs.action, logs.reward + shift, logs.propensity
+        )
         model = 0.5 if shift else 1.5
         result = quiet(DRns(reward_model=model).fit(shifted), EpsilonGreedy())
         with pytest.raises(ValueError, match=match):

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy.stats import t as student
 from sklearn.pipeline import make_pipeline
 
@@ -81,18 +82,10 @@ def test_subsamples_keep_the_order_and_have_no_interval():
 @pytest.mark.parametrize("how", ["segments", "subsamples"])
 def test_runs_do_not_depend_on_the_number_of_jobs(how):
     logs = uniform_logs(1500)
-    alone, two = (
-        repeated_runs(
-            DRns(),
-            EpsilonGreedy(),
-            logs,
-            n_runs=4,
-            how=how,
-            random_state=3,
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (None, 2)
-    )
+    setting = {"n_runs": 4, "how": how, "random_state": 3}
+    alone = repeated_runs(DRns(), EpsilonGreedy(), logs, **setting)
+    with parallel_config(backend="threading"):
+        two = repeated_runs(DRns(), EpsilonGreedy(), logs, **setting, n_jobs=2)
     np.testing.assert_array_equal(alone.values, two.values)
     np.testing.assert_array_equal(alone.n_accepted, two.n_accepted)
     other = repeated_runs(

@@ -258,7 +258,7 @@ def test_theorem_2_asks_for_what_it_needs():
         result.deviation_bound(n_actions=2)
     with pytest.raises(ValueError, match="about stationary policies"):
         quiet(fitted, EpsilonGreedy()).deviation_bound(**known)
-    scaled = Replay().fit(logs.replace(reward=3 * logs.reward))
+    scaled = Replay().fit(BanditLogs(logs.context, logs.action, 3 * logs.reward))
     with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
         quiet(scaled, UniformPolicy()).deviation_bound(**known)
     stub = SimpleNamespace(n_rounds=1000, adaptive=False, reward_bounds=(0.0, 1.0))

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fit any scikit-learn model with row weights, where it can take them."""
 
+from sklearn import config_context
 from sklearn.utils.validation import has_fit_parameter
 
 
@@ -16,6 +17,9 @@ def weight_parameter(model):
     nested = getattr(model, "estimator", None)  # a search hands it to its estimator
     if nested is not None and hasattr(model, "cv"):
         return weight_parameter(nested)
+    nested = getattr(model, "regressor", None)  # so does TransformedTargetRegressor
+    if nested is not None and hasattr(model, "transformer"):
+        return weight_parameter(nested)
     return None
 
 
@@ -24,4 +28,7 @@ def fit_weighted(model, X, y, weight):
     # Zero weights everywhere say that nothing matters here: any fit will do.
     if weight is None or not weight.any():
         return model.fit(X, y)
-    return model.fit(X, y, **{weight_parameter(model): weight})
+    # With metadata routing a Pipeline takes no `step__sample_weight`, and asks each of
+    # its steps whether it wants weights. Here the last step alone is meant.
+    with config_context(enable_metadata_routing=False):
+        return model.fit(X, y, **{weight_parameter(model): weight})

@@ -1,0 +1,92 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How much memory does a whole evaluation need?
+=============================================
+
+A classifier's policy and a cross-fitted reward model on logs of growing length, with
+few actions and with many. Probabilities and predictions exist for a chunk of rounds at
+a time, so the peak is O(n + chunk * K): what a round adds must not grow with the number
+of actions. Run it as ::
+
+    python examples/5_benchmarks/bench_memory.py
+
+The peak is that of `tracemalloc` during `evaluate`, beside logs and policy. A table
+with an entry for every round and action would take 8 K bytes a round.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"  # read once, when numpy is imported
+
+import argparse
+import tracemalloc
+import warnings
+from time import process_time
+
+import numpy as np
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
+
+from skope_ope import BanditLogs, ClassifierPolicy, evaluate
+
+
+def make_logs(n_rounds, n_actions, n_features=5, seed=0):
+    """Logs of a uniform logger, every action good for some contexts."""
+    rng = np.random.default_rng(seed)
+    context = rng.normal(size=(n_rounds, n_features))
+    action = rng.integers(0, n_actions, n_rounds)
+    slope = np.cos(np.arange(n_actions))
+    chance = 0.5 + 0.4 * np.tanh(context[:, 0] * slope[action])
+    return BanditLogs(
+        context,
+        action,
+        (rng.random(n_rounds) < chance).astype(float),
+        np.full(n_rounds, 1 / n_actions),
+        actions=np.arange(n_actions),
+    )
+
+
+def evaluation(n_rounds, n_actions):
+    """Peak in bytes and CPU seconds of one evaluation with everything fitted in it."""
+    train = make_logs(20_000, n_actions, seed=1)
+    policy = ClassifierPolicy(GaussianNB(), epsilon=0.2).fit(train)
+    logs = make_logs(n_rounds, n_actions)
+    tracemalloc.start()
+    evaluate(policy, logs, reward_model=Ridge())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    start = process_time()  # once more: tracing costs time
+    evaluate(policy, logs, reward_model=Ridge())
+    return peak, process_time() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Memory of a whole evaluation.")
+    parser.add_argument(
+        "--n-rounds", type=int, nargs="+", default=[100_000, 300_000, 1_000_000]
+    )
+    parser.add_argument("--n-actions", type=int, nargs="+", default=[10, 50])
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # the direct method's, about its standard error
+    print(f"{'K':>5}{'n':>12}{'peak MiB':>12}{'bytes a further round':>24}{'CPU s':>8}")
+    for n_actions in options.n_actions:
+        before = None
+        for n_rounds in sorted(options.n_rounds):
+            peak, seconds = evaluation(n_rounds, n_actions)
+            slope = (
+                ""
+                if before is None
+                else (f"{(peak - before[1]) / (n_rounds - before[0]):.0f}")
+            )
+            print(
+                f"{n_actions:5}{n_rounds:12,}{peak / 2**20:12.1f}{slope:>24}"
+                f"{seconds:8.1f}"
+            )
+            before = n_rounds, peak
+        print(f"      a table of rounds and actions: {8 * n_actions} bytes a round")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,303 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How fast are six static values?
+===============================
+
+IPS, SNIPS, the direct method, doubly robust, SwitchDR and DRos with standard errors
+and input checks, from arrays, against
+
+- the limit: one pass over the bytes that any implementation has to read;
+- the Open Bandit Pipeline (obp) 0.5.7, values only, where it can be imported.
+
+Times are CPU time (user and system) in one thread: medians over rounds in which the
+competitors take turns. Run it as ::
+
+    python examples/5_benchmarks/bench_static.py
+
+obp 0.5.7 asks for Python below 3.11 and for torch. Its values neither need the one nor
+the other: install it without its requirements, ::
+
+    pip install --ignore-requires-python --no-deps obp==0.5.7
+    pip install pandas matplotlib seaborn tqdm pyyaml
+
+and this script puts an empty module in the place of torch while obp is imported.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"  # read once, when numpy is imported
+
+import argparse
+import sys
+import tracemalloc
+import warnings
+from statistics import median
+from time import process_time
+from types import SimpleNamespace
+
+import numpy as np
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    SwitchDR,
+    evaluate,
+)
+
+# %%
+# The competitor
+# --------------
+
+
+class _AnyName(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Anything
+
+
+class Anything(metaclass=_AnyName):
+    """Stands for every class of a module that is imported but not used."""
+
+
+def import_obp():
+    """Return `obp.ope`, or None where obp is not installed."""
+    names = ["torch", "torch.nn", "torch.nn.functional", "torch.optim"]
+    stubs = {name: Anything for name in names if name not in sys.modules}
+    sys.modules.update(stubs)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import obp.ope
+    except ImportError:
+        return None
+    finally:
+        for name in stubs:
+            del sys.modules[name]
+    return obp.ope
+
+
+# %%
+# The data
+# --------
+
+
+def make_arrays(n_rounds, n_actions=10, seed=0):
+    """Contexts, actions, rewards, propensities, a policy and a reward model."""
+    rng = np.random.default_rng(seed)
+    logger = 0.5 + rng.random((n_rounds, n_actions))
+    logger /= logger.sum(axis=1, keepdims=True)
+    below = logger.cumsum(axis=1) < rng.random((n_rounds, 1))
+    action = np.minimum(below.sum(axis=1), n_actions - 1)
+    pi = rng.random((n_rounds, n_actions)) ** 3
+    pi /= pi.sum(axis=1, keepdims=True)
+    return SimpleNamespace(
+        context=rng.random((n_rounds, 5)),
+        action=action,
+        reward=rng.integers(0, 2, n_rounds).astype(float),
+        propensity=logger[np.arange(n_rounds), action],
+        pi=pi,
+        q_hat=rng.random((n_rounds, n_actions)),
+    )
+
+
+# %%
+# What is measured
+# ----------------
+# The limit reads policy, model, actions, rewards and propensities once, 184 bytes a
+# round for ten actions, with the fastest loops that numpy calls.
+
+
+def one_pass(data):
+    return (
+        data.pi.ravel() @ data.q_hat.ravel(),
+        data.reward @ data.propensity,
+        data.action.sum(),
+    )
+
+
+def build(data):
+    return BanditLogs(data.context, data.action, data.reward, data.propensity)
+
+
+def suites(data, ope):
+    """The competitors for all six values, by name."""
+    logs = build(data)
+    found = {
+        "limit: one pass over the bytes": lambda: one_pass(data),
+        "evaluate": lambda: evaluate(data.pi, logs, reward_model=data.q_hat),
+        "BanditLogs and evaluate": lambda: evaluate(
+            data.pi, build(data), reward_model=data.q_hat
+        ),
+    }
+    if ope is not None:
+        found["obp, values only"] = lambda: obp_values(data, ope)
+    return found
+
+
+def singles(data, ope):
+    """Pairs (ours, obp's or None) for one evaluator at a time, by name."""
+    logs = build(data)
+    theirs = {} if ope is None else obp_estimators(ope)
+    arrays = obp_arrays(data)
+
+    def pair(evaluator, policy=data.pi):
+        def ours():  # evaluators without a reward model ignore it
+            return evaluator.fit(logs, data.q_hat).score(policy)
+
+        obp = theirs.get(type(evaluator).__name__)
+        return ours, obp and (lambda: obp.estimate_policy_value(**arrays))
+
+    given = data.pi[np.arange(len(logs)), data.action]
+    found = {
+        type(evaluator).__name__: pair(evaluator)
+        for evaluator in (
+            IPS(),
+            SNIPS(),
+            DirectMethod(),
+            DoublyRobust(),
+            SwitchDR(),
+            DRos(),
+        )
+    }
+    found["IPS, pi(a|x) given"] = pair(IPS(), given)
+    return found
+
+
+def obp_estimators(ope):
+    return {
+        "IPS": ope.InverseProbabilityWeighting(estimator_name="IPS"),
+        "SNIPS": ope.SelfNormalizedInverseProbabilityWeighting(estimator_name="SNIPS"),
+        "DirectMethod": ope.DirectMethod(estimator_name="DirectMethod"),
+        "DoublyRobust": ope.DoublyRobust(estimator_name="DoublyRobust"),
+        "SwitchDR": ope.SwitchDoublyRobust(lambda_=10, estimator_name="SwitchDR"),
+        "DRos": ope.DoublyRobustWithShrinkage(lambda_=10, estimator_name="DRos"),
+    }
+
+
+def obp_arrays(data):
+    return {
+        "reward": data.reward,
+        "action": data.action,
+        "pscore": data.propensity,
+        "action_dist": data.pi[:, :, None],
+        "estimated_rewards_by_reg_model": data.q_hat[:, :, None],
+    }
+
+
+def obp_values(data, ope):
+    feedback = {
+        "n_rounds": len(data.action),
+        "n_actions": data.pi.shape[1],
+        "context": data.context,
+        "action": data.action,
+        "reward": data.reward,
+        "position": None,
+        "pscore": data.propensity,
+    }
+    return ope.OffPolicyEvaluation(
+        bandit_feedback=feedback, ope_estimators=list(obp_estimators(ope).values())
+    ).estimate_policy_values(
+        action_dist=data.pi[:, :, None],
+        estimated_rewards_by_reg_model=data.q_hat[:, :, None],
+    )
+
+
+# %%
+# How it is measured
+# ------------------
+
+
+def cpu_times(calls, n_rounds, n_repeats):
+    """Median CPU seconds of one call of each competitor, which take turns."""
+    n_calls = max(200_000 // n_rounds, 1)
+    times = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(n_repeats):
+        for name, call in calls.items():
+            start = process_time()
+            for _ in range(n_calls):
+                call()
+            times[name].append((process_time() - start) / n_calls)
+    return {name: median(found) for name, found in times.items()}
+
+
+def extra_mib(call):
+    """Peak of the memory that a call needs beside what is there, in MiB."""
+    call()
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+def largest_difference(data, ope):
+    ours = evaluate(data.pi, build(data), reward_model=data.q_hat)
+    theirs = obp_values(data, ope)
+    return max(abs(theirs[name] - result.value) for name, result in ours.items())
+
+
+def report_suites(n_rounds, ope, n_repeats):
+    data = make_arrays(n_rounds)
+    times = cpu_times(suites(data, ope), n_rounds, n_repeats)
+    limit, *_ = times.values()
+    theirs = times.get("obp, values only")
+    print(f"\nSix values, n = {n_rounds:,}, K = 10")
+    print(f"  {'':32}{'CPU ms':>10}{'x limit':>10}{'obp / it':>10}")
+    for name, seconds in times.items():
+        versus = f"{theirs / seconds:10.1f}" if theirs else f"{'-':>10}"
+        print(f"  {name:32}{seconds * 1e3:10.3f}{seconds / limit:10.2f}{versus}")
+    if ope is not None:
+        difference = largest_difference(data, ope)
+        print(f"  largest difference of the values from obp's: {difference:.1e}")
+        assert difference < 1e-9
+
+
+def report_singles(n_rounds, ope, n_repeats):
+    print(f"\nOne evaluator from pi(a|x) of all actions, n = {n_rounds:,}, CPU ms")
+    print(f"  {'':32}{'ours':>10}{'obp':>10}{'obp / ours':>12}")
+    for name, (ours, theirs) in singles(make_arrays(n_rounds), ope).items():
+        calls = {"ours": ours} if theirs is None else {"ours": ours, "obp": theirs}
+        times = cpu_times(calls, n_rounds, n_repeats)
+        line = f"  {name:32}{times['ours'] * 1e3:10.3f}"
+        if theirs is not None:
+            line += f"{times['obp'] * 1e3:10.3f}{times['obp'] / times['ours']:12.1f}"
+        print(line)
+
+
+def report_memory(sizes, ope):
+    print("\nPeak of the extra memory, MiB")
+    names = list(suites(make_arrays(2), ope))[1:]
+    print(f"  {'n':>12}" + "".join(f"{name:>26}" for name in names))
+    for n_rounds in sizes:
+        calls = suites(make_arrays(n_rounds), ope)
+        peaks = [extra_mib(calls[name]) for name in names]
+        print(f"  {n_rounds:12,}" + "".join(f"{peak:26.2f}" for peak in peaks))
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Time of six static values.")
+    parser.add_argument("--n-rounds", type=int, nargs="+", default=[1_000_000, 1_000])
+    parser.add_argument("--repeats", type=int, default=9, help="alternating rounds")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # the direct method's, about its standard error
+    ope = import_obp()
+    if ope is None:
+        print("obp cannot be imported: ours alone (the docstring tells how to get it)")
+    for n_rounds in options.n_rounds:
+        report_suites(n_rounds, ope, options.repeats)
+    for n_rounds in options.n_rounds:
+        report_singles(n_rounds, ope, options.repeats)
+    report_memory([10_000, 100_000, max(options.n_rounds)], ope)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators that words on the command line name."""
+
+from skope_ope.evaluators._evaluate import BY_NAME, SEQUENTIAL
+
+
+def named_evaluators(texts, cv=5):
+    """Return evaluators by name and parameters, such as `IPS` or `IPS:cmax=10`.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Names, upper or lower case, with parameters after colons; or just "all", which
+        are those that do not depend on the order of the rounds.
+    cv : int, default=5
+        Number of folds of those that hold rounds out of their own fits.
+
+    Returns
+    -------
+    evaluators : dict
+        Evaluators by name and parameters.
+    """
+    chosen = {}
+    classes = {**BY_NAME, **SEQUENTIAL}
+    known = {name.lower(): name for name in classes}
+    for text in BY_NAME if tuple(texts) == ("all",) else texts:
+        name, *settings = text.split(":")
+        if name.lower() not in known:
+            raise ValueError(
+                f"evaluator {name!r} is unknown; there are {', '.join(classes)}."
+            )
+        evaluator = classes[known[name.lower()]]()
+        own = [
+            key for key in evaluator.get_params() if key not in ("reward_model", "cv")
+        ]
+        for setting in settings:
+            key, _, value = setting.partition("=")
+            if key not in own:
+                raise ValueError(
+                    f"{text!r}: {known[name.lower()]} has "
+                    f"{'no parameter' if not own else 'the parameter ' + own[0]}, got "
+                    f"{key!r}."
+                )
+            try:
+                value = None if value.lower() == "none" else _number(value)
+            except ValueError:
+                raise ValueError(f"{text!r}: {value!r} is not a number.") from None
+            evaluator.set_params(**{key: value})
+        if "cv" in evaluator.get_params():
+            evaluator.set_params(cv=cv)
+        label = ":".join([known[name.lower()], *settings])
+        if label in chosen:
+            raise ValueError(f"evaluator {label!r} is named twice.")
+        chosen[label] = evaluator
+    return chosen
+
+
+def _number(text):
+    """Return an int where the text is one: lengths are counts."""
+    return int(text) if text.lstrip("+-").isdigit() else float(text)

@@ -1,0 +1,75 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy learned on a part of the rounds, to be evaluated on the others."""
+
+import numpy as np
+
+from skope_ope.logs._model_features import check_features
+from skope_ope.policies._classifier_policy import ClassifierPolicy
+
+LEARNERS = ("logistic", "hist")
+FEWEST = 4  # rounds that can be divided
+
+
+def divide(logs, train_share=0.5, random_state=0):
+    """Return the rounds to learn from and the others, groups kept together.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    train_share : float, default=0.5
+        Share of the rounds (or groups) to learn from.
+    random_state : int, default=0
+        Seed of the division.
+
+    Returns
+    -------
+    train, test : BanditLogs
+        Both in the order of the logs.
+    """
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+
+    if len(logs) < FEWEST:
+        raise ValueError(
+            f"a policy cannot be learned and evaluated on {len(logs)} round(s); at "
+            f"least {FEWEST} are needed."
+        )
+    splitter = ShuffleSplit if logs.group is None else GroupShuffleSplit
+    split = splitter(1, train_size=train_share, random_state=random_state)
+    train, test = next(split.split(np.arange(len(logs)), groups=logs.group))
+    return logs[np.sort(train)], logs[np.sort(test)]
+
+
+def learn_policy(logs, learner="logistic", epsilon=0.0, random_state=0):
+    """Learn a policy from rewards of any sign.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds to learn from.
+    learner : {"logistic", "hist"}, default="logistic"
+        Which classifier tells the best action.
+    epsilon : float, default=0.0
+        Share of uniform exploration.
+    random_state : int, default=0
+        Seed of the classifier.
+
+    Returns
+    -------
+    policy : ClassifierPolicy
+        Fitted.
+    """
+    check_features(logs, f"the learner {learner!r}", takes_missing=learner == "hist")
+    if learner == "hist":
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        classifier = HistGradientBoostingClassifier(random_state=random_state)
+    else:
+        from sklearn.linear_model import LogisticRegression
+
+        classifier = LogisticRegression(max_iter=1000)
+    low = logs.reward.min()
+    if low < 0:  # which action is best does not depend on where rewards start
+        logs = logs.replace(reward=logs.reward - low)
+    return ClassifierPolicy(classifier, epsilon=epsilon).fit(logs)

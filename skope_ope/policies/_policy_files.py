@@ -1,0 +1,182 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies from files: saved objects, and tables of probabilities."""
+
+import os
+
+import numpy as np
+
+from skope_ope.logs._csv_columns import parse_labels
+from skope_ope.logs._open_bandit_table import open_csv
+from skope_ope.logs._text_files import empty_file
+from skope_ope.logs._validation import label_codes
+
+ROUNDING = 1e-3  # how far rounded probabilities may be from summing to one
+
+
+def load_policy(path, *, trust=False):
+    """Load a policy that was saved by skops or pickle.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A `.skops` file, or one written by pickle or joblib.
+    trust : bool, default=False
+        Whether code in the file may run. Without it pickles are refused, and skops
+        files that hold other types than those of scikit-learn and of this package.
+
+    Returns
+    -------
+    policy : object
+        What was saved.
+    """
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        kind = "is a folder" if os.path.isdir(path) else "no such file"
+        raise FileNotFoundError(f"{path}: {kind}. Name the file of a saved policy.")
+    load = _load_skops if path.endswith(".skops") else _load_pickle
+    return load(path, trust)
+
+
+def _load_pickle(path, trust):
+    if not trust:
+        raise PermissionError(
+            f"{path} is taken for a pickle, and loading a pickle runs the code in it. "
+            "Pass --trust if you know who wrote it, or save the policy with skops "
+            "(.skops)."
+        )
+    import joblib
+
+    try:
+        return joblib.load(path)
+    except Exception as error:  # a pickle may raise anything
+        raise ValueError(
+            f"{path} cannot be unpickled ({type(error).__name__}: {error}). Save the "
+            "policy again, with the same versions of its libraries."
+        ) from error
+
+
+def _load_skops(path, trust):
+    try:
+        from skops import io
+    except ImportError as error:
+        raise ImportError(f"{path} needs skops: pip install skops.") from error
+    try:
+        unknown = io.get_untrusted_types(file=path)
+        own = [name for name in unknown if name.startswith("skope_ope.policies.")]
+        foreign = sorted(set(unknown) - set(own))
+        if not foreign or trust:
+            return io.load(path, trusted=unknown)
+    except Exception as error:
+        raise ValueError(
+            f"{path} cannot be read by skops ({type(error).__name__}: {error})."
+        ) from error
+    raise PermissionError(
+        f"{path} holds types that are not known to be safe: {', '.join(foreign)}. Pass "
+        "--trust if you know who wrote it."
+    )
+
+
+def read_policy_table(path, actions, by=None):
+    """Read a context-free policy: probabilities by action and, perhaps, by a value.
+
+    The first column holds the actions. Without `by` there is one more column or one
+    called "probability"; with it there is one for every value of `by`, which has the
+    value as its name or at the end of its name, as `prob_position_1`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A csv file.
+    actions : ndarray of shape (n_actions,)
+        Labels of the actions of the logs, the order of the columns of the result.
+    by : ndarray of shape (n_rounds,), default=None
+        The value that chooses the column of every round.
+
+    Returns
+    -------
+    proba : ndarray of shape (n_rounds, n_actions), or (n_actions,) without `by`
+        Probabilities; rounded ones are made to sum to one.
+    """
+    header, rows = open_csv(path)
+    rows = list(rows)
+    if not rows:
+        raise empty_file(path)
+    for line, row in rows:
+        if len(row) != len(header):
+            raise ValueError(
+                f"{path}, line {line}: {len(row)} cells under {len(header)} column "
+                "names. Correct the row."
+            )
+    labels = parse_labels([row[0] for _, row in rows])
+    if labels.dtype.kind == "U" and actions.dtype.kind != "U":
+        actions = actions.astype(str)
+    codes = label_codes(actions, labels)
+    if len(set(labels.tolist())) != len(labels):
+        raise ValueError(f"{path}: an action stands there twice.")
+    if by is None:
+        column = _only_column(path, header)
+        return _distribution(path, header, rows, column, codes, len(actions))
+    values, of_round = np.unique(by, return_inverse=True)
+    table = [
+        _distribution(
+            path, header, rows, _column_of(path, header, value), codes, len(actions)
+        )
+        for value in values.tolist()
+    ]
+    return np.array(table)[of_round]
+
+
+def _only_column(path, header):
+    if "probability" in header[1:]:
+        return header.index("probability", 1)
+    if len(header) == 2:
+        return 1
+    raise ValueError(
+        f"{path} has the columns {', '.join(map(repr, header))}: call the one with the "
+        "probabilities 'probability', or say with --policy-table-by which column of "
+        "the log chooses among them."
+    )
+
+
+def _column_of(path, header, value):
+    names = header[1:]
+    matches = [name for name in names if name == str(value)]
+    matches = matches or [name for name in names if name.endswith(f"_{value}")]
+    if len(matches) != 1:
+        found = f"{len(matches)} such columns" if matches else "no such column"
+        raise ValueError(
+            f"{path} has {found}: {value!r}, or a name that ends in '_{value}', is "
+            f"wanted among {', '.join(map(repr, names))}."
+        )
+    return header.index(matches[0], 1)
+
+
+def _distribution(path, header, rows, column, codes, n_actions):
+    """Return the probabilities of the actions from one column."""
+    proba = np.zeros(n_actions)
+    total = 0.0
+    for (line, row), code in zip(rows, codes, strict=True):
+        try:
+            p = float(row[column])
+        except ValueError:
+            p = np.nan
+        if not 0 <= p <= 1:
+            raise ValueError(
+                f"{path}, line {line}: column {header[column]!r} is {row[column]!r}, "
+                "expected a probability."
+            )
+        if code < 0 and p > 0:
+            raise ValueError(
+                f"{path}, line {line}: the policy gives probability {p:.4g} to action "
+                f"{row[0]!r}, which the log does not have. If it can be taken, name "
+                "all actions with --actions."
+            )
+        total += p
+        proba[code] = p if code >= 0 else proba[code]
+    if abs(total - 1) > ROUNDING:
+        raise ValueError(
+            f"{path}: column {header[column]!r} sums to {total:.6g} over the actions, "
+            "expected 1."
+        )
+    return proba / total

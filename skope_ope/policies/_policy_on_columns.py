@@ -1,0 +1,82 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Saved policies on the columns of a file as they are."""
+
+import numpy as np
+
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._csv_columns import Texts
+from skope_ope.policies._action_probabilities import (
+    action_probabilities,
+    refuse_non_policies,
+)
+
+
+def policy_on_columns(policy, source):
+    """Return the probabilities of a policy that was trained elsewhere.
+
+    The context of logs from a table is encoded for models that are fitted here; a
+    saved policy knows the columns as they are, by name or by order.
+
+    Parameters
+    ----------
+    policy : policy
+        A fitted policy.
+    source : LogFile
+        The logs, and the columns of the file: those that `feature_names_in_` of the
+        policy names among `extra`, or `features`.
+
+    Returns
+    -------
+    policy : ndarray of shape (n_rounds, n_actions), or policy
+        The probabilities; the policy itself where the logs come from no table.
+    """
+    if isinstance(policy, np.ndarray):
+        return policy
+    refuse_non_policies(policy)
+    if source.features is None:
+        return policy
+    if hasattr(policy, "feature_names_in_"):
+        columns = {
+            name: source.extra[name, "feature"] for name in policy.feature_names_in_
+        }
+        context = _frame_of(columns)
+    else:
+        context = _array_of(policy, source)
+    logs = source.logs
+    rounds = BanditLogs(context, logs.action, logs.reward, actions=logs.actions)
+    return action_probabilities(policy, rounds)
+
+
+def _array_of(policy, source):
+    """Return the named columns in their order, as the policy expects them."""
+    features = source.features
+    texts = [name for name, values in features.items() if isinstance(values, Texts)]
+    n_wanted = getattr(policy, "n_features_in_", len(features))
+    if texts or len(features) != n_wanted:
+        found = f"{len(features)} are named"
+        if texts:
+            found = f"column {texts[0]!r} holds texts"
+        raise ValueError(
+            f"the saved policy was trained on {n_wanted} numbers without column names, "
+            f"but {found}. Name with --context the columns it was trained on, in their "
+            "order."
+        )
+    return np.column_stack([np.empty((len(source.logs), 0)), *features.values()])
+
+
+def _frame_of(columns):
+    """Return a pandas frame, as policies with column names expect."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ImportError(
+            "the saved policy was trained on a data frame and needs pandas: pip "
+            "install 'skope-ope[frames]'."
+        ) from error
+    return pd.DataFrame(
+        {
+            name: values.array() if isinstance(values, Texts) else values
+            for name, values in columns.items()
+        }
+    )

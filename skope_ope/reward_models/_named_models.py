@@ -1,0 +1,41 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reward models that a word on the command line names."""
+
+from skope_ope.logs._model_features import check_features
+
+MODELS = ("none", "ridge", "logistic", "hist")
+
+
+def named_reward_model(name, logs):
+    """Return the reward model of a name, after a look at what it is to learn from.
+
+    Parameters
+    ----------
+    name : str
+        One of `MODELS`, or a number.
+    logs : BanditLogs
+        The rounds.
+
+    Returns
+    -------
+    model : regressor, classifier, float or None
+    """
+    if name == "none":
+        return None
+    if name not in MODELS:
+        try:
+            return float(name)
+        except ValueError:
+            raise ValueError(
+                f"the reward model {name!r} is unknown: name {', '.join(MODELS)} or a "
+                "number."
+            ) from None
+    check_features(logs, f"the reward model {name!r}", takes_missing=name == "hist")
+    if name == "hist":
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        return HistGradientBoostingRegressor()
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return Ridge() if name == "ridge" else LogisticRegression(max_iter=1000)

@@ -1,0 +1,76 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import io
+import time
+
+import pytest
+
+from skope_ope.displays import _progress
+from skope_ope.displays._progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_no_terminal_no_word():
+    stream = io.StringIO()
+    with Progress(stream).step("reading") as tell:
+        tell("5 rows")
+    assert stream.getvalue() == ""
+
+
+def test_short_steps_on_a_terminal_are_not_worth_a_word():
+    stream = Terminal()
+    with Progress(stream).step("reading"):
+        pass
+    assert stream.getvalue() == ""
+
+
+def test_wanted_progress_is_a_line_per_step():
+    stream = io.StringIO()
+    progress = Progress(stream, True)
+    with progress.step("reading") as tell:
+        tell("5 rows")
+    with progress.step("evaluating"):
+        pass
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("reading: 5 rows (0.")
+    assert second.startswith("evaluating (0.")
+
+
+def test_unwanted_progress_is_silent_on_a_terminal(monkeypatch):
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    stream = Terminal()
+    with Progress(stream, False).step("reading"):
+        time.sleep(0.02)
+    assert stream.getvalue() == ""
+
+
+def test_long_steps_rewrite_their_line(monkeypatch):
+    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(_progress, "TICK", 0.01)
+    stream = Terminal()
+    with Progress(stream).step("reading") as tell:
+        tell("5 rows")
+        time.sleep(0.2)
+    text = stream.getvalue()
+    assert text.count("\r\x1b[Kreading: 5 rows") >= 2
+    assert text.count("\n") == 1
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch):
+    monkeypatch.setattr(_progress, "LINE", 0.01)
+    stream = io.StringIO()
+    with Progress(stream, True).step("reading"):
+        time.sleep(0.2)
+    assert stream.getvalue().count("\n") >= 2
+
+
+def test_errors_pass_and_end_the_step():
+    stream = io.StringIO()
+    with pytest.raises(ZeroDivisionError), Progress(stream, True).step("reading"):
+        1 / 0  # noqa: B018
+    assert stream.getvalue().startswith("reading (")

@@ -1,0 +1,60 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pytest
+
+from skope_ope import IPS, MRDR, DRos
+from skope_ope.evaluators._evaluate import BY_NAME
+from skope_ope.evaluators._named_evaluators import named_evaluators
+
+
+def test_names_in_any_case_and_parameters():
+    found = named_evaluators(
+        ("ips", "IPS:cmax=10", "dros:lam=2.5", "LogSmoothing:lam=none")
+    )
+    assert list(found) == [
+        "IPS",
+        "IPS:cmax=10",
+        "DRos:lam=2.5",
+        "LogSmoothing:lam=none",
+    ]
+    assert isinstance(found["IPS"], IPS)
+    assert found["IPS"].cmax is None
+    assert found["IPS:cmax=10"].cmax == 10
+    assert isinstance(found["DRos:lam=2.5"], DRos)
+    assert found["LogSmoothing:lam=none"].lam is None
+
+
+def test_sequential_ones_take_counts():
+    found = named_evaluators(("DRns:q=0.1:horizon=100", "replay", "RejectionSampling"))
+    drns = found["DRns:q=0.1:horizon=100"]
+    assert (drns.q, drns.horizon) == (0.1, 100)
+    assert isinstance(drns.horizon, int)
+    assert list(found)[1:] == ["Replay", "RejectionSampling"]
+
+
+def test_all_of_them():
+    assert list(named_evaluators(("all",))) == list(BY_NAME)
+
+
+def test_folds_reach_those_that_fit_on_their_own():
+    found = named_evaluators(("MRDR", "IPS"), cv=3)
+    assert isinstance(found["MRDR"], MRDR)
+    assert found["MRDR"].cv == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("IPSS",), "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
+        (("",), "evaluator '' is unknown"),
+        (("IPS:tau=1",), "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),
+        (("DirectMethod:cv=1",), "DirectMethod has no parameter, got 'cv'"),
+        (("IPS:cmax=x",), "'IPS:cmax=x': 'x' is not a number"),
+        (("IPS:cmax",), "'' is not a number"),
+        (("IPS", "ips"), "evaluator 'IPS' is named twice"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(texts, message):
+    with pytest.raises(ValueError, match=message):
+        named_evaluators(texts)

@@ -1,0 +1,369 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+
+import joblib
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from skope_ope import BanditLogs
+
+X = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]])
+ACTION = np.array(["b", "a", "b", "c"])
+AVAILABLE = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=bool)
+PROBA = np.array([[0.5, 0.5, 0], [0.25, 0, 0.75], [0.2, 0.3, 0.5], [0, 0.9, 0.1]])
+BY_ROUND = np.arange(24.0).reshape(4, 3, 2)
+FIELDS = {
+    "propensity": [0.5, 0.25, 0.3, 0.1],
+    "logging_proba": PROBA,
+    "logger": ["new", "old", "old", "new"],
+    "logger_proba": [[0.5, 0.1], [0.9, 0.25], [0.2, 0.3], [0.1, 0.4]],
+    "available": AVAILABLE,
+    "action_context": BY_ROUND,
+    "timestamp": np.array(["2020-01-01", "2020-01-02", "2020-01-03"] * 2, "M8[D]")[:4],
+    "group": ["u", "u", "v", "w"],
+    "sample_weight": [1.0, 2.0, 0.0, 1.0],
+    "reward_range": (0, 5),
+}
+
+
+def logs_of(**fields):
+    return BanditLogs(
+        **{"context": X, "action": ACTION, "reward": [1, 0, 3, 5], **fields}
+    )
+
+
+def full_logs():
+    return logs_of(**FIELDS)
+
+
+def test_every_field_is_kept():
+    logs = full_logs()
+    assert_array_equal(logs.context, X)
+    assert_array_equal(logs.action, ACTION)
+    assert_array_equal(logs.reward, [1.0, 0.0, 3.0, 5.0])
+    assert logs.actions.tolist() == ["a", "b", "c"]
+    assert logs.action_index.tolist() == [1, 0, 1, 2]
+    assert logs.loggers.tolist() == ["new", "old"]
+    assert logs.logger_index.tolist() == [0, 1, 1, 0]
+    assert logs.reward_range == (0.0, 5.0)
+    assert logs.n_actions == 3
+    assert logs.action_counts.tolist() == [1, 2, 1]
+    assert logs.shape == (4, 2)
+    assert len(logs) == 4
+    assert logs.columns == {}
+    for name, value in FIELDS.items():
+        assert_array_equal(getattr(logs, name), value)
+
+
+def test_only_three_fields_are_needed():
+    logs = logs_of()
+    assert all(getattr(logs, name) is None for name in FIELDS)
+    assert logs.loggers is None
+    assert repr(logs) == (
+        "BanditLogs(n_rounds=4, n_features=2, n_actions=3, propensity=None)"
+    )
+
+
+def test_fields_are_read_only_views():
+    reward = np.array([1.0, 0, 3, 5])
+    logs = logs_of(**{**FIELDS, "reward": reward})
+    assert np.shares_memory(logs.reward, reward)
+    names = [*logs._row_fields, "actions", "loggers"]
+    for name in names:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(logs, name)[...] = getattr(logs, name)
+    assert reward.flags.writeable
+    with pytest.raises(FrozenInstanceError):
+        logs.reward = reward
+
+
+def test_actions_have_the_given_order():
+    logs = logs_of(actions=["z", "c", "b", "a"])
+    assert logs.actions.tolist() == ["z", "c", "b", "a"]
+    assert logs.action_index.tolist() == [2, 3, 2, 1]
+    assert logs.action_counts.tolist() == [0, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        [7, -3, 100, 7],
+        [True, False, True, True],
+        [0.5, 1.5, 0.5, -2.0],
+        np.array(["b", "a", "b", "c"], dtype=object),
+        np.array([-100, 127, -100, 100], dtype=np.int8),
+    ],
+    ids=str,
+)
+def test_labels_of_any_kind(action):
+    logs = logs_of(action=action)
+    assert logs.actions.tolist() == sorted({*np.asarray(action).tolist()})
+    assert_array_equal(logs.actions[logs.action_index], action)
+    assert_array_equal(logs[[3, 0]].action, np.asarray(action)[[3, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["category", "string", "str", "object"])
+def test_labels_of_pandas(dtype):
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(ACTION, dtype=dtype, index=[3, 3, 1, 0])
+    logs = logs_of(action=series)
+    assert logs.actions.tolist() == ["a", "b", "c"]
+    assert logs.action_index.tolist() == [1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("source", ["logging_proba", "logger_proba"])
+def test_propensity_follows_from_what_is_known_of_the_loggers(source):
+    fields = {"logger": FIELDS["logger"], source: FIELDS[source]}
+    assert_array_equal(logs_of(**fields).propensity, FIELDS["propensity"])
+
+
+@pytest.mark.parametrize("source", ["logging_proba", "logger_proba"])
+def test_propensity_must_agree_with_what_is_known_of_the_loggers(source):
+    fields = {"logger": FIELDS["logger"], source: FIELDS[source]}
+    close = np.array(FIELDS["propensity"]) + 5e-7
+    assert_array_equal(logs_of(propensity=close, **fields).propensity, close)
+    off = close + np.array([0, 0, 0.2, 0])
+    message = rf"propensity 0\.5\d* at row 2 contradicts {source}, .*0\.3 \(1 such row"
+    with pytest.raises(ValueError, match=message):
+        logs_of(propensity=off, **fields)
+
+
+def test_a_logged_action_of_probability_zero_is_refused():
+    proba = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]])
+    with pytest.raises(ValueError, match=r"got 0 at row 1 .*cannot have been logged"):
+        logs_of(logging_proba=proba)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error", "message"),
+    [
+        ("context", X[:3], ValueError, "context has 3 rows, action has 4"),
+        ("reward", [1, 2, 3], ValueError, "reward has 3 rows, action has 4"),
+        ("reward", [1, np.nan, 0, 0], ValueError, "reward must be finite.*row 1"),
+        ("reward", ["x"] * 4, TypeError, "must hold numbers.*first entry 'x'"),
+        ("propensity", [0.5], ValueError, "propensity has 1 rows"),
+        ("propensity", [1, 1, 1, 0], ValueError, "got 0 at row 3"),
+        ("action", "b", ValueError, "action must be 1-d"),
+        ("actions", ["a", "b"], ValueError, r"action 'c' at row 3 is not among"),
+        ("reward_range", (0, 3), ValueError, "reward 5 at row 3 lies outside"),
+        ("logging_proba", PROBA[:, :2], ValueError, r"shape \(4, 3\)"),
+        ("logging_proba", PROBA * 2, ValueError, "sum to 1.*got 2 at row 0"),
+        ("available", AVAILABLE.astype(int), TypeError, r"available\.astype\(bool\)"),
+        ("available", AVAILABLE[:2], ValueError, r"shape \(4, 3\), got \(2, 3\)"),
+        ("available", ~AVAILABLE, ValueError, "action 'b' was logged at row 0.*4 such"),
+        ("logger", ["x"], ValueError, "logger has 1 rows"),
+        ("logger", ["x", None, "x", "x"], ValueError, "logger has a missing label"),
+        ("logger_proba", np.ones((4, 1)), ValueError, "needs `logger`"),
+        ("action_context", [1, 2, 3], ValueError, r"got 1 dimension\(s\)"),
+        ("action_context", BY_ROUND[0, :2], ValueError, r"shape \(3,\) \+ "),
+        (
+            "action_context",
+            BY_ROUND[:2],
+            ValueError,
+            r"shape \(4, 3\) \+ .*\(2, 3, 2\)",
+        ),
+        ("action_context", BY_ROUND + np.inf, ValueError, "must be finite"),
+        ("timestamp", ["2020"] * 4, TypeError, "numbers or datetimes"),
+        ("group", [1, 2], ValueError, "group has 2 rows"),
+        ("sample_weight", [1, -1, 1, 1], ValueError, r"negative, got -1 at row 1"),
+        ("sample_weight", [0] * 4, ValueError, "zero everywhere"),
+    ],
+)
+def test_bad_fields_are_refused(field, value, error, message):
+    with pytest.raises(error, match=message):
+        logs_of(**{field: value})
+
+
+def test_bad_probabilities_of_loggers_are_refused():
+    good = np.array(FIELDS["logger_proba"])
+    with pytest.raises(
+        ValueError, match=r"one column per logger \(2: \['new', 'old'\]"
+    ):
+        logs_of(logger=FIELDS["logger"], logger_proba=good[:, :1])
+    with pytest.raises(ValueError, match=r"got 1\.4 at row 3, logger 'old'"):
+        logs_of(
+            logger=FIELDS["logger"], logger_proba=good + np.eye(4)[:, [2, 3]] * [0, 1]
+        )
+
+
+def test_no_probability_where_nothing_is_offered():
+    fields = {"logging_proba": PROBA, "available": AVAILABLE & (PROBA > 0.05)}
+    assert logs_of(**fields).propensity is not None
+    fields["logging_proba"] = np.full((4, 3), 1 / 3)
+    with pytest.raises(
+        ValueError, match=r"0\.333333 to action 2 at row 0, where it is"
+    ):
+        logs_of(**fields)
+
+
+def test_logs_cannot_be_empty():
+    with pytest.raises(ValueError, match="the logs are empty"):
+        BanditLogs(np.empty((0, 2)), [], [], [])
+
+
+@pytest.mark.parametrize(
+    "key", [[2, 0], slice(1, None), slice(None, None, -2), np.arange(4) % 2 == 0, 3, []]
+)
+def test_rows_of_every_field(key):
+    logs = full_logs().with_columns(pi=PROBA)
+    rows = np.arange(4)[[key] if isinstance(key, int) else key].astype(int)
+    for indexed in (logs[key], logs[key, ...]):
+        assert type(indexed) is BanditLogs
+        assert len(indexed) == len(rows)
+        for name in logs._row_fields:
+            assert_array_equal(getattr(indexed, name), getattr(logs, name)[rows])
+        assert_array_equal(indexed.columns["pi"], PROBA[rows])
+        assert_array_equal(indexed.row_id.position, rows)
+        assert indexed.actions is logs.actions
+        assert indexed.loggers is logs.loggers
+        assert indexed.reward_range == (0, 5)
+        assert_array_equal(
+            indexed.action_counts, np.bincount(logs.action_index[rows], minlength=3)
+        )
+
+
+def test_features_of_actions_that_do_not_vary_are_carried():
+    logs = logs_of(action_context=BY_ROUND[0])
+    assert logs[[1]].action_context is logs.action_context
+
+
+def test_a_slice_is_a_view():
+    logs = full_logs()
+    assert np.shares_memory(logs[1:3].reward, logs.reward)
+    assert np.shares_memory(logs[1:3].context, logs.context)
+
+
+def test_an_empty_slice_knows_the_actions():
+    empty = full_logs()[:0]
+    assert repr(empty) == (
+        "BanditLogs(n_rounds=0, n_features=2, n_actions=3, n_loggers=2)"
+    )
+    assert empty.actions.tolist() == ["a", "b", "c"]
+    assert empty.summary() == {"rounds": "0", "actions": "3"}
+    assert "<table>" in empty._repr_html_()
+    assert len(empty.row_id) == 0
+    assert len(empty.replace(sample_weight=[], propensity=[])) == 0
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csr_array])
+def test_contexts_through_indexing(container):
+    logs = logs_of(context=container(X))
+    for key in ([2, 0], slice(1, 3), 1):
+        taken = logs[key].context
+        taken = taken.toarray() if sparse.issparse(taken) else taken
+        assert_array_equal(taken, X[[key] if key == 1 else key])
+
+
+def test_replace_keeps_the_rows_and_the_rest():
+    logs = full_logs().with_columns(pi=PROBA)[1:]
+    replaced = logs.replace(propensity=[0.5, 0.5, 0.5], logging_proba=None)
+    assert_array_equal(replaced.propensity, [0.5] * 3)
+    assert replaced.logging_proba is None
+    assert replaced.row_id == logs.row_id
+    assert replaced.context is logs.context
+    assert replaced.columns == logs.columns
+    assert replaced.logger_proba is logs.logger_proba
+    assert_array_equal(logs.propensity, FIELDS["propensity"][1:])
+
+
+def test_replace_takes_every_field_but_those_of_the_past():
+    logs = full_logs()
+    for name in ("logger_proba", "sample_weight", "timestamp", "group", "available"):
+        assert getattr(logs.replace(**{name: None}), name) is None
+        again = logs.replace(**{name: None}).replace(**{name: FIELDS[name]})
+        assert_array_equal(getattr(again, name), FIELDS[name])
+    for name in ("context", "action", "actions", "logger", "reward_range", "colour"):
+        with pytest.raises(ValueError, match=f"{name!r} cannot be replaced; one of"):
+            logs.replace(**{name: None})
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"reward": None}, TypeError, "reward must hold numbers"),
+        ({"reward": [6, 0, 0, 0]}, ValueError, "reward 6 at row 0 lies outside"),
+        ({"reward": [0, 0]}, ValueError, "reward has 2 rows"),
+        ({"propensity": [0] * 4}, ValueError, "got 0 at row 0"),
+        ({"logging_proba": PROBA[:2]}, ValueError, r"shape \(4, 3\)"),
+        ({"sample_weight": [-1] * 4}, ValueError, "must not be negative"),
+        ({"timestamp": ["x"] * 4}, TypeError, "numbers or datetimes"),
+        ({"group": [1]}, ValueError, "group has 1 rows"),
+        (
+            {"available": AVAILABLE & (PROBA != 0.75)},
+            ValueError,
+            r"logging_proba gives probability 0\.75 to action 2 at row 1",
+        ),
+    ],
+)
+def test_replace_checks(fields, error, message):
+    with pytest.raises(error, match=message):
+        full_logs().replace(**fields)
+
+
+def test_replace_checks_the_new_distribution_with_the_new_offers():
+    offered = np.eye(3, dtype=bool)[[1, 0, 1, 2]]
+    for fields in (
+        {"available": offered, "logging_proba": offered.astype(float)},
+        {"logging_proba": offered.astype(float), "available": offered},
+    ):
+        assert_array_equal(full_logs().replace(**fields).logging_proba, offered)
+
+
+def test_summary_names_what_there_is():
+    assert full_logs().with_columns(pi=PROBA).summary() == {
+        "rounds": "4",
+        "actions": "3 (logged 1 to 2 times)",
+        "features": "2 (ndarray)",
+        "reward": "0 to 5, mean 2.25",
+        "propensity": "0.1 to 0.5",
+        "reward range": "0 to 5",
+        "loggers": "new: 2, old: 2",
+        "offered actions": "2 to 3",
+        "time": "2020-01-01 to 2020-01-03",
+        "sample weight": "0 to 2",
+        "columns": "pi",
+    }
+    assert logs_of().summary()["propensity"] == "unknown"
+
+
+def test_html_shows_the_summary_and_escapes_what_users_wrote():
+    html = logs_of(logger=["<script>"] * 4)._repr_html_()
+    assert "&lt;script&gt;: 4" in html
+    assert "<script>" not in html
+    assert html.count("<tr>") == 6
+
+
+def test_repr_is_short():
+    logs = BanditLogs(np.zeros((10_000, 3)), np.arange(10_000), np.zeros(10_000))
+    assert len(repr(logs)) < 100
+    assert len(logs._repr_html_()) < 2_000
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickled_logs_are_the_same_rounds(protocol):
+    logs = full_logs().with_columns(pi=PROBA)[[3, 1]]
+    other = pickle.loads(pickle.dumps(logs, protocol))
+    assert other.row_id == logs.row_id
+    for name in (*logs._row_fields, *logs._carried_fields):
+        assert_array_equal(getattr(other, name), getattr(logs, name))
+    assert_array_equal(other.columns["pi"], PROBA[[3, 1]])
+    assert copy.deepcopy(logs).row_id == logs.row_id
+    assert copy.copy(logs).row_id == logs.row_id
+
+
+def test_logs_may_live_in_read_only_memory(tmp_path):
+    joblib.dump(full_logs(), tmp_path / "logs")
+    logs = joblib.load(tmp_path / "logs", mmap_mode="r")
+    assert isinstance(logs.reward, np.memmap)
+    assert not logs.reward.flags.writeable
+    assert_array_equal(logs[[2]].reward, [3.0])
+
+
+def test_equal_data_are_not_equal_rounds():
+    assert full_logs().row_id != full_logs().row_id

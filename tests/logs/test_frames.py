@@ -1,0 +1,384 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import builtins
+import datetime
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.utils import resample, shuffle
+
+from skope_ope import BanditLogs
+from skope_ope.logs._frames import add_columns, import_narwhals
+
+pytestmark = pytest.mark.frames
+pytest.importorskip("narwhals")
+
+DAYS = [datetime.datetime(2020, 1, day) for day in (1, 2, 3, 4)]
+DATA = {
+    "age": [31, 54, 22, 40],
+    "city": ["Paris", "Rome", "Paris", "Lyon"],
+    "item": ["b", "a", "b", "c"],
+    "click": [0, 1, 0, 1],
+    "p": [0.5, 0.25, 0.5, 0.25],
+    "t": DAYS,
+    "user": [1, 1, 2, 2],
+    "weight": [1.0, 2.0, 1.0, 1.0],
+    "mu_a": [0.25, 0.25, 0.25, 0.25],
+    "mu_b": [0.5, 0.5, 0.5, 0.5],
+    "mu_c": [0.25, 0.25, 0.25, 0.25],
+    "server": ["x", "y", "x", "y"],
+}
+NAMES = {
+    "action": "item",
+    "reward": "click",
+    "propensity": "p",
+    "context": ["age", "city"],
+    "timestamp": "t",
+    "group": "user",
+    "sample_weight": "weight",
+    "logger": "server",
+    "logging_proba": ["mu_a", "mu_b", "mu_c"],
+}
+# kind of frame: library and what makes it from a dict
+KINDS = {
+    "pandas": ("pandas", lambda lib, data: lib.DataFrame(data)),
+    "pandas, nullable": (
+        "pandas",
+        lambda lib, data: lib.DataFrame(data).convert_dtypes(),
+    ),
+    "pandas, odd index": (
+        "pandas",
+        lambda lib, data: lib.DataFrame(data, index=[7, 7, 0, 1]),
+    ),
+    "polars": ("polars", lambda lib, data: lib.DataFrame(data)),
+    "pyarrow": ("pyarrow", lambda lib, data: lib.table(data)),
+}
+
+
+@pytest.fixture(params=KINDS)
+def make_frame(request):
+    """Function that makes a frame of one library from a dict of lists."""
+    library, make = KINDS[request.param]
+    module = pytest.importorskip(library)
+
+    def make_one(data=DATA):
+        return make(module, data)
+
+    make_one.library = library
+    return make_one
+
+
+def column_of(frame, name):
+    return np.asarray(import_narwhals().from_native(frame)[name].to_list())
+
+
+def same(left, right):
+    if hasattr(left, "index") and not left.index.equals(right.index):
+        return False
+    return left.equals(right)
+
+
+def test_every_field_comes_from_its_column(make_frame):
+    logs = BanditLogs.from_frame(
+        make_frame(), **NAMES, columns=["mu_a"], reward_range=(0, 1)
+    )
+    assert logs.actions.tolist() == ["a", "b", "c"]
+    assert_array_equal(logs.action, DATA["item"])
+    assert_array_equal(logs.reward, DATA["click"])
+    assert_array_equal(logs.propensity, DATA["p"])
+    assert_array_equal(logs.timestamp, np.array(DAYS, dtype="M8[us]"))
+    assert_array_equal(logs.group, DATA["user"])
+    assert_array_equal(logs.sample_weight, DATA["weight"])
+    assert_array_equal(logs.logger, DATA["server"])
+    assert_array_equal(logs.logging_proba, [[0.25, 0.5, 0.25]] * 4)
+    assert_array_equal(logs.columns["mu_a"], DATA["mu_a"])
+    assert logs.reward_range == (0, 1)
+
+
+def test_the_context_stays_a_frame_of_its_library(make_frame):
+    frame = make_frame()
+    logs = BanditLogs.from_frame(frame, **NAMES)
+    assert type(logs.context) is type(frame)
+    assert logs.shape == (4, 2)
+    for name in ("age", "city"):
+        assert_array_equal(column_of(logs.context, name), DATA[name])
+
+
+def test_the_context_is_what_is_not_named_elsewhere(make_frame):
+    names = {**NAMES, "context": None, "logging_proba": None}
+    context = BanditLogs.from_frame(make_frame(), **names, columns=["age"]).context
+    narwhals = import_narwhals()
+    assert narwhals.from_native(context).columns == ["city", "mu_a", "mu_b", "mu_c"]
+
+
+def test_no_context_column_leaves_an_array_without_features(make_frame):
+    logs = BanditLogs.from_frame(make_frame(), **{**NAMES, "context": []})
+    assert logs.shape == (4, 0)
+
+
+def test_actions_have_the_given_order(make_frame):
+    names = {**NAMES, "logging_proba": ["mu_c", "mu_b", "mu_a"]}
+    logs = BanditLogs.from_frame(make_frame(), **names, actions=["c", "b", "a"])
+    assert logs.action_index.tolist() == [1, 2, 1, 0]
+
+
+def test_the_frame_is_left_as_it_was(make_frame):
+    frame = make_frame()
+    logs = BanditLogs.from_frame(frame, **NAMES)
+    logs.to_frame()
+    assert same(frame, make_frame())
+
+
+def test_logs_do_not_follow_what_the_user_writes_later():
+    pandas = pytest.importorskip("pandas")
+    if int(pandas.__version__.split(".")[0]) < 3:
+        pytest.skip("copy-on-write came with pandas 3")
+    frame = pandas.DataFrame(DATA)
+    logs = BanditLogs.from_frame(frame, **NAMES)
+    frame.loc[:, "age"] = 0
+    frame.loc[:, "click"] = 9
+    assert logs.context["age"].tolist() == DATA["age"]
+    assert logs.reward.tolist() == DATA["click"]
+    out = logs.to_frame()
+    out.loc[:, "age"] = 0
+    out.loc[:, "reward"] = 9
+    assert logs.context["age"].tolist() == DATA["age"]
+    assert logs.reward.tolist() == DATA["click"]
+
+
+def test_round_trip(make_frame):
+    logs = BanditLogs.from_frame(make_frame(), **NAMES).with_columns(
+        pi=np.full((4, 3), 1 / 3), score=[4, 3, 2, 1]
+    )
+    frame = logs.to_frame()
+    assert type(frame) is type(logs.context)
+    again = BanditLogs.from_frame(
+        frame,
+        context=["age", "city"],
+        logging_proba=[f"logging_proba_{label}" for label in "abc"],
+        columns=["pi_0", "pi_1", "pi_2", "score"],
+        **{name: name for name in NAMES if name not in ("context", "logging_proba")},
+    )
+    for name in logs._row_fields:
+        if name != "context" and getattr(logs, name) is not None:
+            assert_array_equal(getattr(again, name), getattr(logs, name))
+    assert same(again.context, logs.context)
+    assert_array_equal(again.columns["score"], [4, 3, 2, 1])
+    assert_array_equal(again.columns["pi_1"], logs.columns["pi"][:, 1])
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_a_frame_of_another_library(make_frame, backend):
+    module = pytest.importorskip(backend)
+    frame = BanditLogs.from_frame(make_frame(), **NAMES).to_frame(backend)
+    assert isinstance(frame, module.Table if backend == "pyarrow" else module.DataFrame)
+    for name, source in (("age", "age"), ("city", "city"), ("action", "item")):
+        assert_array_equal(column_of(frame, name), DATA[source])
+
+
+def test_the_context_keeps_its_types():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(DATA).astype({"city": "category", "age": "Int16"})
+    out = BanditLogs.from_frame(frame, **NAMES).to_frame()
+    assert out[["age", "city"]].dtypes.equals(frame[["age", "city"]].dtypes)
+
+
+@pytest.mark.parametrize("backend", [None, "pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_frames_from_arrays(backend, container):
+    pytest.importorskip(backend or "pandas")
+    logs = BanditLogs(
+        container(np.arange(8.0).reshape(4, 2)),
+        DATA["item"],
+        DATA["click"],
+        logger=DATA["server"],
+        logger_proba=np.full((4, 2), 0.5),
+        available=np.ones((4, 3), dtype=bool),
+        action_context=np.zeros((3, 5)),
+    ).with_columns(deep=np.arange(16).reshape(4, 2, 2))
+    frame = logs.to_frame(backend)
+    assert import_narwhals().from_native(frame).columns == [
+        *("context_0", "context_1", "action", "reward", "propensity", "logger"),
+        *("logger_proba_x", "logger_proba_y"),
+        *("available_a", "available_b", "available_c"),
+        *("deep_0", "deep_1", "deep_2", "deep_3"),
+    ]
+    assert_array_equal(column_of(frame, "context_1"), [1, 3, 5, 7])
+    assert_array_equal(column_of(frame, "deep_2"), [2, 6, 10, 14])
+
+
+def test_an_empty_slice_as_frame(make_frame):
+    empty = BanditLogs.from_frame(make_frame(), **NAMES)[:0]
+    assert empty.context.shape == (0, 2)
+    assert empty.to_frame().shape == (0, 12)
+
+
+def test_names_are_never_given_twice(make_frame):
+    data = {**DATA, "reward": DATA["age"]}
+    logs = BanditLogs.from_frame(
+        make_frame(data), **{**NAMES, "context": ["age", "reward"]}
+    )
+    for backend in (None, "pandas", "polars"):
+        with pytest.raises(ValueError, match="already has a column 'reward'"):
+            logs.to_frame(backend)
+    array_logs = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
+    with pytest.raises(ValueError, match="already has a column 'context_0'"):
+        array_logs.with_columns(context_0=[1, 2]).to_frame()
+    with pytest.raises(ValueError, match="already has a column 'pi_0'"):
+        array_logs.with_columns(pi_0=[1, 2], pi=np.ones((2, 2))).to_frame()
+
+
+def test_other_backends_are_refused():
+    with pytest.raises(ValueError, match=r"backend must be one of .* got 'modin'"):
+        BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1]).to_frame("modin")
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ({"action": "itm"}, ValueError, "column 'itm' is not in the frame; it has 'ag"),
+        ({"context": ["age", "x"]}, ValueError, "column 'x' is not in the frame"),
+        ({"logging_proba": ["mu_x"]}, ValueError, "column 'mu_x' is not in the frame"),
+        ({"columns": ["z"]}, ValueError, "column 'z' is not in the frame"),
+        ({"context": "age"}, TypeError, r"context must be a list .* Use \['age'\]"),
+        ({"logging_proba": "mu_a"}, TypeError, "logging_proba must be a list"),
+        ({"columns": "age"}, TypeError, "columns must be a list of column names"),
+        ({"action": None}, ValueError, "needs the name of the action column"),
+        ({"reward": None}, ValueError, "needs the name of the reward column"),
+        ({"reward": "city"}, TypeError, "reward must hold numbers"),
+        ({"propensity": "age"}, ValueError, r"propensity must lie in \(0, 1\]"),
+        ({"timestamp": "city"}, TypeError, "timestamp must be"),
+    ],
+    ids=str,
+)
+def test_bad_names_are_refused(make_frame, names, error, message):
+    with pytest.raises(error, match=message):
+        BanditLogs.from_frame(make_frame(), **{**NAMES, **names})
+
+
+@pytest.mark.parametrize("name", ["item", "click", "p", "t", "user", "mu_b", "server"])
+def test_missing_values_are_refused_by_column_and_row(make_frame, name):
+    values = [*DATA[name]]
+    values[2] = None
+    message = rf"column '{name}' has a missing value at row 2 \(1 such rows\)"
+    with pytest.raises(ValueError, match=message):
+        BanditLogs.from_frame(make_frame({**DATA, name: values}), **NAMES)
+
+
+def test_nan_is_refused_by_field_and_row(make_frame):
+    data = {**DATA, "p": [0.5, float("nan"), 0.5, 0.25]}
+    with pytest.raises(ValueError, match=r"\bp\w*\b.* (missing|nan).* at row 1"):
+        BanditLogs.from_frame(make_frame(data), **NAMES)
+
+
+def test_missing_features_are_the_business_of_the_models(make_frame):
+    data = {**DATA, "age": [31, None, 22, 40]}
+    logs = BanditLogs.from_frame(make_frame(data), **NAMES)
+    assert logs.shape == (4, 2)
+
+
+def test_empty_frames_are_refused(make_frame):
+    with pytest.raises(ValueError, match="the logs are empty"):
+        BanditLogs.from_frame(make_frame()[:0], **NAMES)
+
+
+@pytest.mark.parametrize("frame", [DATA, np.zeros((4, 3)), None, "logs.csv"], ids=type)
+def test_what_is_no_frame_is_refused(frame):
+    with pytest.raises(TypeError, match="expects a pandas, polars or pyarrow table"):
+        BanditLogs.from_frame(frame, action="item", reward="click")
+
+
+def test_lazy_frames_are_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match="got LazyFrame"):
+        BanditLogs.from_frame(polars.DataFrame(DATA).lazy(), **NAMES)
+
+
+def test_columns_of_pandas_may_be_called_by_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({3: [0, 1, 0], 1: [0.0, 1, 2], 0: [1, 1, 0]})
+    logs = BanditLogs.from_frame(frame, action=3, reward=0)
+    assert logs.context.columns.tolist() == [1]
+    assert logs.to_frame().columns.tolist() == [1, "action", "reward"]
+
+
+def test_subclasses_of_frames_are_read():
+    pandas = pytest.importorskip("pandas")
+
+    class Geography(pandas.DataFrame):
+        pass
+
+    assert BanditLogs.from_frame(Geography(DATA), **NAMES).n_actions == 3
+
+
+def test_times_with_a_zone_are_told_in_utc(make_frame):
+    zone = datetime.timezone(datetime.timedelta(hours=1))
+    days = [day.replace(tzinfo=zone) for day in DAYS]
+    logs = BanditLogs.from_frame(make_frame({**DATA, "t": days}), **NAMES)
+    utc = np.array(DAYS, dtype="M8[us]") - np.timedelta64(1, "h")
+    assert_array_equal(logs.timestamp, utc)
+
+
+@pytest.mark.parametrize(
+    ("key", "rows"),
+    [
+        ([2, 0], [2, 0]),
+        (slice(1, 3), [1, 2]),
+        (np.array([True, False, False, True]), [0, 3]),
+        (-1, [3]),
+        ([], np.zeros(0, int)),
+    ],
+)
+def test_frames_through_indexing(make_frame, key, rows):
+    logs = BanditLogs.from_frame(make_frame(), **NAMES)
+    taken = logs[key]
+    assert type(taken.context) is type(logs.context)
+    assert_array_equal(column_of(taken.context, "age"), np.array(DATA["age"])[rows])
+    assert_array_equal(taken.reward, np.array(DATA["click"])[rows])
+
+
+def test_frames_through_scikit_learn(make_frame):
+    logs = BanditLogs.from_frame(make_frame(), **NAMES)
+    parts = [logs[test] for _, test in KFold(2).split(logs)]
+    parts += train_test_split(logs, random_state=0)
+    parts += [shuffle(logs, random_state=0), resample(logs, random_state=0)]
+    for part in parts:
+        rows = part.row_id.position
+        assert_array_equal(column_of(part.context, "age"), np.array(DATA["age"])[rows])
+        assert_array_equal(part.action, np.array(DATA["item"])[rows])
+
+
+def test_frames_through_pickle(make_frame):
+    logs = BanditLogs.from_frame(make_frame(), **NAMES)
+    other = pickle.loads(pickle.dumps(logs))
+    assert same(other.context, logs.context)
+    assert other.row_id == logs.row_id
+
+
+def test_added_columns_follow_the_rows_not_the_index():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2, 3]}, index=[2, 0, 0])
+    narwhals = import_narwhals()
+    out = add_columns(narwhals.from_native(frame), {"b": np.array([10, 20, 30])})
+    assert out["b"].tolist() == [10, 20, 30]
+    assert out.index.tolist() == [2, 0, 0]
+    assert frame.columns.tolist() == ["a"]
+
+
+def test_without_narwhals_the_remedy_is_named(monkeypatch):
+    frame = pytest.importorskip("pandas").DataFrame(DATA)
+    real = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name.startswith("narwhals"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ImportError, match=r"pip install 'skope-ope\[frames\]'"):
+        BanditLogs.from_frame(frame, **NAMES)

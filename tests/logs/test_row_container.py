@@ -1,0 +1,585 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs travel through all of scikit-learn that splits, searches and stores."""
+
+import pickle
+import time
+from copy import copy, deepcopy
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator, clone
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
+    HalvingGridSearchCV,
+    KFold,
+    LeaveOneGroupOut,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    train_test_split,
+    validation_curve,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import _safe_indexing, indexable, resample, shuffle
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DoublyRobust,
+    PropensityClipper,
+    SlateLogs,
+    UniformPolicy,
+)
+from skope_ope.logs._row_container import RowContainer, RowId
+
+N = 60
+KINDS = ["array", "csr", "csc", "pandas", "polars", "pyarrow"]
+
+# folds of sixty rounds overlap with little; that is not the point here
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+def context_of(kind, X):
+    if kind == "csr":
+        return sparse.csr_matrix(X)
+    if kind == "csc":
+        return sparse.csc_matrix(X)
+    if kind == "array":
+        return X
+    module = pytest.importorskip(kind)
+    columns = {"number": X[:, 0], "size": X[:, 1]}
+    if kind == "pandas":  # an index of its own must not matter
+        return module.DataFrame(columns, index=np.arange(len(X))[::-1] * 7)
+    return module.table(columns) if kind == "pyarrow" else module.DataFrame(columns)
+
+
+def make_logs(kind="array", n=N):
+    rng = np.random.RandomState(0)
+    proba = 0.5 * rng.dirichlet(np.ones(3), n) + 0.5 / 3
+    action = rng.randint(3, size=n)
+    logs = BanditLogs(
+        context_of(kind, np.column_stack([np.arange(n), rng.normal(size=n)])),
+        np.array(["a", "b", "c"])[action],
+        rng.random_sample(n),
+        logging_proba=proba,
+        logger=np.where(rng.random_sample(n) < 0.5, "old", "new"),
+        available=np.ones((n, 3), dtype=bool),
+        action_context=rng.normal(size=(n, 3, 2)),
+        timestamp=np.arange(n),
+        group=np.arange(n) % 7,
+        sample_weight=1 + rng.random_sample(n),
+        reward_range=(0, 1),
+    )
+    return logs.with_columns(pi=np.roll(proba, 1, axis=1), note=action)
+
+
+@pytest.fixture(params=KINDS)
+def logs(request):
+    return make_logs(request.param)
+
+
+def plain(values):
+    """Rows as a numpy array, whatever they are kept in."""
+    if sparse.issparse(values):
+        return values.toarray()
+    if type(values).__module__.startswith("pyarrow"):
+        return values.to_pandas().to_numpy()
+    return np.asarray(values)
+
+
+def assert_is_part(part, logs, rows):
+    """All row fields of `part` are rows `rows` of `logs`, the rest is carried."""
+    assert type(part) is type(logs)
+    assert len(part) == len(rows) == part.shape[0] == _num_samples(part)
+    assert type(part.context) is type(logs.context)
+    for name in logs._row_fields:
+        found, expected = getattr(part, name), getattr(logs, name)
+        if expected is None:
+            assert found is None
+            continue
+        assert_array_equal(plain(found), plain(expected)[rows], err_msg=name)
+    assert set(part.columns) == set(logs.columns)
+    for name, values in logs.columns.items():
+        assert_array_equal(part.columns[name], values[rows], err_msg=name)
+    for name in logs._carried_fields:
+        assert getattr(part, name) is getattr(logs, name)
+    assert part.row_id.origin == logs.row_id.origin
+    assert_array_equal(part.row_id.position, logs.row_id.position[rows])
+
+
+ROWS = np.array([3, 0, 59, 3])
+MASK = np.arange(N) % 4 == 1
+KEYS = {
+    "int array": (ROWS, ROWS),
+    "int32 array": (ROWS.astype(np.int32), ROWS),
+    "negative ints": (np.array([-1, 0, -60]), np.array([59, 0, 0])),
+    "list": (ROWS.tolist(), ROWS),
+    "tuple with ellipsis": ((ROWS, Ellipsis), ROWS),
+    "slice with ellipsis": ((slice(2, 9), Ellipsis), np.arange(2, 9)),
+    "slice": (slice(5, 40), np.arange(5, 40)),
+    "slice with step": (slice(50, 2, -3), np.arange(50, 2, -3)),
+    "open slice": (slice(None), np.arange(N)),
+    "mask": (MASK, np.flatnonzero(MASK)),
+    "mask as list": (MASK.tolist(), np.flatnonzero(MASK)),
+    "empty mask": (np.zeros(N, dtype=bool), np.array([], dtype=int)),
+    "empty list": ([], np.array([], dtype=int)),
+    "empty slice": (slice(0), np.array([], dtype=int)),
+    "int": (7, np.array([7])),
+    "numpy int": (np.int64(-1), np.array([59])),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_select_rows(logs, name):
+    key, rows = KEYS[name]
+    assert_is_part(logs[key], logs, rows)
+    if not isinstance(key, tuple):
+        again = logs[::2][np.arange(30)[::-1]]
+        assert_is_part(again, logs, np.arange(N)[::2][::-1])
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "match"),
+    [
+        (60, IndexError, "row 60 is out of range: 60 rows"),
+        ([0, -61], IndexError, "row -61 is out of range"),
+        (np.ones(59, dtype=bool), IndexError, "mask has 59 entries.*60 rows"),
+        ([[0, 1]], IndexError, "1-d key, got 2-d"),
+        ([0.0, 1.0], IndexError, "integers or booleans, got float64"),
+        ((0, 1), IndexError, "one key, got 2 keys"),
+        ((0, Ellipsis, 1), IndexError, "one key, got 3 keys"),
+        ("reward", TypeError, r"logs\.reward.*logs\.columns"),
+    ],
+    ids=str,
+)
+def test_wrong_keys_are_refused(key, error, match):
+    with pytest.raises(error, match=match):
+        make_logs()[key]
+
+
+def test_fields_of_a_part_are_read_only(logs):
+    for part in (logs[3:20], logs[[5, 6]], logs.with_columns(more=np.zeros(N))):
+        for name in ("reward", "action", "propensity", "action_index"):
+            values = getattr(part, name)
+            if values.flags.writeable:  # rows taken by number are a copy: nobody's
+                assert not np.shares_memory(values, getattr(logs, name))
+        if isinstance(part.context, np.ndarray) and part.context.flags.writeable:
+            assert not np.shares_memory(part.context, logs.context)
+
+
+# -- how scikit-learn looks at them ---------------------------------------------------
+def test_scikit_learn_indexes_logs(logs):
+    for key, rows in (KEYS["int array"], KEYS["mask"], KEYS["slice"], KEYS["list"]):
+        assert_is_part(_safe_indexing(logs, key), logs, rows)
+    assert indexable(logs)[0] is logs
+    assert _num_samples(logs) == len(logs) == N
+
+
+def test_single_rounds_are_still_logs(logs):
+    """Without `shape` scikit-learn would make a list of one-round objects."""
+    parts = [_safe_indexing(logs, [i]) for i in range(3)]
+    for i, part in enumerate(parts):
+        assert_is_part(part, logs, [i])
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.asarray,
+        np.array,
+        lambda logs: np.asarray(logs, dtype=float),
+        lambda logs: StandardScaler().fit(logs),
+        lambda logs: Ridge().fit(logs, logs.reward),
+        lambda logs: make_pipeline(StandardScaler(), IPS()).fit(logs),
+    ],
+    ids=["asarray", "array", "as floats", "scaler", "Ridge", "scaler before IPS"],
+)
+def test_arrays_are_refused_quickly(logs, convert):
+    start = time.perf_counter()
+    with pytest.raises(TypeError, match="cannot be converted to an array"):
+        convert(logs)
+    assert time.perf_counter() - start < 1  # through __getitem__ it takes ten seconds
+
+
+# -- splitters ------------------------------------------------------------------------
+SPLITTERS = {
+    "KFold": (KFold(4), None, None),
+    "KFold shuffled": (KFold(4, shuffle=True, random_state=0), None, None),
+    "RepeatedKFold": (RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), 0, 0),
+    "ShuffleSplit": (ShuffleSplit(3, test_size=0.3, random_state=0), None, None),
+    "TimeSeriesSplit": (TimeSeriesSplit(4), None, None),
+    "GroupKFold": (GroupKFold(3), None, "group"),
+    "GroupShuffleSplit": (GroupShuffleSplit(2, random_state=0), None, "group"),
+    "LeaveOneGroupOut": (LeaveOneGroupOut(), None, "group"),
+    "StratifiedKFold": (StratifiedKFold(3), "action", None),
+    "StratifiedShuffleSplit": (
+        StratifiedShuffleSplit(2, random_state=0),
+        "action",
+        None,
+    ),
+    "StratifiedGroupKFold": (StratifiedGroupKFold(3), "action", "group"),
+    "PredefinedSplit": (PredefinedSplit(np.arange(N) % 3), None, None),
+}
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_splitters(logs, name):
+    splitter, y, groups = SPLITTERS[name]
+    y, groups = (getattr(logs, f) if isinstance(f, str) else None for f in (y, groups))
+    folds = list(splitter.split(logs, y, groups))
+    assert len(folds) > 1
+    for train, test in folds:
+        assert not set(train) & set(test)
+        assert_is_part(_safe_indexing(logs, train), logs, train)
+        assert_is_part(_safe_indexing(logs, test), logs, test)
+
+
+def test_train_test_split(logs):
+    numbers = np.arange(N)
+    for options in (
+        {"random_state": 0},
+        {"random_state": 0, "stratify": logs.action},
+        {"shuffle": False},
+    ):
+        train, test, rows_train, rows_test = train_test_split(logs, numbers, **options)
+        assert_is_part(train, logs, rows_train)
+        assert_is_part(test, logs, rows_test)
+        assert len(train) + len(test) == N
+
+
+@pytest.mark.parametrize("function", [resample, shuffle])
+def test_resample_and_shuffle(logs, function):
+    part, rows = function(logs, np.arange(N), random_state=0)
+    assert_is_part(part, logs, rows)
+    alone = function(logs, random_state=0)
+    assert_is_part(alone, logs, rows)
+    if function is resample:
+        assert len(set(rows)) < N  # rounds drawn twice keep their number
+        part, rows = resample(
+            logs, np.arange(N), n_samples=20, stratify=logs.action, random_state=0
+        )
+        assert_is_part(part, logs, rows)
+
+
+# -- validation and searches ----------------------------------------------------------
+def value_of_uniform(evaluator, logs, y=None):
+    """Score an evaluator; everything that arrives are logs."""
+    if isinstance(evaluator, Pipeline):
+        logs, evaluator = evaluator[:-1].transform(logs), evaluator[-1]
+    assert type(logs) is BanditLogs
+    assert type(evaluator.logs_) is BanditLogs
+    assert logs.row_id.origin == evaluator.logs_.row_id.origin
+    assert set(logs.columns) == {"pi", "note"}
+    return evaluator.score(UniformPolicy(), logs)
+
+
+def size(evaluator, logs, y=None):
+    return len(logs)
+
+
+class Recorder(BaseEstimator):
+    """Keeps what `fit` and `predict` are given."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = X
+        return self
+
+    def predict(self, X):
+        assert type(X) is BanditLogs
+        assert type(self.fitted_) is BanditLogs
+        assert not set(X.row_id.position) & set(self.fitted_.row_id.position)
+        return X.row_id.position
+
+
+ROUTING = [False, True]
+
+
+@pytest.mark.parametrize("routing", ROUTING)
+def test_cross_validate(logs, routing):
+    with config_context(enable_metadata_routing=routing):
+        found = cross_validate(
+            IPS(),
+            logs,
+            scoring=value_of_uniform,
+            cv=KFold(3),
+            return_estimator=True,
+            return_train_score=True,
+            return_indices=True,
+            error_score="raise",
+        )
+    assert np.isfinite(found["test_score"]).all()
+    pairs = zip(found["estimator"], found["indices"]["train"], strict=True)
+    for evaluator, train in pairs:
+        assert_is_part(evaluator.logs_, logs, train)
+    scores = [
+        IPS().fit(logs[train]).score(UniformPolicy(), logs[test])
+        for train, test in KFold(3).split(logs)
+    ]
+    assert_array_equal(found["test_score"], scores)
+
+
+def test_cross_validate_with_several_scores(logs):
+    found = cross_validate(
+        SNIPS(), logs, scoring={"value": value_of_uniform, "size": size}, cv=3
+    )
+    assert_array_equal(found["test_size"], [20, 20, 20])
+    assert np.isfinite(found["test_value"]).all()
+
+
+def test_cross_val_score_and_predict(logs):
+    scores = cross_val_score(
+        IPS(), logs, scoring=value_of_uniform, cv=list(GroupKFold(3).split(
+            logs, groups=logs.group
+        ))
+    )  # fmt: skip
+    assert scores.shape == (3,)
+    assert_array_equal(cross_val_predict(Recorder(), logs, cv=4), np.arange(N))
+    rows = cross_val_predict(
+        Recorder(), logs, logs.action, cv=StratifiedKFold(3, shuffle=True)
+    )
+    assert_array_equal(rows, np.arange(N))
+
+
+def test_a_search_without_scoring_says_what_is_missing():
+    with pytest.raises(TypeError, match=r"pass scoring=EvaluatorScorer\(policy\)"):
+        cross_validate(IPS(), make_logs(), cv=3, error_score="raise")
+
+
+SEARCHES = {
+    "grid": lambda evaluator, grid, **options: GridSearchCV(evaluator, grid, **options),
+    "random": lambda evaluator, grid, **options: RandomizedSearchCV(
+        evaluator, grid, n_iter=2, random_state=0, **options
+    ),
+    "halving": lambda evaluator, grid, **options: HalvingGridSearchCV(
+        evaluator, grid, factor=2, min_resources=20, random_state=0, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
+def test_searches(logs, kind):
+    search = SEARCHES[kind](
+        DoublyRobust(reward_model=Ridge(), cv=2),
+        {"cmax": [None, 2.0], "reward_model__alpha": [0.1, 10.0]},
+        scoring=value_of_uniform,
+        cv=KFold(2),
+        error_score="raise",
+    )
+    search.fit(logs)
+    best = search.best_estimator_
+    if kind != "halving":
+        assert_is_part(best.logs_, logs, np.arange(N))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert best.score("pi") == best.evaluate(best.logs_.columns["pi"]).value
+    with config_context(enable_metadata_routing=True):
+        routed = clone(search).fit(logs)
+    assert_array_equal(
+        routed.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"]
+    )
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_search_in_parallel(logs, backend):
+    grid = {"cmax": [None, 2.0]}
+    options = {"scoring": value_of_uniform, "cv": 3, "error_score": "raise"}
+    alone = GridSearchCV(IPS(), grid, n_jobs=1, **options).fit(logs)
+    with parallel_config(backend=backend, max_nbytes=100):  # arrays become memmaps
+        both = GridSearchCV(IPS(), grid, n_jobs=2, **options).fit(logs)
+    assert_array_equal(
+        both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
+    )
+
+
+def test_curves(logs):
+    """They have no default for y: None."""
+    sizes, train_scores, test_scores = learning_curve(
+        IPS(), logs, None, train_sizes=[0.3, 1.0], cv=3, scoring=value_of_uniform,
+        error_score="raise",
+    )  # fmt: skip
+    assert_array_equal(sizes, [12, 40])
+    assert np.isfinite(train_scores).all()
+    assert np.isfinite(test_scores).all()
+    train_scores, test_scores = validation_curve(
+        IPS(), logs, None, param_name="cmax", param_range=[0.5, 2.0], cv=3,
+        scoring=value_of_uniform, error_score="raise",
+    )  # fmt: skip
+    assert np.isfinite(train_scores).all()
+    assert np.isfinite(test_scores).all()
+
+
+@pytest.mark.parametrize("routing", ROUTING)
+def test_pipeline_of_steps_from_logs_to_logs(logs, routing):
+    with config_context(enable_metadata_routing=routing):
+        pipeline = Pipeline([("clip", PropensityClipper(low=0.2)), ("value", IPS())])
+        pipeline.fit(logs)
+        clipped = pipeline[:-1].transform(logs)
+        assert type(clipped) is BanditLogs
+        assert clipped.context is logs.context
+        assert clipped.row_id == logs.row_id
+        expected = IPS().fit(clipped).score(UniformPolicy())
+        assert pipeline.score(UniformPolicy()) == expected
+        search = GridSearchCV(
+            pipeline,
+            {"clip__low": [0.0, 0.3], "value__cmax": [None, 2.0]},
+            scoring=value_of_uniform,
+            cv=3,
+            error_score="raise",
+        ).fit(logs)
+    assert set(search.best_params_) == {"clip__low", "value__cmax"}
+
+
+# -- storage and processes ------------------------------------------------------------
+@pytest.mark.parametrize(
+    "through",
+    [lambda x: pickle.loads(pickle.dumps(x)), copy, deepcopy],
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_copies_are_the_same_rows(logs, through):
+    for part, rows in ((logs, np.arange(N)), (logs[ROWS], ROWS)):
+        again = through(part)
+        assert type(again) is BanditLogs
+        assert again.row_id == part.row_id
+        assert_array_equal(plain(again.context), plain(part.context))
+        for name in ("action", "reward", "propensity", "group", "action_context"):
+            assert_array_equal(getattr(again, name), getattr(part, name))
+        assert_array_equal(again.columns["pi"], logs.columns["pi"][rows])
+        assert_array_equal(again[[1, 0]].reward, part.reward[[1, 0]])
+        assert repr(again) == repr(part)
+
+
+def in_a_worker(logs, rows):
+    part = logs[rows]
+    writeable = logs.reward.flags.writeable
+    return part, writeable, IPS().fit(part).score(UniformPolicy())
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_processes(logs, backend):
+    parts = [np.arange(0, 30), np.arange(30, N)]
+    with parallel_config(backend=backend, max_nbytes=100):
+        found = Parallel(n_jobs=2)(delayed(in_a_worker)(logs, rows) for rows in parts)
+    for (part, writeable, score), rows in zip(found, parts, strict=True):
+        assert type(part) is BanditLogs
+        assert part.row_id == logs[rows].row_id
+        assert_array_equal(part.reward, logs.reward[rows])
+        assert writeable is False or backend != "threading"
+        assert score == IPS().fit(logs[rows]).score(UniformPolicy())
+
+
+# -- row_id ---------------------------------------------------------------------------
+def test_row_id_tells_origin_and_position():
+    logs = make_logs()
+    assert len(logs.row_id) == N
+    assert logs.row_id == logs[:].row_id
+    assert logs[[4, 2]].row_id == logs[::2][[2, 1]].row_id
+    assert logs[[4, 2]].row_id != logs[[2, 4]].row_id
+    assert logs.row_id != make_logs().row_id  # equal arrays, but built again
+    assert logs.row_id != "row_id"
+    assert repr(logs.row_id) == (
+        f"RowId(origin={logs.row_id.origin[:8]!r}, n_rounds=60)"
+    )
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(RowId("a", np.arange(2)))
+
+
+def test_row_id_survives_new_fields():
+    logs = make_logs()
+    for other in (
+        logs.with_columns(more=np.zeros(N)),
+        logs.replace(sample_weight=None),
+        logs.replace(propensity=np.ones(N)),
+    ):
+        assert other.row_id == logs.row_id
+        assert other[5:7].row_id == logs[5:7].row_id
+
+
+# -- columns --------------------------------------------------------------------------
+def test_columns_are_carried_and_replaced():
+    logs = make_logs()
+    wide = np.zeros((N, 2, 3))
+    more = logs.with_columns(wide=wide, note=np.ones(N))
+    assert set(more.columns) == {"pi", "note", "wide"}
+    assert more[2:5].columns["wide"].shape == (3, 2, 3)
+    assert_array_equal(more.columns["note"], np.ones(N))
+    assert set(logs.columns) == {"pi", "note"}  # those one started from are as before
+    assert more.reward is logs.reward  # shared, not copied
+    for values in more.columns.values():
+        assert not values.flags.writeable
+    assert wide.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"reward": np.zeros(N)}, "'reward' is a field of BanditLogs"),
+        ({"actions": np.zeros(N)}, "'actions' is a field of BanditLogs"),
+        ({"x": np.zeros(N - 1)}, r"'x' must have one entry per round \(60\).*\(59,\)"),
+        ({"x": 1.0}, r"one entry per round \(60\), got shape \(\)"),
+    ],
+    ids=str,
+)
+def test_wrong_columns_are_refused(columns, match):
+    with pytest.raises(ValueError, match=match):
+        make_logs().with_columns(**columns)
+
+
+# -- other containers -----------------------------------------------------------------
+def test_slate_logs_travel_as_well():
+    rng = np.random.RandomState(0)
+    logs = SlateLogs(
+        rng.normal(size=(N, 2)),
+        np.array([rng.permutation(5)[:3] for _ in range(N)]),
+        None,
+        slot_reward=rng.randint(2, size=(N, 3)),
+        group=np.arange(N) % 7,
+        n_candidates=5,
+    ).with_columns(note=np.arange(N))
+    train, test, rows, _ = train_test_split(logs, np.arange(N), random_state=0)
+    assert type(train) is type(test) is SlateLogs
+    assert_array_equal(train.slate, logs.slate[rows])
+    assert_array_equal(train.columns["note"], rows)
+    assert train.n_candidates == 5
+    again = pickle.loads(pickle.dumps(train))
+    assert again.row_id == logs[rows].row_id
+    with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
+        np.asarray(logs)
+
+
+def test_the_least_that_a_container_needs():
+    class Pairs(RowContainer):
+        _row_fields = ("context", "y")
+
+        def __init__(self, context, y):
+            self.__dict__.update(context=context, y=y)
+            self._start_rows()
+
+        def __len__(self):
+            return len(self.y)
+
+    pairs = Pairs(np.zeros((9, 4)), np.arange(9))
+    assert pairs.shape == (9, 4)
+    train, test = train_test_split(pairs, test_size=3, shuffle=False)
+    assert_array_equal(train.y, np.arange(6))
+    assert_array_equal(test.row_id.position, [6, 7, 8])

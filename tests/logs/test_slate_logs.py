@@ -1,0 +1,194 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import KFold, train_test_split
+
+from skope_ope import SlateLogs
+
+SLATE = np.array([[0, 1], [1, 2], [2, -1]])
+SLOT_REWARD = np.array([[1.0, 0], [0, 2], [1, 0]])
+FIELDS = {
+    "n_candidates": [2, 3, 4],
+    "candidates": np.array([[1, 1, 0, 0], [0, 1, 1, 0], [1, 1, 1, 1]], dtype=bool),
+    "item_id": np.array(list("abcdbacdefgh")).reshape(3, 4),
+    "item_features": np.arange(24.0).reshape(3, 4, 2),
+    "slot_reward": SLOT_REWARD,
+    "propensity": [0.1, 0.2, 0.3],
+    "timestamp": [3, 1, 2],
+    "group": ["u", "v", "u"],
+    "reward_range": (0, 2),
+}
+
+
+def slates_of(**fields):
+    return SlateLogs(
+        **{"context": np.eye(3), "slate": SLATE, "reward": [1, 2, 1], **fields}
+    )
+
+
+def test_every_field_is_kept():
+    logs = slates_of(**FIELDS, logging_policy="anything")
+    assert_array_equal(logs.slate, SLATE)
+    assert_array_equal(logs.reward, [1.0, 2.0, 1.0])
+    for name, value in FIELDS.items():
+        assert_array_equal(getattr(logs, name), value)
+    assert logs.logging_policy == "anything"
+    assert logs.n_slots == 2
+    assert logs.max_candidates == 4
+    assert logs.shape == (3, 3)
+    assert repr(logs) == (
+        "SlateLogs(n_rounds=3, n_features=3, n_slots=2, n_candidates=4)"
+    )
+
+
+def test_only_slates_and_rewards_are_needed():
+    logs = slates_of()
+    assert logs.n_candidates == logs.max_candidates == 3
+    assert all(getattr(logs, name) is None for name in [*FIELDS][1:])
+
+
+def test_the_reward_defaults_to_the_sum_over_slots():
+    logs = slates_of(reward=None, slot_reward=SLOT_REWARD)
+    assert_array_equal(logs.reward, [1, 2, 1])
+    # a reward of its own need not be that sum
+    assert_array_equal(slates_of(slot_reward=SLOT_REWARD * 2).reward, [1, 2, 1])
+    with pytest.raises(ValueError, match="reward is None: pass it, or slot_reward"):
+        slates_of(reward=None)
+
+
+def test_candidates_may_differ_by_slot():
+    where = np.zeros((3, 2, 4), dtype=bool)
+    where[[0, 0, 1, 1, 2], [0, 1, 0, 1, 0], [0, 1, 1, 2, 2]] = True
+    logs = slates_of(candidates=where)
+    assert logs.max_candidates == logs.n_candidates == 4
+    where[1, 1] = [True, True, False, True]
+    with pytest.raises(ValueError, match="candidate 2 at row 1, slot 1, which is not"):
+        slates_of(candidates=where)
+
+
+def test_features_may_be_shared_by_the_rounds():
+    logs = slates_of(item_features=np.ones((3, 5)))
+    assert logs[[2]].item_features is logs.item_features
+
+
+def test_slates_may_be_empty_or_repeat_a_candidate():
+    assert slates_of(slate=np.full((3, 2), -1)).max_candidates == 0
+    assert slates_of(slate=[[1, 1]] * 3).max_candidates == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error", "message"),
+    [
+        ("slate", [0, 1, 2], ValueError, r"slate must have 2 dimension\(s\)"),
+        ("slate", [["a"]] * 3, TypeError, "slate must hold numbers"),
+        ("slate", [[0, 0.5]] * 3, ValueError, "got 0.5 at row 0, slot 1"),
+        ("slate", [[0, -2]] * 3, ValueError, "got -2 at row 0, slot 1"),
+        ("slate", np.empty((3, 0)), ValueError, "logs are empty"),
+        ("context", np.eye(2), ValueError, "context has 2 rows, slate has 3"),
+        ("context", None, TypeError, "context must not be None"),
+        ("reward", [1, 2], ValueError, "reward has 2 rows, slate has 3"),
+        ("reward", [1, 2, np.nan], ValueError, "must be finite, got nan at row 2"),
+        ("reward_range", (0, 1), ValueError, "reward 2 at row 1 lies outside"),
+        ("n_candidates", 2, ValueError, r"candidate 2 at row 1, slot 1.*\(0 to 1\)"),
+        ("n_candidates", [2, 3, 2], ValueError, "candidate 2 at row 2, slot 0"),
+        ("n_candidates", 3.5, ValueError, r"numbers of candidates, got 3\.5\."),
+        ("n_candidates", [2, 3, 3.5], ValueError, r"got 3\.5 at row 2"),
+        ("n_candidates", [3, 3, -1], ValueError, "got -1 at row 2"),
+        ("n_candidates", [3, 3], ValueError, "n_candidates has 2 rows"),
+        ("n_candidates", "many", TypeError, "n_candidates must hold numbers"),
+        ("candidates", np.ones((3, 3)), TypeError, "boolean array .* dtype float64"),
+        ("candidates", np.ones(3, bool), TypeError, r"shape \(3,\)"),
+        ("candidates", np.ones((3, 2), bool), ValueError, "more than 2 candidates"),
+        ("candidates", np.ones((3, 1, 3), bool), ValueError, r"shape \(3, 2\) \+"),
+        ("candidates", np.zeros((3, 3), bool), ValueError, r"\(5 such entries\)"),
+        ("item_id", [["a", "b"]] * 3, ValueError, r"shape \(3, 3\), got \(3, 2\)"),
+        ("item_features", np.ones(3), ValueError, r"item_features .* got \(3,\)"),
+        ("item_features", np.ones((2, 2)), ValueError, r"3 rounds .* got \(2, 2\)"),
+        ("item_features", np.ones((2, 3, 2)), ValueError, r"got \(2, 3, 2\)"),
+        ("slot_reward", [[1]] * 3, ValueError, r"shape \(3, 2\) like slate"),
+        ("slot_reward", -SLOT_REWARD, ValueError, "non-negative.*-1 at row 0, slot 0"),
+        ("slot_reward", SLOT_REWARD + 1, ValueError, "empty slot, got 1 at row 2, slo"),
+        ("propensity", [0.5, 0, 0.5], ValueError, "got 0 at row 1"),
+        ("timestamp", [1, 2], ValueError, "timestamp has 2 rows"),
+        ("group", [1, None, 2], ValueError, "group has a missing label"),
+    ],
+)
+def test_bad_fields_are_refused(field, value, error, message):
+    with pytest.raises(error, match=message):
+        slates_of(**{field: value})
+
+
+def test_no_more_candidates_than_the_mask_has():
+    with pytest.raises(ValueError, match="at most 4 as in `candidates`, got 9"):
+        slates_of(candidates=FIELDS["candidates"], n_candidates=9)
+    assert slates_of(candidates=FIELDS["candidates"]).n_candidates == 4
+
+
+def test_fields_are_read_only():
+    logs = slates_of(**FIELDS)
+    for name in logs._row_fields:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(logs, name)[...] = 0
+    with pytest.raises(FrozenInstanceError):
+        logs.reward = [0, 0, 0]
+
+
+@pytest.mark.parametrize("key", [[2, 0], slice(1, None), 1, [True, False, True], []])
+def test_rows_of_every_field(key):
+    logs = slates_of(**FIELDS, logging_policy="anything").with_columns(x=[5, 6, 7])
+    rows = np.arange(3)[[1] if key == 1 else key] if key != [] else []
+    for taken in (logs[key], logs[key, ...]):
+        assert len(taken) == len(rows)
+        for name in logs._row_fields:
+            assert_array_equal(getattr(taken, name), getattr(logs, name)[rows])
+        assert taken.max_candidates == 4
+        assert taken.logging_policy == "anything"
+        assert taken.reward_range == (0, 2)
+        assert_array_equal(taken.columns["x"], np.array([5, 6, 7])[rows])
+        assert_array_equal(taken.row_id.position, rows)
+
+
+def test_a_number_of_candidates_is_carried():
+    logs = slates_of(n_candidates=7, context=sparse.eye(3))
+    assert logs[[0]].n_candidates == 7
+    assert logs[:0].max_candidates == 7
+
+
+def test_slates_through_scikit_learn():
+    logs = slates_of(**FIELDS)
+    parts = [logs[test] for _, test in KFold(3).split(logs)]
+    for part in (*parts, *train_test_split(logs, random_state=0)):
+        assert type(part) is SlateLogs
+        assert_array_equal(part.slate, SLATE[part.row_id.position])
+    with pytest.raises(TypeError, match="SlateLogs cannot be converted to an array"):
+        np.asarray(logs)
+
+
+def test_pickled_slates_are_the_same_rounds():
+    logs = slates_of(**FIELDS)[1:]
+    other = pickle.loads(pickle.dumps(logs))
+    assert other.row_id == logs.row_id
+    for name in logs._row_fields:
+        assert_array_equal(getattr(other, name), getattr(logs, name))
+
+
+def test_summary_names_what_there_is():
+    assert slates_of(**FIELDS).with_columns(x=[1, 2, 3]).summary() == {
+        "rounds": "3",
+        "slots": "2 (1 empty)",
+        "candidates": "2 to 4",
+        "features": "3 (ndarray)",
+        "reward": "1 to 2, mean 1.333",
+        "propensity": "0.1 to 0.3",
+        "columns": "x",
+    }
+    assert slates_of().summary()["candidates"] == "3"
+    assert slates_of()[:0].summary() == {"rounds": "0"}
+    assert "SlateLogs" in slates_of()._repr_html_()

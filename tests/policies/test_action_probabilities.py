@@ -1,0 +1,353 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    FunctionPolicy,
+    UniformPolicy,
+    action_probabilities,
+)
+from skope_ope.exceptions import SupportWarning
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(60, 3))
+ACTION = np.array(list("abc"))[RNG.randint(3, size=60)]
+OFFERED = RNG.random_sample((60, 4)) < 0.6
+
+
+def logs_of(actions="abc", rows=slice(None), **fields):
+    return BanditLogs(
+        X[rows],
+        ACTION[rows],
+        np.ones(len(ACTION[rows])),
+        np.full(len(ACTION[rows]), 0.3),
+        actions=[*actions],
+        **fields,
+    )
+
+
+def offering_logs(actions="cbaz"):
+    offered = OFFERED.copy()
+    offered[np.arange(60), logs_of(actions).action_index] = True
+    return logs_of(actions, available=offered)
+
+
+def fitted(epsilon=0.1, **parameters):
+    return ClassifierPolicy(epsilon=epsilon, **parameters).fit(X, ACTION)
+
+
+class Handmade:
+    """A policy that knows nothing of scikit-learn."""
+
+    classes_ = ("b", "a")
+
+    def predict_proba(self, X):
+        return [[0.75, 0.25]] * len(X)
+
+
+class RowPolicy:
+    """A policy that depends on other fields than the context."""
+
+    def logs_proba(self, logs):
+        return np.eye(logs.n_actions)[logs.action_index]
+
+
+@pytest.mark.parametrize("actions", ["abc", "cba", "bca", "zbyac"])
+def test_columns_follow_the_labels_of_the_logs(actions):
+    policy = fitted()
+    proba = action_probabilities(policy, logs_of(actions))
+    expected = np.zeros((60, len(actions)))
+    for j, label in enumerate("abc"):
+        expected[:, actions.index(label)] = policy.predict_proba(X)[:, j]
+    assert_array_equal(proba, expected)
+
+
+def test_labels_of_numbers_are_aligned_too():
+    numbers = np.array([-4, 100, 7])[np.arange(60) % 3]
+    policy = ClassifierPolicy(epsilon=0.3).fit(X, numbers)
+    logs = BanditLogs(X, numbers, np.ones(60), actions=[100, 0, 7, -4])
+    proba = action_probabilities(policy, logs)
+    assert_array_equal(proba[:, [3, 2, 0]], policy.predict_proba(X))
+    assert not proba[:, 1].any()
+
+
+def test_actions_the_logs_never_saw_raise_with_the_remedy():
+    rows = ACTION != "c"
+    logs = logs_of("ab", rows)
+    message = r"0\.03333 at row 0 .* do not know: \['c'\].*pass all labels as actions="
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(fitted(), logs)
+    with pytest.raises(ValueError, match="do not know"):
+        IPS().fit(logs).score(fitted())
+    assert action_probabilities(fitted(), logs_of("abc", rows)).shape[1] == 3
+
+
+def test_actions_the_logs_never_saw_may_be_reported():
+    logs = logs_of("ab", ACTION != "c")
+    policy = fitted()
+    with pytest.warns(SupportWarning, match=r"do not know: \['c'\]") as record:
+        proba = action_probabilities(policy, logs, unknown="ignore")
+    lost = policy.predict_proba(logs.context)[:, 2]
+    assert_allclose(proba.sum(axis=1), 1 - lost)
+    assert record[0].message.value == pytest.approx(lost.mean())
+
+
+def test_unknown_actions_without_probability_do_no_harm():
+    policy = ClassifierPolicy(DecisionTreeClassifier()).fit(X, ACTION)
+    logs = logs_of("ab", ACTION != "c")  # a greedy tree never takes "c" there
+    assert_array_equal(action_probabilities(policy, logs).sum(axis=1), 1)
+
+
+def test_unknown_is_one_of_two():
+    with pytest.raises(ValueError, match="'raise' or 'ignore', got 'drop'"):
+        action_probabilities(fitted(), logs_of(), unknown="drop")
+
+
+def test_only_offered_actions_get_probability():
+    logs = offering_logs()
+    proba = action_probabilities(fitted(epsilon=0.4), logs)
+    assert_allclose(proba.sum(axis=1), 1)
+    assert (proba[~logs.available] == 0).all()
+    # exploration over what is offered of the policy's three actions
+    offered = logs.available[:, :3].sum(axis=1)
+    best = proba.max(axis=1)
+    assert_allclose(best, 0.6 + 0.4 / offered)
+
+
+def test_argmax_runs_over_offered_actions():
+    logs = offering_logs()
+    proba = action_probabilities(fitted(epsilon=0.0), logs)
+    ranking = LogisticRegression().fit(X, ACTION).predict_proba(X)[:, [2, 1, 0]]
+    best = np.where(logs.available[:, :3], ranking, -1).argmax(axis=1)
+    assert_array_equal(proba, np.eye(4)[best])
+
+
+def test_foreign_policies_are_renormalised_over_what_is_offered():
+    rows = ACTION != "c"
+    offered = np.ones((rows.sum(), 2), dtype=bool)
+    offered[::2] = logs_of("ab", rows).action_index[::2, None] == [0, 1]
+    logs = logs_of("ab", rows, available=offered)
+    proba = action_probabilities(Handmade(), logs)
+    assert_array_equal(proba[1::2], [[0.25, 0.75]] * len(proba[1::2]))
+    assert_array_equal(proba[::2], offered[::2])
+
+
+def test_foreign_policies_with_nothing_to_say_raise():
+    class OnlyB(Handmade):
+        def predict_proba(self, X):
+            return np.tile([1.0, 0.0], (len(X), 1))
+
+    offered = np.eye(3, dtype=bool)[logs_of().action_index]
+    with pytest.raises(
+        ValueError, match=r"probability 0 to every offered action at ro"
+    ):
+        action_probabilities(
+            OnlyB(), logs_of(rows=ACTION != "c", available=offered[ACTION != "c"])
+        )
+    with pytest.raises(ValueError, match=r"none of the policy's actions is offered"):
+        action_probabilities(OnlyB(), logs_of(available=offered))
+
+
+def test_policies_written_by_hand_need_no_fit():
+    proba = action_probabilities(Handmade(), logs_of("cab"))
+    assert_array_equal(proba, [[0, 0.25, 0.75]] * 60)
+
+    class WithFit(Handmade):
+        def fit(self, X, y=None):
+            return self
+
+    assert_array_equal(action_probabilities(WithFit(), logs_of("cab")), proba)
+    logged = action_probabilities(RowPolicy(), logs_of("cab"))
+    assert_array_equal(logged, np.eye(3)[logs_of("cab").action_index])
+
+
+def test_searches_frozen_policies_and_pipelines_are_policies():
+    policy = make_pipeline(StandardScaler(), ClassifierPolicy(epsilon=0.2))
+    search = GridSearchCV(policy, {"classifierpolicy__epsilon": [0.2]}, cv=2)
+    expected = action_probabilities(policy.fit(X, ACTION), logs_of("cba"))
+    assert_array_equal(expected[:, ::-1], policy.predict_proba(X))
+    for other in (
+        FrozenEstimator(policy),
+        search.fit(X, ACTION),
+        FrozenEstimator(search),
+        GridSearchCV(ClassifierPolicy(), {"epsilon": [0.2]}, cv=2).fit(X, ACTION),
+    ):
+        proba = action_probabilities(other, logs_of("cba"))
+        assert_allclose(proba, expected)
+
+
+def test_a_search_chooses_by_accuracy_and_acts_by_probabilities():
+    search = GridSearchCV(
+        ClassifierPolicy(LogisticRegression()), {"epsilon": [0.5], "classifier__C": [1]}
+    )
+    proba = action_probabilities(search.fit(X, ACTION), logs_of())
+    assert_allclose(np.unique(proba), [0.5 / 3, 0.5 + 0.5 / 3])
+
+
+@pytest.mark.parametrize("wrap", [FrozenEstimator, lambda p: p], ids=["frozen", "bare"])
+@pytest.mark.parametrize("before", [(), (StandardScaler(),)], ids=["alone", "scaler"])
+def test_the_policy_of_a_pipeline_learns_what_is_offered(wrap, before):
+    logs = offering_logs()
+    pipeline = make_pipeline(*before, ClassifierPolicy()).fit(X, ACTION)
+    proba = action_probabilities(wrap(pipeline), logs)
+    offered = np.zeros((60, 3), dtype=bool)
+    offered[:] = logs.available[:, [2, 1, 0]]
+    inner = pipeline[:-1].transform(X) if before else X
+    expected = pipeline[-1].predict_proba(inner, offered)
+    assert_array_equal(proba[:, [2, 1, 0]], expected)
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert_array_equal(action_probabilities(wrap(pipeline), logs), proba)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.parametrize("kind", ["list", "pandas", "polars", "sparse", "int", "bool"])
+def test_arrays_of_any_kind_stand_for_a_policy(kind):
+    proba = np.eye(3)[np.arange(60) % 3]
+    if kind in ("pandas", "polars"):
+        given = pytest.importorskip(kind).DataFrame(proba)
+    elif kind == "sparse":
+        given = sparse.csr_matrix(proba)
+    else:
+        given = proba.tolist() if kind == "list" else proba.astype(kind)
+    assert_array_equal(action_probabilities(given, logs_of()), proba)
+    assert IPS().fit(logs_of()).score(given) == IPS().fit(logs_of()).score(proba)
+
+
+def test_a_column_stands_for_a_policy():
+    proba = np.eye(3)[np.arange(60) % 3]
+    logs = logs_of().with_columns(pi=proba)[[5, 1]]
+    assert_array_equal(action_probabilities("pi", logs), proba[[5, 1]])
+    with pytest.raises(ValueError, match=r"'mu' is not a column .* \['pi'\]"):
+        action_probabilities("mu", logs)
+
+
+@pytest.mark.parametrize(
+    ("proba", "error", "message"),
+    [
+        (
+            np.full((59, 3), 1 / 3),
+            ValueError,
+            r"\(59, 3\), but the logs have 60 .*with_c",
+        ),
+        (
+            np.full((60, 2), 1 / 2),
+            ValueError,
+            r"\(60, 2\), but the logs have .*3 actio",
+        ),
+        (np.full((60, 3, 1), 1 / 3), ValueError, r"array of shape \(60, 3\), got"),
+        (np.ones(60), ValueError, r"of the logged action only, of shape \(60,\)"),
+        (np.full((60, 3), 0.3), ValueError, "must sum to 1 over the actions"),
+        (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),
+        (np.full((60, 3), np.nan), ValueError, "policy must sum to 1.* got nan"),
+        (np.full((60, 3), "a"), TypeError, "policy must hold numbers"),
+        (np.full((60, 3), 1j), TypeError, "complex"),
+        (np.full((60, 3), None), TypeError, "policy must hold numbers, got dtype obj"),
+        ([[0.5], [0.5, 0.5]], ValueError, "rectangular|inhomogeneous"),
+    ],
+    ids=lambda value: str(np.shape(value)) if isinstance(value, np.ndarray) else None,
+)
+def test_arrays_that_are_no_policy_are_refused(proba, error, message):
+    with pytest.raises(error, match=message):
+        action_probabilities(proba, logs_of())
+
+
+def test_arrays_must_not_choose_what_is_not_offered():
+    with pytest.raises(ValueError, match="where it is not available"):
+        action_probabilities(np.full((60, 4), 0.25), offering_logs())
+
+
+SEARCH = GridSearchCV(LogisticRegression(), {"C": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (LogisticRegression(), r"Wrap it: ClassifierPolicy\(LogisticRegression\(\)\)"),
+        (FrozenEstimator(LogisticRegression().fit(X, ACTION)), "not a policy. Wrap it"),
+        (
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            "Pipeline is a classif",
+        ),
+        (SEARCH, "GridSearchCV is a classifier, not a policy"),
+        (ClassifierPolicy, "got the class ClassifierPolicy; make an instance"),
+        (logs_of(), "a policy is expected, got BanditLogs"),
+        (IPS(), "a policy is expected, got the evaluator IPS"),
+        (Ridge(), "a policy needs predict_proba and classes_.*got Ridge"),
+        (None, "got NoneType"),
+        (0.5, "got float"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_policy_is_refused(policy, message):
+    with pytest.raises(TypeError, match=message):
+        action_probabilities(policy, logs_of())
+    with pytest.raises(TypeError, match=message):
+        IPS().fit(logs_of()).evaluate(policy)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ClassifierPolicy(),
+        FrozenEstimator(ClassifierPolicy()),
+        make_pipeline(StandardScaler(), ClassifierPolicy()),
+        GridSearchCV(ClassifierPolicy(), {"epsilon": [0.1]}),
+        GridSearchCV(make_pipeline(ClassifierPolicy()), {}),
+        GridSearchCV(ClassifierPolicy(), {}, refit=False, cv=2).fit(X, ACTION),
+    ],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_unfitted_policies_are_refused(policy):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        action_probabilities(policy, logs_of())
+
+
+def test_policies_know_their_number_of_features():
+    logs = BanditLogs(X[:, :2], ACTION, np.ones(60))
+    with pytest.raises(ValueError, match="fitted on 3 features, the logs have 2"):
+        action_probabilities(fitted(), logs)
+
+
+def test_probabilities_of_another_shape_are_refused():
+    policy = FunctionPolicy(lambda X: np.full((len(X), 2), 0.5))
+    with pytest.raises(ValueError, match=r"shape \(60, 2\), expected \(60, 3\)"):
+        action_probabilities(policy, logs_of())
+
+    class Narrow(Handmade):
+        def predict_proba(self, X):
+            return np.ones((len(X), 1))
+
+    with pytest.raises(
+        ValueError, match=r"Narrow gave .* \(60, 1\), expected \(60, 2\)"
+    ):
+        action_probabilities(Narrow(), offering_logs())
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused():
+    policy = FunctionPolicy(lambda X: np.full((len(X), 3), 0.5))
+    with pytest.raises(ValueError, match="must sum to 1 over the actions"):
+        action_probabilities(policy, logs_of())
+
+
+def test_logs_are_needed():
+    with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
+        action_probabilities(UniformPolicy(), X)
+
+
+def test_an_empty_slice_has_no_probabilities():
+    assert action_probabilities(UniformPolicy(), logs_of()[:0]).shape == (0, 3)

@@ -1,0 +1,110 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from skope_ope.policies import BasePolicy
+from skope_ope.policies._base import (
+    check_some_available,
+    explore,
+    first_best,
+    greedy,
+    n_rows,
+    restrict,
+)
+
+OFFERED = np.array([[True, True, False], [False, True, True]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ([0.1, 0.3, 0.2], 1),
+        ([0.3, 0.1, 0.3], 0),  # the lowest index wins
+        ([1.0, 1.0 + 1e-13, 0.0], 0),  # tied within 1e-12 of the maximum
+        ([1.0, 1.0 + 1e-11, 0.0], 1),
+        ([1e9, 1e9 * (1 + 1e-13), 0], 0),  # relative to it
+        ([-1.0, -1.0 + 1e-13, -2.0], 0),
+        ([-3.0, -1.0, -2.0], 1),
+        ([-np.inf, -5.0, -np.inf], 1),
+        ([-np.inf, -np.inf, 0.0], 2),
+        ([0.0, 0.0, 0.0], 0),
+    ],
+)
+def test_first_best(scores, best):
+    assert first_best(np.array([scores, scores])).tolist() == [best, best]
+
+
+def test_greedy_runs_over_the_offered_actions():
+    scores = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    assert_array_equal(greedy(scores), [[0, 0, 1], [1, 0, 0]])
+    assert_array_equal(greedy(scores, 0.0, OFFERED), [[0, 1, 0], [0, 1, 0]])
+
+
+def test_exploration_runs_over_the_offered_actions():
+    scores = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])
+    assert_allclose(greedy(scores, 0.3), [[0.1, 0.1, 0.8], [0.8, 0.1, 0.1]])
+    assert_allclose(greedy(scores, 0.3, OFFERED), [[0.15, 0.85, 0], [0, 0.85, 0.15]])
+    assert_allclose(explore(np.eye(3), 1.0), np.full((3, 3), 1 / 3))
+    proba = np.eye(3)
+    assert explore(proba, 0.0) is proba
+
+
+def test_restrict_renormalises():
+    proba = np.array([[0.2, 0.2, 0.6], [0.5, 0.1, 0.4]])
+    assert_allclose(restrict(proba, OFFERED), [[0.5, 0.5, 0], [0, 0.2, 0.8]])
+    assert restrict(proba, None) is proba
+
+
+def test_restrict_refuses_a_policy_with_nothing_to_say():
+    proba = np.array([[0.2, 0.2, 0.6], [1.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match=r"every offered action at row 1 \(1 such"):
+        restrict(proba, OFFERED)
+
+
+def test_nothing_offered_is_refused():
+    with pytest.raises(ValueError, match=r"offered at row 1 \(1 such rows\)"):
+        check_some_available(np.array([[True], [False]]))
+    check_some_available(OFFERED)
+
+
+def test_rows_of_anything():
+    for X in (np.zeros((3, 2)), sparse.eye(3), [[1], [2], [3]]):
+        assert n_rows(X) == 3
+
+
+class HalfPolicy(BasePolicy):
+    def _proba(self, X, available):
+        return restrict(np.full((n_rows(X), len(self.classes_)), 0.5), available)
+
+
+def test_a_policy_of_ones_own():
+    policy = HalfPolicy().fit(np.zeros((3, 1)), ["b", "a", "b"])
+    assert policy.classes_.tolist() == ["a", "b"]
+    assert_array_equal(policy.predict_proba([[1.0]]), [[0.5, 0.5]])
+    assert policy.predict([[1.0], [2.0]]).tolist() == ["a", "a"]
+    assert_array_equal(policy.predict_proba([[1.0]], [[False, True]]), [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    "available",
+    [[[True]], [True, True], [[1, 0]], [[True, True]] * 2, [["a", "b"]], None],
+    ids=str,
+)
+def test_offers_must_fit_the_classes(available):
+    policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
+    if available is None:
+        policy.predict_proba([[0.0]], available)
+        return
+    with pytest.raises(ValueError, match=r"boolean array of shape \(1, 2\)"):
+        policy.predict_proba([[0.0]], available)
+
+
+def test_labels_are_needed():
+    with pytest.raises(
+        ValueError, match=r"HalfPolicy\.fit needs logs, .* y is missing"
+    ):
+        HalfPolicy().fit(np.zeros((2, 1)))

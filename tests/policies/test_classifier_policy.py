@@ -1,0 +1,422 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from skope_ope import BanditLogs, ClassifierPolicy, action_probabilities
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(120, 3))
+CODE = (X @ RNG.normal(size=(3, 3)) + RNG.normal(size=(120, 3))).argmax(axis=1)
+ACTION = np.array(list("abc"))[CODE]
+REWARD = np.where(RNG.random_sample(120) < 0.5, 0, RNG.random_sample(120))
+PROPENSITY = RNG.uniform(0.1, 1, size=120)
+GOOD = REWARD > 0
+
+
+def logs_of(reward=REWARD, propensity=PROPENSITY, context=X, action=ACTION, **fields):
+    return BanditLogs(context, action, reward, propensity, **fields)
+
+
+class OnlyPredicts(ClassifierMixin, BaseEstimator):
+    """Always says the last label; knows no probabilities."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[-1])
+
+
+class Rigged(OnlyPredicts):
+    """Probabilities as they stand in the contexts."""
+
+    def predict_proba(self, X):
+        return np.asarray(X)
+
+    def predict(self, X):
+        return self.classes_[np.asarray(X).argmax(axis=1)]
+
+
+@parametrize_with_checks(
+    [
+        ClassifierPolicy(),
+        ClassifierPolicy(DecisionTreeClassifier(random_state=0), epsilon=0.2),
+        ClassifierPolicy(temperature=0.5),
+        ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
+    ]
+)
+def test_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_check_estimator_skips_nothing_but_arrays_of_other_libraries():
+    results = check_estimator(ClassifierPolicy(), on_skip=None)
+    passed = [result for result in results if result["status"] == "passed"]
+    others = {
+        result["check_name"] for result in results if result["status"] != "passed"
+    }
+    assert len(passed) > 40
+    assert others <= {"check_array_api_input"}
+
+
+# -- acting ----------------------------------------------------------------------
+
+
+def test_greedy_is_the_prediction_of_the_classifier():
+    for classifier in (LogisticRegression(), KNeighborsClassifier(), LinearSVC()):
+        policy = ClassifierPolicy(classifier).fit(X, ACTION)
+        predicted = clone(classifier).fit(X, ACTION).predict(X)
+        proba = policy.predict_proba(X)
+        assert_array_equal(proba, predicted[:, None] == policy.classes_)
+        assert_array_equal(policy.predict(X), predicted)
+        assert policy.score(X, ACTION) == np.mean(predicted == ACTION)
+
+
+def test_epsilon_is_spread_over_all_actions():
+    policy = ClassifierPolicy(epsilon=0.3).fit(X, ACTION)
+    greedy = ClassifierPolicy().fit(X, ACTION).predict_proba(X)
+    assert_allclose(policy.predict_proba(X), 0.7 * greedy + 0.1)
+    always = ClassifierPolicy(epsilon=1).fit(X, ACTION)
+    assert_allclose(always.predict_proba(X), 1 / 3)
+
+
+def test_temperature_is_a_softmax_of_log_probabilities():
+    inner = LogisticRegression().fit(X, ACTION).predict_proba(X)
+    for temperature in (0.25, 1, 3.0):
+        policy = ClassifierPolicy(temperature=temperature, epsilon=0.3).fit(X, ACTION)
+        power = inner ** (1 / temperature)
+        expected = power / power.sum(axis=1, keepdims=True)
+        assert_allclose(policy.predict_proba(X), 0.7 * expected + 0.1)
+
+
+def test_temperature_between_its_limits():
+    proba = np.array([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.4, 0.2, 0.4]])
+    for temperature, expected in (
+        (1e-310, [[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]]),
+        (1e-3, [[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]]),
+        (1.0, proba),
+        (1e300, [[1 / 3] * 3, [0, 1, 0], [1 / 3] * 3]),
+    ):
+        policy = ClassifierPolicy(Rigged(), temperature=temperature)
+        policy.fit(np.eye(3), [0, 1, 2])
+        assert_allclose(policy.predict_proba(proba), expected, atol=1e-12)
+
+
+def test_ties_go_to_the_lowest_index():
+    policy = ClassifierPolicy(Rigged(), epsilon=0.3).fit(np.eye(3), ["a", "b", "c"])
+    ties = np.array([[0.2, 0.4, 0.4], [1 / 3] * 3, [0.4, 0.4 - 1e-14, 0.2]])
+    assert policy.predict(ties).tolist() == ["b", "a", "a"]
+    offered = np.array([[True, False, True], [False, True, True], [False, True, True]])
+    proba = policy.predict_proba(ties, offered)
+    assert proba.argmax(axis=1).tolist() == [2, 1, 1]
+
+
+def test_argmax_and_exploration_run_over_what_is_offered():
+    proba = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+    offered = np.array([[False, True, True], [True, False, True]])
+    policy = ClassifierPolicy(Rigged(), epsilon=0.2).fit(np.eye(3), [0, 1, 2])
+    assert_allclose(
+        policy.predict_proba(proba, offered), [[0, 0.9, 0.1], [0.9, 0, 0.1]]
+    )
+    soft = ClassifierPolicy(Rigged(), temperature=1, epsilon=0.2)
+    soft.fit(np.eye(3), [0, 1, 2])
+    assert_allclose(
+        soft.predict_proba(proba, offered),
+        [[0, 0.1 + 0.48, 0.1 + 0.32], [0.1 + 0.8 * 5 / 7, 0, 0.1 + 0.8 * 2 / 7]],
+    )
+
+
+@pytest.mark.parametrize(
+    "classifier", [LogisticRegression(), LinearSVC(), NearestCentroid()], ids=str
+)
+def test_offering_everything_changes_nothing(classifier):
+    for labels in (ACTION, CODE % 2):
+        policy = ClassifierPolicy(classifier, epsilon=0.1).fit(X, labels)
+        offered = np.ones((120, len(policy.classes_)), dtype=bool)
+        assert_array_equal(policy.predict_proba(X, offered), policy.predict_proba(X))
+
+
+def test_the_best_of_two_classes_by_a_decision_function():
+    policy = ClassifierPolicy(LinearSVC()).fit(X, CODE % 2)
+    for column in (0, 1):
+        offered = np.zeros((120, 2), dtype=bool)
+        offered[:, column] = True
+        assert_array_equal(policy.predict_proba(X, offered), offered)
+
+
+def test_predict_is_enough_where_the_prediction_is_offered():
+    policy = ClassifierPolicy(OnlyPredicts(), epsilon=0.2).fit(X, ACTION)
+    offered = np.array([[False, True, True]])
+    assert_allclose(policy.predict_proba(X[:1], offered), [[0, 0.1, 0.9]])
+    with pytest.raises(ValueError, match="neither predict_proba nor decision_function"):
+        policy.predict_proba(X[:1], ~offered)
+    with pytest.raises(ValueError, match=r"needs predict_proba.* Use temperature=None"):
+        policy.set_params(temperature=1.0).predict_proba(X[:1])
+
+
+# -- learning from logs ----------------------------------------------------------
+
+
+SCALED = make_pipeline(StandardScaler(), LogisticRegression())
+WEIGHTED = {  # name of the fit parameter: classifier
+    "sample_weight": LogisticRegression(),
+    "logisticregression__sample_weight": SCALED,
+    "pipeline__logisticregression__sample_weight": make_pipeline(
+        StandardScaler(), SCALED
+    ),
+}
+SAMPLE_WEIGHT = [
+    GaussianNB(),
+    RandomForestClassifier(5, random_state=0),
+    GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "classifier"),
+    [*WEIGHTED.items(), *(("sample_weight", c) for c in SAMPLE_WEIGHT)],
+    ids=str,
+)
+@pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
+def test_fit_on_logs_is_a_weighted_fit(name, classifier, routing):
+    weight = (REWARD / PROPENSITY)[GOOD]
+    by_hand = clone(classifier).fit(X[GOOD], ACTION[GOOD], **{name: weight})
+    with sklearn.config_context(enable_metadata_routing=routing):
+        policy = ClassifierPolicy(classifier, temperature=1.0).fit(logs_of())
+        assert_allclose(policy.predict_proba(X), by_hand.predict_proba(X), rtol=1e-9)
+    assert policy.classifier_.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_weights_are_rewards_over_propensities_times_the_weights_of_the_logs():
+    keep = 1.0 + np.arange(120) % 3
+    for fields, weight in (
+        ({"propensity": None}, REWARD),
+        ({}, REWARD / PROPENSITY),
+        ({"sample_weight": keep}, REWARD * keep / PROPENSITY),
+        ({"sample_weight": keep - 1}, REWARD * (keep - 1) / PROPENSITY),
+    ):
+        policy = ClassifierPolicy(GaussianNB(), temperature=1.0).fit(logs_of(**fields))
+        rows = weight > 0
+        by_hand = GaussianNB().fit(X[rows], ACTION[rows], sample_weight=weight[rows])
+        assert_allclose(policy.predict_proba(X), by_hand.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        KNeighborsClassifier(3),
+        make_pipeline(StandardScaler(), KNeighborsClassifier(3)),
+        LinearDiscriminantAnalysis(),
+    ],
+    ids=str,
+)
+def test_classifiers_without_weights_are_resampled(classifier):
+    logs = logs_of()
+    policy = ClassifierPolicy(classifier, temperature=1.0).fit(logs)
+    again = ClassifierPolicy(classifier, temperature=1.0).fit(logs)
+    assert_array_equal(policy.predict_proba(X), again.predict_proba(X))
+    weight = np.where(GOOD, REWARD / PROPENSITY, 0)
+    rows = np.flatnonzero(weight > 0)
+    p = weight[rows] / weight.sum()
+    drawn = np.sort(np.random.RandomState(0).choice(rows, len(rows), p=p))
+    by_hand = clone(classifier).fit(X[drawn], ACTION[drawn])
+    assert_allclose(policy.predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_resampling_may_leave_one_action():
+    propensity = PROPENSITY.copy()
+    propensity[np.flatnonzero(GOOD)[0]] = 1e-12
+    logs = logs_of(propensity=propensity)
+    policy = ClassifierPolicy(LinearDiscriminantAnalysis()).fit(logs)
+    assert {*policy.predict(X)} == {ACTION[GOOD][0]}
+
+
+def test_classes_are_the_actions_of_the_logs():
+    logs = logs_of(actions=["z", "c", "b", "a"])
+    policy = ClassifierPolicy(epsilon=0.4).fit(logs)
+    assert policy.classes_.tolist() == ["z", "c", "b", "a"]
+    proba = policy.predict_proba(X)
+    assert_allclose(proba[:, 0], 0.1)
+    assert_allclose(proba.max(axis=1), 0.7)
+    assert_array_equal(action_probabilities(policy, logs), proba)
+    offered = np.zeros((120, 4), dtype=bool)
+    offered[:, 0] = True  # an action that was never learned
+    assert_array_equal(policy.predict_proba(X, offered), offered)
+    soft = ClassifierPolicy(temperature=1.0).fit(logs)
+    assert_allclose(soft.predict_proba(X)[:, 0], 0)
+
+
+def test_one_rewarded_action_is_always_taken():
+    logs = logs_of(reward=np.where(ACTION == "b", REWARD, 0), actions=[*"cba"])
+    for temperature in (None, 1.0):
+        policy = ClassifierPolicy(epsilon=0.3, temperature=temperature).fit(logs)
+        assert_allclose(policy.predict_proba(X), [[0.1, 0.8, 0.1]] * 120)
+        assert {*policy.predict(X)} == {"b"}
+
+
+def test_negative_rewards_are_refused_with_the_remedy():
+    reward = REWARD.copy()
+    reward[7] = -2
+    with pytest.raises(
+        ValueError, match=r"reward -2 at row 7 is negative\. Use IPSPol"
+    ):
+        ClassifierPolicy().fit(logs_of(reward=reward))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"reward": np.zeros(120)}, {"sample_weight": np.where(GOOD, 0.0, 1.0)}],
+    ids=["no reward", "no weight"],
+)
+def test_no_rewarded_row_is_refused(fields):
+    with pytest.raises(ValueError, match="no row of the logs has a positive reward"):
+        ClassifierPolicy().fit(logs_of(**fields))
+    with pytest.raises(ValueError, match="no row of the logs has a positive reward"):
+        ClassifierPolicy().fit(logs_of(**fields)[:0])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [3, -1, 9],
+        [True, False, True],
+        [1.0, 2.0, 3.0],
+        [0.5, 1.5, 2.5],
+        [b"x", b"y", b"z"],
+        np.array([3, -1, 9], dtype=object),
+        np.array(["x", "y", "z"], dtype=object),
+    ],
+    ids=str,
+)
+def test_labels_of_any_kind(labels):
+    labels = np.asarray(labels)[CODE]
+    logs = logs_of(action=labels)
+    policy = ClassifierPolicy(epsilon=0.2).fit(logs)
+    assert policy.classes_ is logs.actions
+    by_text = logs_of(action=labels.astype(str), actions=logs.actions.astype(str))
+    expected = ClassifierPolicy(epsilon=0.2).fit(by_text).predict_proba(X)
+    assert_allclose(policy.predict_proba(X), expected)
+    assert {*policy.predict(X).tolist()} <= {*labels.tolist()}
+    offered = expected < 0.5  # the best one is not offered
+    assert_allclose(policy.predict_proba(X, offered)[~offered], 0)
+
+
+def test_sparse_contexts_and_frames():
+    expected = ClassifierPolicy(epsilon=0.1).fit(logs_of()).predict_proba(X)
+    logs = logs_of(context=sparse.csc_matrix(X))
+    policy = ClassifierPolicy(epsilon=0.1).fit(logs)
+    assert_allclose(policy.predict_proba(logs.context), expected)
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame(
+            {name: X[:, j] for j, name in enumerate("uvw")}
+        )
+        logs = logs_of(context=frame)
+        policy = ClassifierPolicy(epsilon=0.1).fit(logs)
+        assert policy.feature_names_in_.tolist() == ["u", "v", "w"]
+        assert_allclose(action_probabilities(policy, logs), expected)
+        assert not hasattr(policy.fit(logs_of()), "feature_names_in_")
+
+
+# -- the estimator ---------------------------------------------------------------
+
+
+def test_score_on_logs_names_the_scorer():
+    policy = ClassifierPolicy().fit(X, ACTION)
+    with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
+        policy.score(logs_of())
+    with pytest.raises(NotFittedError):
+        ClassifierPolicy().score(X, ACTION)
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(ClassifierPolicy(), method)(X)
+
+
+def test_clone_unfits_and_nested_parameters_work():
+    policy = ClassifierPolicy(LogisticRegression(C=3), epsilon=0.2).fit(X, ACTION)
+    other = clone(policy)
+    assert not hasattr(other, "classes_")
+    assert other.get_params()["classifier__C"] == 3
+    other.set_params(classifier__C=7, epsilon=0)
+    assert policy.get_params()["classifier__C"] == 3
+    assert other.fit(X, ACTION).classifier_.C == 7
+    assert other.classifier is not other.classifier_
+    frozen = clone(FrozenEstimator(policy))
+    assert_array_equal(frozen.predict_proba(X), policy.predict_proba(X))
+
+
+def test_a_search_over_logs_with_a_scorer_of_ones_own():
+    def scorer(policy, logs, y=None):
+        assert isinstance(logs, BanditLogs)
+        return -abs(policy.epsilon - 0.2)
+
+    grid = {"epsilon": [0.1, 0.2], "classifier__C": [0.1, 1.0]}
+    search = GridSearchCV(
+        ClassifierPolicy(LogisticRegression()), grid, scoring=scorer, cv=3
+    )
+    assert search.fit(logs_of()).best_params_["epsilon"] == 0.2
+    assert search.best_estimator_.classes_.tolist() == ["a", "b", "c"]
+
+
+def test_pickled_policies_act_the_same():
+    policy = ClassifierPolicy(epsilon=0.1).fit(logs_of(action=CODE / 2))
+    other = pickle.loads(pickle.dumps(policy))
+    assert_array_equal(other.predict_proba(X), policy.predict_proba(X))
+
+
+def test_logs_and_contexts_are_not_written_to():
+    logs = logs_of()
+    before = [getattr(logs, name).copy() for name in ("context", "action", "reward")]
+    ClassifierPolicy(epsilon=0.1, temperature=0.5).fit(logs).predict_proba(logs.context)
+    after = [getattr(logs, name) for name in ("context", "action", "reward")]
+    for left, right in zip(before, after, strict=True):
+        assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"epsilon": 1.5},
+        {"epsilon": -0.1},
+        {"epsilon": "a"},
+        {"temperature": 0},
+        {"temperature": np.inf},
+        {"classifier": 3},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of ClassifierPolicy"):
+        ClassifierPolicy(**parameters).fit(X, ACTION)
+
+
+def test_a_regressor_is_no_classifier():
+    with pytest.raises(TypeError, match="Ridge is no classifier"):
+        ClassifierPolicy(Ridge()).fit(X, CODE)
+
+
+def test_logs_hold_the_labels_themselves():
+    with pytest.raises(ValueError, match=r"fit\(logs\) takes no y"):
+        ClassifierPolicy().fit(logs_of(), ACTION)

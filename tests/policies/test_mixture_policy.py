@@ -1,0 +1,145 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    FunctionPolicy,
+    MixturePolicy,
+    UniformPolicy,
+    action_probabilities,
+)
+
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(40, 2))
+ACTION = np.array(list("abc"))[RNG.randint(3, size=40)]
+LOGS = BanditLogs(X, ACTION, np.ones(40), actions=[*"zcba"])
+LEARNED = ClassifierPolicy(epsilon=0.1).fit(X, ACTION)
+SCALED = make_pipeline(StandardScaler(), ClassifierPolicy()).fit(X, ACTION)
+SEARCH = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.3]}, cv=2).fit(X, ACTION)
+
+
+class Handmade:
+    classes_ = ("b", "z")
+
+    def predict_proba(self, X):
+        return np.tile([0.25, 0.75], (X.shape[0], 1))
+
+
+MEMBERS = [
+    LEARNED,
+    SCALED,
+    SEARCH,
+    FrozenEstimator(LEARNED),
+    FrozenEstimator(SCALED),
+    Handmade(),
+    UniformPolicy(),
+    UniformPolicy().fit(LOGS),
+    ConstantPolicy("c"),
+    FunctionPolicy(lambda X: np.full((len(X), 4), 0.25)),
+    MixturePolicy([LEARNED, ConstantPolicy("z")], [0.5, 0.5]),
+]
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda p: type(p).__name__)
+def test_probabilities_are_mixed(member):
+    policy = MixturePolicy([member, LEARNED], [0.3, 0.7])
+    expected = 0.3 * action_probabilities(member, LOGS)
+    expected = expected + 0.7 * action_probabilities(LEARNED, LOGS)
+    assert_allclose(action_probabilities(policy, LOGS), expected)
+
+
+@pytest.mark.parametrize("member", MEMBERS[:6], ids=lambda p: type(p).__name__)
+def test_probabilities_of_contexts_are_those_on_logs(member):
+    policy = MixturePolicy([member, LEARNED], [0.3, 0.7])
+    on_logs = action_probabilities(policy, LOGS)
+    proba = policy.predict_proba(X)
+    assert policy.classes_.tolist() == sorted({*"abc", *member.classes_})
+    columns = [LOGS.actions.tolist().index(label) for label in policy.classes_]
+    assert_allclose(proba, on_logs[:, columns])
+    offered = np.ones(on_logs.shape, dtype=bool)
+    offered[::3, 1] = LOGS.action_index[::3] == 1
+    offered[::2, 0] = False
+    offering = LOGS.replace(available=offered)
+    assert_allclose(
+        policy.predict_proba(X, offered[:, columns]),
+        action_probabilities(policy, offering)[:, columns],
+    )
+
+
+def test_fit_fits_clones():
+    policies = [ClassifierPolicy(), UniformPolicy()]
+    for data in ((LOGS,), (X, ACTION)):
+        policy = MixturePolicy(policies, [0.8, 0.2]).fit(*data)
+        assert not hasattr(policies[0], "classes_")
+        greedy = ClassifierPolicy().fit(*data).predict_proba(X)
+        codes = [
+            policy.classes_.tolist().index(c) for c in policy.policies_[0].classes_
+        ]
+        uniform = 0.2 / len(policy.classes_)
+        assert_allclose(policy.predict_proba(X)[:, codes], 0.8 * greedy + uniform)
+        assert not hasattr(clone(policy), "policies_")
+
+
+def test_frozen_members_survive_fit_and_clone():
+    policy = clone(
+        MixturePolicy([FrozenEstimator(LEARNED), UniformPolicy()], [0.5, 0.5])
+    )
+    before = action_probabilities(policy, LOGS)
+    assert_array_equal(action_probabilities(policy.fit(LOGS), LOGS), before)
+
+
+def test_sparse_contexts():
+    sparse_logs = BanditLogs(
+        sparse.csr_matrix(X), ACTION, np.ones(40), actions=[*"zcba"]
+    )
+    policy = MixturePolicy([LEARNED, UniformPolicy()], [0.5, 0.5])
+    assert_allclose(
+        action_probabilities(policy, sparse_logs), action_probabilities(policy, LOGS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("policies", "weights", "error", "message"),
+    [
+        ([], [], ValueError, "policies is empty"),
+        (LEARNED, [1.0], TypeError, "must be a list of policies, got ClassifierPolicy"),
+        ([LEARNED], [0.5, 0.5], ValueError, r"per policy \(1\), got shape \(2,\)"),
+        ([LEARNED], 1.0, ValueError, r"got shape \(\)"),
+        ([LEARNED] * 2, [0.5, 0.6], ValueError, r"sum to 1, got \[0.5, 0.6\]"),
+        ([LEARNED] * 2, [1.5, -0.5], ValueError, "must be non-negative"),
+        ([LEARNED] * 2, [np.nan, 1], ValueError, "must be non-negative and sum to 1"),
+        ([LogisticRegression()], [1.0], TypeError, "Wrap it: ClassifierPolicy"),
+        (["pi"], [1.0], TypeError, "made of policies, got str"),
+        ([np.ones((40, 4))], [1.0], TypeError, "made of policies, got ndarray"),
+    ],
+    ids=lambda value: None,
+)
+def test_bad_mixtures_are_refused(policies, weights, error, message):
+    policy = MixturePolicy(policies, weights)
+    for call in (
+        lambda: action_probabilities(policy, LOGS),
+        lambda: policy.predict_proba(X),
+        lambda: policy.fit(LOGS),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_unfitted_members_are_refused():
+    policy = MixturePolicy([ClassifierPolicy(), LEARNED], [0.5, 0.5])
+    with pytest.raises(NotFittedError, match="ClassifierPolicy"):
+        action_probabilities(policy, LOGS)

@@ -1,0 +1,126 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    IPS,
+    DoublyRobust,
+    PropensityClipper,
+    UniformPolicy,
+    action_probabilities,
+)
+from skope_ope.datasets import make_bandit_logs
+
+LOGS, POLICY, TRUTH = make_bandit_logs(
+    300, logging_temperature=0.5, random_state=0, return_truth=True
+)
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+@pytest.mark.parametrize("low", [0, 0.1, 0.3, 1.0])
+def test_propensities_are_bounded_from_below(low):
+    step = PropensityClipper(low=low).fit(LOGS)
+    out = step.transform(LOGS)
+    assert_array_equal(out.propensity, np.maximum(LOGS.propensity, low))
+    assert step.n_clipped_ == (LOGS.propensity < low).sum()
+    assert out.propensity.min() >= low
+
+
+def test_only_the_propensity_changes():
+    before = LOGS.propensity.copy()
+    logs = LOGS.with_columns(x=np.arange(300))
+    out = PropensityClipper(low=0.4).fit_transform(logs)
+    assert out.context is logs.context
+    assert out.logging_proba is logs.logging_proba
+    assert out.row_id == logs.row_id
+    assert out.columns == logs.columns
+    assert_array_equal(LOGS.propensity, before)
+
+
+def test_bounds_hold_on_other_logs():
+    step = PropensityClipper(low=0.2).fit(LOGS[:100])
+    out = step.transform(LOGS[100:])
+    assert_array_equal(out.propensity, np.maximum(LOGS.propensity[100:], 0.2))
+
+
+def test_weights_are_at_most_one_over_the_bound():
+    pipeline = make_pipeline(PropensityClipper(low=0.25), IPS()).fit(LOGS)
+    result = pipeline[-1].evaluate(POLICY)
+    assert result.diagnostics["max_weight"] <= 4
+
+
+def test_it_is_ips_with_raised_propensities():
+    pi = action_probabilities(POLICY, LOGS)[np.arange(300), LOGS.action_index]
+    value = make_pipeline(PropensityClipper(low=0.25), IPS()).fit(LOGS).score(POLICY)
+    weights = pi / np.maximum(LOGS.propensity, 0.25)
+    assert value == pytest.approx(np.mean(weights * LOGS.reward), rel=1e-12)
+
+
+def test_what_is_no_logs_passes_unchanged():
+    policy = UniformPolicy()
+    assert PropensityClipper().fit(LOGS).transform(policy) is policy
+    with pytest.raises(NotFittedError):
+        PropensityClipper().transform(LOGS)
+    with pytest.raises(TypeError, match="PropensityClipper takes BanditLogs, got list"):
+        PropensityClipper().fit([[1.0]])
+
+
+def test_unknown_propensities_are_refused_with_the_remedy():
+    unknown = LOGS.replace(propensity=None, logging_proba=None)
+    with pytest.raises(ValueError, match="Put PropensityEstimator in front of it"):
+        PropensityClipper().fit(unknown)
+    with pytest.raises(ValueError, match="Put PropensityEstimator in front of it"):
+        PropensityClipper().fit(LOGS).transform(unknown)
+
+
+@pytest.mark.parametrize("low", [-0.1, 1.1, "a", None])
+def test_bad_bounds_are_refused(low):
+    with pytest.raises(ValueError, match="The 'low' parameter of PropensityClipper"):
+        PropensityClipper(low=low).fit(LOGS)
+
+
+@pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
+def test_a_pipeline_hands_model_and_policy_through(routing):
+    with sklearn.config_context(enable_metadata_routing=routing):
+        pipeline = make_pipeline(PropensityClipper(low=0.2), DoublyRobust())
+        value = pipeline.fit(LOGS, Ridge()).score(POLICY)
+    clipped = PropensityClipper(low=0.2).fit_transform(LOGS)
+    assert value == DoublyRobust(reward_model=Ridge()).fit(clipped).score(POLICY)
+
+
+@pytest.mark.parametrize("routing", [False, True], ids=["", "routing"])
+def test_a_search_over_the_bound(routing):
+    seen = []
+
+    def scorer(pipeline, logs, y=None):
+        held_out = pipeline[:-1].transform(logs)
+        seen.append((pipeline[0].low, len(logs), held_out.propensity.min()))
+        return pipeline[-1].score(POLICY, held_out)
+
+    pipeline = make_pipeline(PropensityClipper(), IPS())
+    grid = {"propensityclipper__low": [0.0, 0.1, 0.5], "ips__cmax": [None]}
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3).fit(LOGS)
+    assert len(seen) == 9
+    assert all(n_rounds == 100 and lowest >= low for low, n_rounds, lowest in seen)
+    # clipping lowers the weights, hence values of non-negative rewards
+    assert search.best_params_["propensityclipper__low"] == 0.0
+    assert np.diff(search.cv_results_["mean_test_score"]).max() <= 0
+    best = search.best_estimator_
+    assert best.score(POLICY) == IPS().fit(LOGS).score(POLICY)
+    assert clone(best).get_params()["propensityclipper__low"] == 0.0
+
+
+def test_features_are_no_business_of_this_pipeline():
+    with pytest.raises(TypeError, match="cannot be converted to an array"):
+        make_pipeline(StandardScaler(), IPS()).fit(LOGS)

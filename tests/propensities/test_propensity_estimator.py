@@ -1,0 +1,383 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    DoublyRobust,
+    PropensityClipper,
+    PropensityEstimator,
+    UniformPolicy,
+)
+from skope_ope.exceptions import PropensityWarning
+from tests._worlds import W1
+
+RNG = np.random.RandomState(0)
+N = 300
+X = RNG.normal(size=(N, 2))
+MU = np.exp(X @ RNG.normal(size=(2, 3)))
+MU /= MU.sum(axis=1, keepdims=True)
+CODE = (MU.cumsum(axis=1) < RNG.random_sample((N, 1))).sum(axis=1)
+ACTION = np.array(list("abc"))[CODE]
+REWARD = (RNG.random_sample(N) < 0.3 + 0.2 * CODE).astype(float)
+
+
+def logs_of(context=X, action=ACTION, **fields):
+    return BanditLogs(context, action, REWARD[: len(action)], **fields)
+
+
+def estimates(logs=None, **parameters):
+    logs = logs_of() if logs is None else logs
+    return PropensityEstimator(**parameters).fit_transform(logs).propensity
+
+
+def logged(proba, code=CODE):
+    return proba[np.arange(len(code)), code]
+
+
+@pytest.mark.parametrize("cv", [5, 3, KFold(4), StratifiedKFold(3), None], ids=str)
+@pytest.mark.parametrize("classifier", [LogisticRegression(), GaussianNB()], ids=str)
+def test_rounds_of_fit_are_predicted_out_of_fold(classifier, cv):
+    folds = KFold(cv or 5) if cv is None or isinstance(cv, int) else cv
+    proba = cross_val_predict(classifier, X, ACTION, cv=folds, method="predict_proba")
+    assert_allclose(estimates(classifier=classifier, cv=cv), logged(proba), rtol=1e-12)
+
+
+def test_no_round_is_predicted_by_a_classifier_that_saw_it():
+    # one neighbour remembers every logged action: in the fold it would be certain
+    action = RNG.randint(3, size=N)
+    with pytest.warns(PropensityWarning):
+        p = estimates(logs_of(action=action), classifier=KNeighborsClassifier(1))
+    assert np.mean(p == 1) < 0.5
+
+
+def test_default_is_a_logistic_regression():
+    assert_array_equal(estimates(), estimates(classifier=LogisticRegression()))
+    assert np.corrcoef(estimates(), logged(MU))[0, 1] > 0.95
+
+
+def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
+    logs = logs_of()
+    step = PropensityEstimator().fit(logs[:200])
+    out_of_fold = step.transform(logs[:200]).propensity
+    full = logged(LogisticRegression().fit(X[:200], ACTION[:200]).predict_proba(X))
+    expected = np.append(out_of_fold, full[200:])
+    assert_allclose(step.transform(logs).propensity, expected)
+    order = RNG.permutation(N)
+    assert_allclose(step.transform(logs[order]).propensity, expected[order])
+    copied = pickle.loads(pickle.dumps(logs[::2]))
+    assert_allclose(step.transform(copied).propensity, expected[::2])
+    again = logs_of()  # the same data, but who knows
+    assert_allclose(step.transform(again).propensity, full)
+    assert_allclose(logged(step.classifier_.predict_proba(X)), full)
+
+
+def test_groups_stay_together():
+    group = np.arange(N) // 7
+    logs = logs_of(group=group)
+    proba = cross_val_predict(
+        LogisticRegression(),
+        X,
+        ACTION,
+        cv=GroupKFold(5),
+        groups=group,
+        method="predict_proba",
+    )
+    assert_allclose(estimates(logs), logged(proba))
+    assert_allclose(estimates(logs, cv=GroupKFold(5)), logged(proba))
+
+
+def test_every_round_needs_a_test_part():
+    with pytest.raises(ValueError, match="cv leaves row 0 in no test part"):
+        PropensityEstimator(cv=TimeSeriesSplit(3)).fit(logs_of())
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_calibration(method):
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    calibrated = CalibratedClassifierCV(clone(forest), method=method)
+    proba = cross_val_predict(
+        calibrated, X, ACTION, cv=KFold(5), method="predict_proba"
+    )
+    p = estimates(classifier=forest, calibration=method, floor=1e-12)
+    assert_allclose(p, logged(proba), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
+def test_calibration_repairs_overconfident_probabilities():
+    # naive Bayes on a repeated feature is far too sure of itself
+    context = np.repeat(X, 8, axis=1)
+    raw = estimates(logs_of(context), classifier=GaussianNB(), floor=1e-9)
+    calibrated = estimates(
+        logs_of(context), classifier=GaussianNB(), calibration="sigmoid"
+    )
+    truth = logged(MU)
+    assert np.mean((calibrated - truth) ** 2) < np.mean((raw - truth) ** 2) / 2
+
+
+def test_the_floor_is_counted():
+    logs = logs_of()
+    plain = estimates(logs)
+    with pytest.warns(PropensityWarning, match=r"lie below floor=0\.3") as record:
+        step = PropensityEstimator(floor=0.3).fit(logs)
+    assert step.n_floored_ == record[0].message.value == (plain < 0.3).sum()
+    assert_allclose(step.transform(logs).propensity, np.maximum(plain, 0.3))
+    assert PropensityEstimator().fit(logs).n_floored_ == 0
+
+
+def test_offered_actions_share_the_probability():
+    available = RNG.random_sample((N, 3)) < 0.6
+    available[np.arange(N), CODE] = True
+    proba = cross_val_predict(
+        LogisticRegression(), X, ACTION, cv=KFold(5), method="predict_proba"
+    )
+    offered = np.where(available, proba, 0)
+    expected = logged(offered / offered.sum(axis=1, keepdims=True))
+    p = estimates(logs_of(available=available))
+    assert_allclose(p, expected)
+    assert_array_equal(p[available.sum(axis=1) == 1], 1)
+
+
+def test_weights_of_the_logs_enter():
+    weight = 1.0 + np.arange(N) % 3
+    p = estimates(logs_of(sample_weight=weight), classifier=GaussianNB(), cv=KFold(2))
+    expected = np.empty(N)
+    for train, test in KFold(2).split(X):
+        model = GaussianNB().fit(X[train], ACTION[train], sample_weight=weight[train])
+        expected[test] = logged(model.predict_proba(X[test]), CODE[test])
+    assert_allclose(p, expected)
+    pipeline = make_pipeline(StandardScaler(), GaussianNB())
+    weighted = estimates(logs_of(sample_weight=weight), classifier=pipeline)
+    assert np.abs(weighted - estimates(classifier=pipeline)).max() > 1e-3
+
+
+def test_a_classifier_without_weights_warns():
+    weight = 1.0 + np.arange(N) % 3
+    classifier = KNeighborsClassifier(50)
+    with pytest.warns(
+        PropensityWarning, match="KNeighborsClassifier takes no sample_w"
+    ):
+        p = estimates(logs_of(sample_weight=weight), classifier=classifier)
+    assert_array_equal(p, estimates(classifier=classifier))
+
+
+@pytest.mark.parametrize(
+    ("logs", "classifier"),
+    [
+        (logs_of(action=(X[:, 0] > 0).astype(int)), DecisionTreeClassifier()),
+        (logs_of(np.sign(X) * 20, (X[:, 0] > 0).astype(int)), LogisticRegression()),
+        (logs_of(action=np.zeros(N, int), actions=[0, 1]), LogisticRegression()),
+    ],
+    ids=["tree", "logistic regression", "always the same"],
+)
+def test_a_deterministic_logger_is_refused(logs, classifier):
+    with pytest.raises(ValueError, match=r"certain given the context in .*determinist"):
+        PropensityEstimator(classifier).fit(logs)
+
+
+def test_where_there_is_one_action_it_is_certain():
+    assert_array_equal(estimates(logs_of(action=np.zeros(N, int))), 1)
+
+
+def test_an_action_that_a_fold_never_saw_gets_the_floor():
+    action = ACTION.copy()
+    action[7] = "z"
+    with pytest.warns(PropensityWarning, match="1 estimated propensities lie below"):
+        p = estimates(logs_of(action=action))
+    assert p[7] == 1e-3
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[3, -1, 9], [0.5, 1.5, 2.5], [b"x", b"y", b"z"], [2.0, 1.0, 3.0]],
+    ids=str,
+)
+def test_labels_of_any_kind(labels):
+    labels = np.array(labels)[CODE]
+    assert_allclose(estimates(logs_of(action=labels)), estimates(), rtol=1e-3)
+    as_objects = logs_of(action=labels.astype(object))
+    assert_allclose(estimates(as_objects), estimates(logs_of(action=labels)))
+
+
+def test_actions_are_matched_by_label():
+    step = PropensityEstimator().fit(logs_of(actions=["z", "c", "a", "b"]))
+    full = logged(step.classifier_.predict_proba(X))
+    assert_allclose(step.transform(logs_of()).propensity, full)
+    rows = ACTION != "c"
+    some = step.transform(logs_of(X[rows], ACTION[rows]))
+    assert_allclose(some.propensity, full[rows])
+    with pytest.raises(ValueError, match="action 'q' of the logs was unknown in fit"):
+        step.transform(logs_of(action=np.where(ACTION == "a", "q", ACTION)))
+
+
+def test_contexts_of_any_kind():
+    expected = estimates()
+    assert_allclose(estimates(logs_of(sparse.csr_matrix(X))), expected, rtol=1e-5)
+    for library in ("pandas", "polars"):
+        frame = pytest.importorskip(library).DataFrame({"u": X[:, 0], "v": X[:, 1]})
+        assert_allclose(estimates(logs_of(frame)), expected)
+
+
+# -- a step of a pipeline ---------------------------------------------------------
+
+
+def test_only_the_probabilities_change():
+    logs = logs_of(
+        propensity=logged(MU),
+        logging_proba=MU,
+        logger=np.arange(N) % 2,
+        logger_proba=np.column_stack([logged(MU)] * 2),
+        group=np.arange(N),
+    ).with_columns(q=np.zeros(N))
+    out = PropensityEstimator().fit(logs).transform(logs)
+    assert out.context is logs.context
+    assert out.row_id == logs.row_id
+    assert out.columns == logs.columns
+    assert out.logging_proba is None
+    assert out.logger_proba is None
+    for name in ("action", "reward", "group", "logger"):
+        assert getattr(out, name) is getattr(logs, name)
+    assert_array_equal(logs.propensity, logged(MU))
+
+
+def test_what_is_no_logs_passes_unchanged():
+    step = PropensityEstimator().fit(logs_of())
+    policy = UniformPolicy()
+    assert step.transform(policy) is policy
+    with pytest.raises(NotFittedError):
+        PropensityEstimator().transform(policy)
+    with pytest.raises(
+        TypeError, match="PropensityEstimator takes BanditLogs, got nda"
+    ):
+        PropensityEstimator().fit(X)
+
+
+def test_in_front_of_an_evaluator():
+    policy = ClassifierPolicy(epsilon=0.5).fit(X, ACTION)
+    pipeline = make_pipeline(PropensityEstimator(), DoublyRobust())
+    value = pipeline.fit(logs_of(), Ridge()).score(policy)
+    by_hand = DoublyRobust(reward_model=Ridge()).fit(
+        PropensityEstimator().fit_transform(logs_of())
+    )
+    assert value == by_hand.score(policy)
+    assert pipeline.fit(logs_of()).score(policy) != value
+    with sklearn.config_context(enable_metadata_routing=True):
+        assert pipeline.fit(logs_of(), Ridge()).score(policy) == value
+
+
+def test_global_output_setting_is_for_features():
+    with sklearn.config_context(transform_output="pandas"):
+        out = PropensityEstimator().fit_transform(logs_of())
+    assert isinstance(out, BanditLogs)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_a_search_over_its_parameters():
+    pipeline = make_pipeline(
+        PropensityEstimator(LogisticRegression()), PropensityClipper(), IPS()
+    )
+    grid = {
+        "propensityestimator__classifier__C": [1e-6, 1.0],
+        "propensityclipper__low": [0, 0.2],
+    }
+
+    def scorer(pipe, logs, y=None):
+        errors = pipe[:-1].transform(logs).propensity - logged(MU)[logs.row_id.position]
+        return -np.mean(errors**2)
+
+    search = GridSearchCV(pipeline, grid, scoring=scorer, cv=3).fit(logs_of())
+    assert search.best_params_ == {
+        "propensityestimator__classifier__C": 1.0,
+        "propensityclipper__low": 0,
+    }
+    value = search.best_estimator_.score(UniformPolicy())
+    assert value == clone(search.best_estimator_).fit(logs_of()).score(UniformPolicy())
+
+
+def test_pickled_steps_do_the_same():
+    step = PropensityEstimator().fit(logs_of())
+    logs = logs_of()
+    other = pickle.loads(pickle.dumps(step))
+    assert_array_equal(
+        other.transform(logs).propensity, step.transform(logs).propensity
+    )
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"floor": 0.0},
+        {"floor": 1.0},
+        {"calibration": "platt"},
+        {"classifier": LinearSVC()},
+        {"cv": 1},
+        {"cv": "prefit"},
+    ],
+    ids=str,
+)
+def test_bad_parameters_are_refused(parameters):
+    (name,) = parameters
+    with pytest.raises(ValueError, match=f"The '{name}' parameter"):
+        PropensityEstimator(**parameters).fit(logs_of())
+
+
+# -- theory -----------------------------------------------------------------------
+
+
+def test_saturated_frequencies_reduce_the_variance(global_random_seed):
+    """Frequencies by context reach the efficiency bound; true propensities do not."""
+    rng = np.random.RandomState(global_random_seed)
+    n, repeats = 400, 150
+    values = np.empty((repeats, 2))
+    for i in range(repeats):
+        x = (rng.random_sample(n) < W1.p_context[1]).astype(int)
+        a = (W1.mu[x].cumsum(axis=1) < rng.random_sample((n, 1))).sum(axis=1)
+        r = (rng.random_sample(n) < W1.q[x, a]).astype(float)
+        true = BanditLogs(x[:, None], a, r, W1.mu[x, a], actions=range(3))
+        step = PropensityEstimator(DecisionTreeClassifier(), floor=1e-9)
+        for j, logs in enumerate((true, step.fit_transform(true))):
+            values[i, j] = (W1.pi[x, a] / logs.propensity * r).mean()
+    variances = n * values.var(axis=0, ddof=1)
+    w = W1.pi / W1.mu
+    exact = (W1.p_context @ (W1.mu * w**2 * W1.q)).sum() - W1.value**2
+    # the standard error of a variance of normal values is variance * sqrt(2 / m)
+    slack = 4 * np.sqrt(2 / (repeats - 1))
+    assert variances[0] == pytest.approx(exact, rel=slack)
+    # terms of order 1 / n beyond the bound are allowed for
+    assert variances[1] == pytest.approx(W1.efficiency_bound, rel=slack + 0.1)
+    assert variances[1] < variances[0] / 1.5
+    # 1 / p is convex: estimates from the other folds bias it by about (1 - p) / (m p)
+    # for m rounds of the context, four fifths of n * p_context
+    bias = (W1.pi * W1.q * (1 - W1.mu) / W1.mu).sum() / (0.8 * n)
+    errors = 4 * values.std(axis=0, ddof=1) / np.sqrt(repeats)
+    assert abs(values[:, 0].mean() - W1.value) < errors[0]
+    assert abs(values[:, 1].mean() - W1.value - bias) < errors[1] + bias / 2

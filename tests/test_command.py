@@ -1,0 +1,76 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""Parts of the command line's work that its options reach in one way only."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skope_ope import BanditLogs
+from skope_ope._command import (
+    by_logger,
+    extra_column,
+    learned,
+    model_text,
+    start_report,
+)
+from skope_ope.displays._progress import Progress
+from skope_ope.logs._table_logs import LogFile
+
+
+def logs_of(logger=None, n=12):
+    rng = np.random.RandomState(0)
+    return BanditLogs(
+        rng.standard_normal((n, 1)),
+        np.arange(n) % 2,
+        np.arange(n) % 3 > 0,
+        np.full(n, 0.5),
+        logger=logger,
+    )
+
+
+def test_loggers_are_listed_where_there_are_a_few():
+    assert by_logger(logs_of(), 0.95) == []
+    assert by_logger(logs_of(["one"] * 12), 0.95) == []
+    assert by_logger(logs_of(np.arange(24), n=24), 0.95) == []
+    records = by_logger(logs_of(["a", "b", "b"] * 4), 0.95)
+    assert [record["evaluator"] for record in records] == ["logger a", "logger b"]
+    assert [record["value"] for record in records] == [0.0, 1.0]
+
+
+def test_columns_of_logs_that_know_theirs():
+    logs = logs_of().with_columns(position=np.arange(12))
+    source = LogFile(logs, "open-bandit")
+    assert extra_column(source, "position", "label") is logs.columns["position"]
+    with pytest.raises(ValueError, match="open-bandit has no column 'x'; it has posit"):
+        extra_column(source, "x", "label")
+
+
+@pytest.mark.parametrize(("policy", "lowest"), [("greedy", 0), ("epsilon-greedy", 0.1)])
+def test_only_epsilon_greedy_explores(policy, lowest):
+    args = SimpleNamespace(
+        policy=policy, train_share=0.5, random_state=0, epsilon=0.2, learner="logistic"
+    )
+    logs = logs_of()
+    test, found, told = learned(args, logs, Progress(None, False))
+    assert len(test) == 6
+    assert found.predict_proba(logs.context).min() == pytest.approx(lowest)
+    assert ("epsilon 0.2" in told) == (policy == "epsilon-greedy")
+
+
+def test_models_are_told():
+    args = SimpleNamespace(folds=3)
+    assert model_text(args, None) == "mean reward of the action, out of fold"
+    assert model_text(args, 0.5) == "0.5 everywhere"
+    assert model_text(args, args) == (
+        "SimpleNamespace for each action, out of fold (3 folds)"
+    )
+
+
+def test_reports_leave_out_what_runs_them():
+    args = SimpleNamespace(command="demo", run=print, json=True)
+    report = start_report(args, [])
+    assert report["arguments"] == {"command": "demo", "json": True}
+    assert report["level"] == 0.95

@@ -1,0 +1,220 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Both contract suites over every class: scikit-learn's, and that of evaluators."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    ActionRewardModel,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    FunctionPolicy,
+    LogSmoothing,
+    MixturePolicy,
+    PropensityClipper,
+    PropensityEstimator,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+    UniformPolicy,
+)
+from skope_ope.utils import (
+    _check_rounds,
+    _law_checks,
+    _limit_checks,
+    _model_checks,
+    all_evaluators,
+    all_policies,
+)
+from skope_ope.utils.estimator_checks import (
+    check_evaluator,
+    parametrize_with_evaluator_checks,
+)
+
+INF = float("inf")
+
+EVALUATORS = [
+    IPS(),
+    IPS(cmax=0.5),
+    IPS(cmax=2.0),
+    SNIPS(),
+    SNIPS(cmax=0.5),
+    DirectMethod(),
+    DirectMethod(reward_model=DecisionTreeRegressor()),
+    DoublyRobust(),
+    DoublyRobust(cmax=0.5),
+    DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=3),
+    DoublyRobust(reward_model=ActionRewardModel(Ridge(), encoding="one_hot")),
+    SNDR(),
+    SwitchDR(),
+    SwitchDR(tau=0.0),
+    SwitchDR(tau=0.7),
+    SwitchDR(tau=INF),
+    DRos(),
+    DRos(lam=0.0),
+    DRos(lam=INF),
+    SubGaussianIPS(),
+    SubGaussianIPS(lam=0.0),
+    SubGaussianIPS(lam=1.0),
+    SubGaussianDR(),
+    SubGaussianDR(lam=0.0),
+    SubGaussianDR(lam=1.0),
+    LogSmoothing(),
+    LogSmoothing(lam=0.0),
+    LogSmoothing(lam=0.3),
+    MRDR(),
+    MRDR(reward_model=Ridge(), cv=3),
+]
+
+
+def two_actions(X):
+    return np.tile([0.25, 0.75], (X.shape[0], 1))
+
+
+POLICIES = [
+    ClassifierPolicy(),
+    ClassifierPolicy(LogisticRegression(C=0.1), epsilon=0.2),
+    ClassifierPolicy(GaussianNB(), temperature=0.5),
+    ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
+    UniformPolicy(),
+    ConstantPolicy(1),  # 1 is an action in all data of the checks
+    FunctionPolicy(two_actions),
+    MixturePolicy([UniformPolicy(), ClassifierPolicy()], [0.25, 0.75]),
+]
+LOG_TRANSFORMERS = [PropensityClipper(), PropensityEstimator()]
+
+FEEDS_ARRAYS = (
+    "feeds arrays to fit, which takes logs; the checks of skope_ope feed logs"
+)
+ARRAY_CHECKS = (
+    "check_complex_data",
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimator_sparse_tag",
+    "check_estimators_dtypes",
+    "check_estimators_empty_data_messages",
+    "check_estimators_fit_returns_self",
+    "check_estimators_nan_inf",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit1d",
+    "check_fit2d_1feature",
+    "check_fit2d_1sample",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+)
+TRANSFORMER_CHECKS = (
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+    "check_transformer_preserve_dtypes",
+)
+WEIGHT_CHECKS = (
+    "check_all_zero_sample_weights_error",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
+)
+
+
+def expected_to_fail(estimator):
+    if isinstance(estimator, FunctionPolicy):
+        reason = "the function knows two actions, the check has four"
+        names = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+        return dict.fromkeys(names, reason)
+    if isinstance(estimator, tuple(type(policy) for policy in POLICIES)):
+        return {}
+    names = ARRAY_CHECKS
+    if isinstance(estimator, tuple(type(step) for step in LOG_TRANSFORMERS)):
+        names += TRANSFORMER_CHECKS
+    if isinstance(estimator, ActionRewardModel):
+        names += WEIGHT_CHECKS
+    return dict.fromkeys(names, FEEDS_ARRAYS)
+
+
+DEFAULTS = list({type(evaluator): evaluator for evaluator in EVALUATORS[::-1]}.values())
+
+
+# strict, as pytest is configured: a check that passes must leave the table
+@parametrize_with_checks(
+    [*DEFAULTS, *POLICIES, *LOG_TRANSFORMERS, ActionRewardModel(Ridge())],
+    expected_failed_checks=expected_to_fail,
+)
+def test_scikit_learns_contract(estimator, check):
+    try:
+        check(estimator)
+    except Exception as error:
+        if check_name(check) not in expected_to_fail(estimator):
+            raise
+        # a new error: pytest would parse scikit-learn's files for the traceback
+        raise AssertionError(str(error)) from None
+
+
+def check_name(check):
+    return (check.func if isinstance(check, partial) else check).__name__
+
+
+def laws_that_do_not_hold(evaluator):
+    if isinstance(evaluator, LogSmoothing) and evaluator.lam is None:
+        return {
+            "check_weight_two_is_the_round_twice": "lam = 1 / sqrt(n_rounds) counts "
+            "rounds, and a round twice is two of them"
+        }
+    return {}
+
+
+@parametrize_with_evaluator_checks(
+    EVALUATORS, expected_failed_checks=laws_that_do_not_hold
+)
+def test_contract_of_evaluators(evaluator, check):
+    check(evaluator)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
+def test_the_laws_hold_in_another_world(evaluator, global_random_seed, monkeypatch):
+    other = partial(_check_rounds.check_rounds, seed=1000 + global_random_seed)
+    for module in (_law_checks, _limit_checks, _model_checks):
+        monkeypatch.setattr(module, "check_rounds", other)
+    check_evaluator(evaluator, expected_failed_checks=laws_that_do_not_hold(evaluator))
+
+
+@pytest.mark.parametrize(
+    ("listed", "checked"),
+    [(all_evaluators, EVALUATORS), (all_policies, POLICIES)],
+    ids=["evaluators", "policies"],
+)
+def test_every_class_is_checked(listed, checked):
+    checked = {type(estimator) for estimator in checked}
+    missing = [name for name, cls in listed() if cls not in checked]
+    assert missing == []

@@ -1,0 +1,874 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""Every option of the command line, and every way to get it wrong."""
+
+import gzip
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import skope_ope
+from skope_ope import ClassifierPolicy, evaluate
+from skope_ope.__main__ import main
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES
+
+N_ROUNDS = 300
+ITEMS = np.array(["book", "film", "song"])
+COLUMNS = ("--action", "item", "--reward", "click", "--propensity", "p")
+CONTEXT = ("--context", "x0,x1,x2,x3,x4")
+OPEN_BANDIT = (
+    "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+    "2019-11-24 00:00:01+00:00,1,3,0,0.5,young\n"
+    "2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
+    "2019-11-24 00:00:03+00:00,1,1,1,0.5,old\n"
+    "2019-11-24 00:00:04+00:00,0,3,0,0.5,old\n"
+)
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Logs, the policy that their world knows, and its probabilities."""
+    logs, policy, _ = make_bandit_logs(
+        N_ROUNDS, logging_temperature=3, random_state=0, return_truth=True
+    )
+    return logs, policy, policy.predict_proba(logs.context)
+
+
+@pytest.fixture(scope="module")
+def frame(world):
+    logs, _, pi = world
+    rng = np.random.RandomState(0)
+    columns = {f"x{j}": logs.context[:, j] for j in range(5)}
+    columns |= {f"pi_{item}": pi[:, k] for k, item in enumerate(ITEMS)}
+    columns |= {
+        "item": ITEMS[logs.action_index],
+        "click": logs.reward.astype(int),
+        "p": logs.propensity,
+        "pi_logged": pi[np.arange(N_ROUNDS), logs.action_index],
+        "city": np.array(["Oslo", "Rome"])[rng.randint(2, size=N_ROUNDS)],
+        "user": np.arange(N_ROUNDS) // 3,
+        "w": rng.uniform(1, 2, N_ROUNDS),
+        "day": np.arange(N_ROUNDS),
+    }
+    return columns
+
+
+def evaluated(pi, logs):
+    """Values by evaluator, without the warnings of the direct method."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluate(pi, logs)
+
+
+def csv_text(columns):
+    rows = zip(
+        *(np.asarray(values).tolist() for values in columns.values()), strict=True
+    )
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory, frame):
+    path = tmp_path_factory.mktemp("logs") / "clicks.csv"
+    path.write_text(csv_text(frame))
+    return path
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line and return what it printed; it must not fail."""
+
+    def run(*argv):
+        code = main([str(word) for word in argv])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        return out
+
+    return run
+
+
+@pytest.fixture
+def values(run):
+    """Run `evaluate` with --json and return the estimates by name."""
+
+    def values(*argv):
+        report = json.loads(run("evaluate", *argv, "--json"))
+        return {record["evaluator"]: record for record in report["values"]}
+
+    return values
+
+
+@pytest.fixture
+def fails(capsys):
+    """Run the command line, which must fail with code 2 and one line."""
+
+    def fails(*argv):
+        code = main([str(word) for word in argv])
+        out, err = capsys.readouterr()
+        assert code == 2
+        assert out == ""
+        assert err.count("\n") == 1
+        assert err.endswith("\n")
+        assert err.startswith("skope-ope")
+        assert "Traceback" not in err
+        return err
+
+    return fails
+
+
+# -- the whole ----------------------------------------------------------------------
+def test_the_table_holds_what_evaluate_finds(log, world, values):
+    """Same numbers from the shell as from Python, by another way in."""
+    logs, _, pi = world
+    expected = evaluated(pi, logs)
+    found = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
+    assert list(found) == list(DEFAULT_NAMES)
+    for name, value in expected.items():
+        low, high = value.confidence_interval()
+        assert found[name]["value"] == pytest.approx(value.value, rel=1e-12)
+        for key, number in (
+            ("standard_error", value.standard_error),
+            ("low", low),
+            ("high", high),
+        ):
+            assert found[name][key] == pytest.approx(number, rel=1e-9)
+
+
+def test_text_says_what_was_read_and_found(log, run):
+    text = run("evaluate", log, *COLUMNS, "--policy", "uniform")
+    lines = text.splitlines()
+    joined = " ".join(text.split())
+    assert f"{log} (csv): 300 rounds, 3 actions, 0 features, reward 0 to 1" in joined
+    assert "uniform over the actions" in joined
+    assert "mean reward of the action, out of fold" in joined
+    (header,) = (line for line in lines if "std. error" in line)
+    assert "95% low" in header
+    assert "eff. rounds" in header
+    first = [line.split(" ")[0] for line in lines]
+    for name in (*DEFAULT_NAMES, "logger"):
+        assert first.count(name) == 1
+    assert joined.count("ModelErrorWarning (DirectMethod)") == 1
+
+
+def test_json_holds_version_and_arguments(log, run):
+    report = json.loads(run("evaluate", log, *COLUMNS, "--policy", "uniform", "--json"))
+    assert report["version"] == skope_ope.__version__
+    assert report["command"] == "evaluate"
+    assert report["arguments"]["policy"] == "uniform"
+    assert report["arguments"]["logs"] == str(log)
+    assert "run" not in report["arguments"]
+    assert (report["n_rounds"], report["n_actions"]) == (300, 3)
+    (warning,) = report["warnings"]
+    assert warning["type"] == "ModelErrorWarning"
+    assert warning["evaluators"] == ["DirectMethod"]
+    by_name = {record["evaluator"]: record for record in report["values"]}
+    assert by_name["DirectMethod"]["effective_sample_size"] is None
+
+
+def test_demo(run):
+    text = run("demo")
+    for name in (*BY_NAME, "true value"):
+        assert f"\n{name} " in text
+    assert "covers" in text
+    assert "the logger looked at" in text
+    report = json.loads(run("demo", "--json", "--random-state", 3))
+    assert report["arguments"]["random_state"] == 3
+    for record in report["values"]:
+        assert record["error"] == pytest.approx(record["value"] - report["truth"])
+        covers = record["low"] <= report["truth"] <= record["high"]
+        assert record["covers"] == covers
+
+
+def test_module_runs_as_a_program():
+    def call(*argv):
+        command = [sys.executable, "-m", "skope_ope", *argv]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    version = call("--version")
+    assert version.stdout == f"skope-ope {skope_ope.__version__}\n"
+    assert (version.returncode, version.stderr) == (0, "")
+    demo = call("demo")
+    assert (demo.returncode, demo.stderr) == (0, "")
+    assert "\nDoublyRobust " in demo.stdout
+    wrong = call("evaluate", "missing.csv", "--policy", "uniform")
+    assert wrong.returncode == 2
+    assert wrong.stderr.count("\n") == 1
+
+
+def test_csv_needs_no_optional_package(log):
+    """Texts and learned policies included."""
+    words = ["evaluate", str(log), *COLUMNS, "--context", "x*,city"]
+    words += ["--policy", "greedy", "--reward-model", "ridge"]
+    program = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("pandas", "pyarrow", "polars", "skops", "matplotlib"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Absent())
+from skope_ope.__main__ import main
+sys.exit(main({words!r}))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\nDoublyRobust " in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    process = subprocess.Popen(
+        [sys.executable, "-m", "skope_ope", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["evaluate", "-h"], ["demo", "-h"]])
+def test_help(capsys, words):
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "skope-ope" in out
+    if words[0] == "evaluate":
+        assert "RUNS CODE" in out
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"skope-ope {skope_ope.__version__}\n"
+
+
+# -- formats of logs ----------------------------------------------------------------
+def test_gzip_and_parquet_are_read_as_csv_is(log, frame, tmp_path, values):
+    options = (*COLUMNS, *CONTEXT, "--policy", "uniform", "--reward-model", "ridge")
+    expected = values(log, *options)
+    packed = tmp_path / "clicks.csv.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    assert values(packed, *options) == expected
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("clicks.parquet", "clicks"):
+        parquet.write_table(pyarrow.table(frame), tmp_path / name)
+        found = values(tmp_path / name, *options)
+        for key, record in expected.items():
+            assert found[key]["value"] == pytest.approx(record["value"], rel=1e-12)
+    assert "(parquet)" in main_text(tmp_path / "clicks", *options)
+
+
+def main_text(*argv):
+    """Text of a run of `evaluate` without capsys."""
+    command = [sys.executable, "-m", "skope_ope", "evaluate", *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def vw(tmp_path):
+    path = tmp_path / "log.txt"
+    lines = [f"{1 + i % 2}:{-(i % 3)}:0.5 | x{i % 5}\n" for i in range(40)]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_vowpal_wabbit(vw, values, run):
+    found = values(vw, "--policy", "always:2", "--evaluators", "IPS")
+    assert found["IPS"]["value"] == pytest.approx(1 * 0.95)
+    assert values(vw, "--policy", "always:2", "--format", "vw-cb").keys() == set(
+        DEFAULT_NAMES
+    )
+    text = run("evaluate", vw, "--policy", "epsilon-greedy", "--reward-model", "ridge")
+    assert "LogisticRegression" in text
+
+
+def test_evaluated_actions_of_vowpal_wabbit(tmp_path, values):
+    path = tmp_path / "log.txt"
+    path.write_text("1 1:-1:0.5 | a\n2 1:-5:0.5 | a\n2 2:-3:0.5 | b\n")
+    found = values(
+        path, "--format", "vw-cb-eval", "--policy", "evaluated", "--evaluators", "IPS"
+    )
+    assert found["IPS"]["value"] == pytest.approx((2 + 0 + 6) / 3)
+
+
+def test_bad_lines_are_skipped_on_request(vw, values, fails, run):
+    vw.write_text(vw.read_text() + "2:x:0.5 | a\n")
+    assert "line 41" in fails("evaluate", vw, "--policy", "uniform")
+    text = run("evaluate", vw, "--policy", "uniform", "--skip-bad-lines")
+    assert "skipped 1 malformed event(s)" in " ".join(text.split())
+
+
+@pytest.fixture
+def open_bandit(tmp_path):
+    path = tmp_path / "men.csv"
+    path.write_text(OPEN_BANDIT)
+    return path
+
+
+def test_open_bandit(open_bandit, tmp_path, values, run):
+    table = tmp_path / "prior.csv"
+    table.write_text(
+        "item_id,alpha,prob_position_1,prob_position_3\n0,1,1,0\n1,1,0,1\n"
+    )
+    options = ("--policy-table", table, "--policy-table-by", "position")
+    # items 1, 0, 1, 0 at positions 3, 1, 1, 3: the first two are the policy's
+    found = values(open_bandit, *options, "--evaluators", "IPS")
+    assert found["IPS"]["value"] == pytest.approx((0 + 2) / 4)
+    assert "(open-bandit)" in " ".join(run("evaluate", open_bandit, *options).split())
+    folder = tmp_path / "men"
+    folder.mkdir()
+    open_bandit.rename(folder / "men.csv")
+    again = values(folder, *options, "--evaluators", "IPS")
+    assert again == found
+
+
+def test_the_format_may_be_named(open_bandit, values, fails):
+    options = ("--action", "item_id", "--reward", "click", "--propensity", "0.5")
+    found = values(open_bandit, *options, "--policy", "uniform", "--format", "csv")
+    assert found["IPS"]["value"] == pytest.approx(0.5)
+    assert "read as csv" in fails(
+        "evaluate", open_bandit, "--policy", "uniform", "--format", "csv"
+    )
+
+
+# -- columns ------------------------------------------------------------------------
+@pytest.mark.parametrize("text", ["0.25", "1/4", ".25"])
+def test_one_propensity_for_all(log, values, text):
+    options = ("--action", "item", "--reward", "click", "--policy", "uniform")
+    found = values(log, *options, "--propensity", text, "--evaluators", "IPS,SNIPS")
+    # 1/3 over 1/4 is a weight of 4/3 on every reward
+    mean = found["SNIPS"]["value"]
+    assert found["IPS"]["value"] == pytest.approx(4 / 3 * mean, rel=1e-12)
+
+
+def test_propensities_may_be_estimated_or_unknown(log, values, run):
+    options = (log, "--action", "item", "--reward", "click", "--policy", "uniform")
+    found = values(*options, *CONTEXT, "--propensity", "estimate")
+    known = values(*options, *CONTEXT, "--propensity", "p")
+    assert list(found) == list(DEFAULT_NAMES)
+    error = known["SNIPS"]["standard_error"]
+    assert found["SNIPS"]["value"] != known["SNIPS"]["value"]
+    assert abs(found["SNIPS"]["value"] - known["SNIPS"]["value"]) < 4 * error
+    assert list(values(*options)) == ["DirectMethod"]
+    assert "propensities are unknown: only evaluators" in " ".join(
+        run("evaluate", *options).split()
+    )
+
+
+def test_context_feeds_the_reward_model(log, values):
+    options = (log, *COLUMNS, "--policy", "uniform", "--reward-model", "ridge")
+    plain = values(*options, *CONTEXT)["DirectMethod"]["value"]
+    more = values(*options, "--context", "x*,city")["DirectMethod"]["value"]
+    assert more != plain
+    assert values(*options, "--context", "x*")["DirectMethod"]["value"] == plain
+
+
+def test_actions_set_the_order_of_the_columns(log, values, fails):
+    options = (log, *COLUMNS, "--evaluators", "IPS")
+    plain = values(*options, "--policy-columns", "pi_book,pi_film,pi_song")
+    turned = values(
+        *options,
+        "--policy-columns",
+        "pi_song,pi_book,pi_film",
+        "--actions",
+        "song,book,film",
+    )
+    assert turned["IPS"]["value"] == pytest.approx(plain["IPS"]["value"], rel=1e-12)
+    message = fails("evaluate", *options, "--policy", "uniform", "--actions", "song")
+    assert "'book'" in message or "'film'" in message
+    wider = values(*options, "--policy", "uniform", "--actions", "song,book,film,new")
+    assert wider["IPS"]["value"] < plain["IPS"]["value"] * 2
+
+
+def test_loggers_have_their_own_lines(log, run):
+    text = run(
+        "evaluate", log, *COLUMNS, "--policy", "uniform", "--logger", "city"
+    ).splitlines()
+    assert sum(line.startswith("logger ") for line in text) == 3
+    assert any(line.startswith("logger Oslo ") for line in text)
+
+
+def test_timestamps_groups_and_weights(log, world, values):
+    logs, _, pi = world
+    found = values(
+        log,
+        *COLUMNS,
+        "--policy-columns",
+        "pi_book,pi_film,pi_song",
+        *("--timestamp", "day", "--group", "user", "--weight", "w"),
+    )
+    weight = np.random.RandomState(0)
+    weight.randint(2, size=N_ROUNDS)
+    heavy = logs.replace(
+        sample_weight=weight.uniform(1, 2, N_ROUNDS), group=np.arange(N_ROUNDS) // 3
+    )
+    for name, value in evaluated(pi, heavy).items():
+        assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
+
+
+def test_names_with_commas_are_quoted(tmp_path, values):
+    path = tmp_path / "log.csv"
+    path.write_text('"what, exactly",r,"a, b"\n0,1,0.5\n1,0,0.5\n0,1,0.5\n1,1,0.5\n')
+    found = values(
+        path,
+        *("--action", "what, exactly", "--reward", "r", "--propensity", "0.5"),
+        *("--policy", "uniform", "--context", '"a, b"', "--evaluators", "IPS"),
+    )
+    assert found["IPS"]["value"] == pytest.approx(0.75)
+
+
+# -- policies -----------------------------------------------------------------------
+def test_one_column_with_the_probability_of_the_logged_action(log, values):
+    several = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
+    one = values(log, *COLUMNS, "--policy-columns", "pi_logged")
+    assert list(one) == ["IPS", "SNIPS"]
+    for name, record in one.items():
+        assert record["value"] == pytest.approx(several[name]["value"], rel=1e-12)
+
+
+def test_always_one_action(log, values, frame):
+    found = values(log, *COLUMNS, "--policy", "always:film", "--evaluators", "IPS")
+    chosen = frame["item"] == "film"
+    expected = (chosen * frame["click"] / frame["p"]).mean()
+    assert found["IPS"]["value"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_table_without_context(log, tmp_path, values):
+    table = tmp_path / "table.csv"
+    table.write_text("item,probability\nsong,0\nbook,0\nfilm,1\n")
+    found = values(log, *COLUMNS, "--policy-table", table)
+    expected = values(log, *COLUMNS, "--policy", "always:film")
+    for name, record in expected.items():
+        assert found[name]["value"] == pytest.approx(record["value"], rel=1e-12)
+
+
+def test_a_table_by_a_column(log, tmp_path, values, frame):
+    table = tmp_path / "table.csv"
+    table.write_text("item,Oslo,Rome\nsong,0,1\nbook,1,0\nfilm,0,0\n")
+    options = ("--policy-table", table, "--policy-table-by", "city")
+    found = values(log, *COLUMNS, *options, "--evaluators", "IPS")
+    wanted = np.where(frame["city"] == "Oslo", "book", "song")
+    expected = ((frame["item"] == wanted) * frame["click"] / frame["p"]).mean()
+    assert found["IPS"]["value"] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def fitted(world):
+    logs, _, _ = world
+    labels = ITEMS[logs.context[:, :3].argmax(axis=1)]
+    classifier = LogisticRegression(max_iter=1000)
+    return ClassifierPolicy(classifier, epsilon=0.2).fit(logs.context, labels)
+
+
+def expected_of(policy, world):
+    logs, _, _ = world
+    return evaluated(policy.predict_proba(logs.context), logs)
+
+
+def test_a_pickled_policy(log, fitted, world, tmp_path, values, fails):
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(fitted))
+    options = (log, *COLUMNS, *CONTEXT, "--policy", path)
+    assert "Pass --trust" in fails("evaluate", *options)
+    found = values(*options, "--trust")
+    for name, value in expected_of(fitted, world).items():
+        assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
+
+
+def test_a_skops_policy_needs_no_trust(log, fitted, world, tmp_path, values):
+    io = pytest.importorskip("skops.io")
+    path = tmp_path / "policy.skops"
+    io.dump(fitted, path)
+    found = values(log, *COLUMNS, *CONTEXT, "--policy", path)
+    for name, value in expected_of(fitted, world).items():
+        assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
+
+
+@pytest.mark.frames
+def test_a_policy_of_named_columns_finds_them(log, world, tmp_path, values):
+    """Without --context, in any order, whatever else stands in the file."""
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    logs, _, _ = world
+    names = ["x3", "x0"]
+    frame = pandas.DataFrame(logs.context[:, [3, 0]], columns=names)
+    labels = ITEMS[logs.context[:, :3].argmax(axis=1)]
+    policy = ClassifierPolicy(LogisticRegression()).fit(frame, labels)
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(policy))
+    found = values(log, *COLUMNS, "--policy", path, "--trust")
+    for name, value in evaluated(policy.predict_proba(frame), logs).items():
+        assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
+
+
+def test_a_learned_policy_is_evaluated_on_other_rows(log, run):
+    options = ("evaluate", log, *COLUMNS, *CONTEXT, "--policy", "greedy")
+    text = " ".join(run(*options, "--train-share", "0.25").split())
+    assert "learned on 75 rounds and evaluated on the 225 others" in text
+    report = json.loads(run(*options, "--train-share", "0.25", "--json"))
+    assert report["n_rounds"] == 225
+    text = " ".join(run(*options, "--learner", "hist").split())
+    assert "HistGradientBoostingClassifier" in text
+
+
+def test_epsilon_and_seed(log, values):
+    options = (log, *COLUMNS, *CONTEXT, "--evaluators", "IPS", "--policy")
+    greedy = values(*options, "greedy")
+    assert values(*options, "greedy") == greedy
+    assert values(*options, "greedy", "--random-state", "1") != greedy
+    assert values(*options, "epsilon-greedy", "--epsilon", "0") == greedy
+    uniform = values(*options, "epsilon-greedy", "--epsilon", "1")
+    assert uniform["IPS"]["value"] < greedy["IPS"]["value"]
+
+
+# -- the evaluation -----------------------------------------------------------------
+def test_evaluators_are_chosen(log, values):
+    options = (log, *COLUMNS, "--policy", "uniform", "--evaluators")
+    assert list(values(*options, "snips,IPS:cmax=1")) == ["SNIPS", "IPS:cmax=1"]
+    assert list(values(*options, "all")) == list(BY_NAME)
+
+
+@pytest.mark.parametrize("model", ["ridge", "logistic", "hist", "0.5"])
+def test_reward_models(log, values, run, model):
+    options = (log, *COLUMNS, *CONTEXT, "--policy", "uniform", "--reward-model", model)
+    found = values(*options)
+    assert found["DoublyRobust"] != values(*options[:-2])["DoublyRobust"]
+    if model == "0.5":
+        assert found["DirectMethod"]["value"] == 0.5
+
+
+def test_folds(log, values):
+    options = (log, *COLUMNS, "--policy", "uniform", "--folds")
+    two, ten = (values(*options, folds)["DirectMethod"]["value"] for folds in (2, 10))
+    assert two != ten
+
+
+def test_level(log, values, run):
+    options = (log, *COLUMNS, "--policy", "uniform")
+    wide, narrow = (values(*options, "--level", level)["IPS"] for level in (0.99, 0.5))
+    assert wide["high"] - wide["low"] > 3 * (narrow["high"] - narrow["low"])
+    assert "99.9% low" in run("evaluate", *options, "--level", "0.999")
+
+
+def test_baseline(log, run, frame):
+    options = ("evaluate", log, *COLUMNS, "--policy", "uniform")
+    report = json.loads(run(*options, "--json"))
+    clicks = frame["click"]
+    assert report["baseline"]["value"] == pytest.approx(clicks.mean())
+    error = clicks.std(ddof=1) / N_ROUNDS**0.5
+    assert report["baseline"]["standard_error"] == pytest.approx(error)
+    assert "\nlogger " not in run(*options, "--no-baseline")
+    assert "baseline" not in json.loads(run(*options, "--no-baseline", "--json"))
+
+
+def test_gain(log, values, run):
+    options = (log, *COLUMNS, "--policy", "uniform")
+    found = values(*options, "--gain")["DoublyRobust"]
+    assert found["gain"]["value"] == pytest.approx(
+        found["value"] - values_of_logger(run, options)
+    )
+    assert "gain" in run("evaluate", *options, "--gain")
+    assert "gain" not in values(*options)["DoublyRobust"]
+
+
+def values_of_logger(run, options):
+    return json.loads(run("evaluate", *options, "--json"))["baseline"]["value"]
+
+
+def test_another_log_stands_beside(log, run, fitted, tmp_path):
+    options = ("evaluate", log, *COLUMNS, "--compare-logs", log)
+    report = json.loads(run(*options, "--policy", "uniform", "--json"))
+    on_policy = report["on_policy"]
+    assert on_policy["value"] == report["baseline"]["value"]
+    record = report["values"][0]
+    gap = record["value"] - on_policy["value"]
+    error = np.hypot(record["standard_error"], on_policy["standard_error"])
+    assert record["z_on_policy"] == pytest.approx(gap / error)
+    assert "is not the one that acted there" in on_policy["caveat"]
+    clicks = [report["arguments"]["logs"] == str(log), on_policy["rewarded_rounds"]]
+    assert clicks[1][0] == clicks[1][1] > 0
+    text = run(*options, "--policy", "uniform")
+    assert "\non-policy " in text
+    assert "z on-policy" in text
+    assert "Caveat: agreement decides nothing" in " ".join(text.split())
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(fitted))
+    for policy in (["greedy"], [path, "--trust"], ["always:film"]):
+        report = json.loads(run(*options, *CONTEXT, "--json", "--policy", *policy))
+        assert report["on_policy"]["drift"]["differing_share"] > 0
+    columns = ["--policy-columns", "pi_book,pi_film,pi_song"]
+    report = json.loads(run(*options, *columns, "--json"))
+    assert report["on_policy"]["drift"] is None
+
+
+def test_progress(log, capsys):
+    options = ["evaluate", str(log), *COLUMNS, *CONTEXT, "--policy", "greedy"]
+    assert main([*options, "--progress"]) == 0
+    out, err = capsys.readouterr()
+    steps = err.splitlines()
+    assert steps[0].startswith(f"reading {log}: 300 rows (")
+    assert steps[1].startswith("learning a policy on 150 rounds (")
+    assert steps[2].startswith("evaluating on 150 rounds (")
+    assert len(steps) == 3
+    assert main([*options, "--no-progress"]) == 0
+    assert capsys.readouterr() == (out, "")
+
+
+# -- what can go wrong --------------------------------------------------------------
+UNIFORM = ("--policy", "uniform")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a command, evaluate or demo"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["evaluate"], "required: LOGS"),
+        (["evaluate", "x.csv", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["evaluate", "x.csv", "--level", "95"], "--level: must lie in (0, 1), got 95"),
+        (["evaluate", "x.csv", "--level", "x"], "invalid number value: 'x'"),
+        (["evaluate", "x.csv", "--epsilon", "2"], "--epsilon: must lie in [0, 1]"),
+        (["evaluate", "x.csv", "--propensity", "2"], "must lie in (0, 1], got 2"),
+        (["evaluate", "x.csv", "--propensity", "0"], "must lie in (0, 1], got 0"),
+        (["evaluate", "x.csv", "--format", "xml"], "invalid choice: 'xml'"),
+        (["evaluate", "x.csv"], "name one policy to evaluate: --policy,"),
+        (
+            ["evaluate", "x.csv", *UNIFORM, "--policy-table", "t.csv"],
+            "name one policy to evaluate",
+        ),
+        (
+            ["evaluate", "x.csv", *UNIFORM, "--policy-table-by", "x"],
+            "--policy-table-by chooses a column of --policy-table",
+        ),
+        (["evaluate", "x.csv", *UNIFORM, "--folds", "1"], "--folds must be at least 2"),
+        (["evaluate", "x.csv", *UNIFORM, "--evaluators", "I"], "evaluator 'I' is unk"),
+        (["evaluate", "missing.csv", *UNIFORM], "missing.csv: no such file"),
+        (
+            ["evaluate", "x.csv", "--policy", "unif"],
+            "--policy 'unif' is neither a file nor one of uniform, greedy",
+        ),
+        (["demo", "--random-state", "x"], "invalid int value: 'x'"),
+    ],
+)
+def test_wrong_options(fails, words, message):
+    assert message in fails(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--reward", "clicks"],
+            "no column 'clicks'. Did you mean 'click'? It has 'x0'",
+        ),
+        (["--reward", "item"], "line 2: column 'item' is"),
+        (["--propensity", "x0"], "propensity must lie in (0, 1], got"),
+        (["--context", "x0,nope"], "no column 'nope'"),
+        (["--context", "z*"], "no column for the context matches 'z*'"),
+        (["--weight", "x0"], "sample_weight must not be negative"),
+        (["--timestamp", "city"], "expected a number or a datetime"),
+        (["--policy", "always:opera"], "'opera' is not among 'book', 'film', 'song'"),
+        (["--policy", "greedy"], "the learner 'logistic' needs features"),
+        (["--policy", "evaluated"], "has no column 'evaluated'"),
+        (["--reward-model", "ridge"], "the reward model 'ridge' needs features"),
+        (["--reward-model", "forest"], "the reward model 'forest' is unknown"),
+        (["--propensity", "estimate"], "'--propensity estimate' needs features"),
+        (["--compare-logs", "missing.csv"], "missing.csv: no such file"),
+        (["--evaluators", "IPS:cmax=-1"], "cmax"),
+        (["--format", "open-bandit"], "is read as open-bandit, whose columns are kn"),
+        (["--format", "vw"], "is read as vw, whose columns are known"),
+    ],
+)
+def test_wrong_columns_and_models(log, fails, words, message):
+    assert message in fails("evaluate", log, *COLUMNS, *UNIFORM, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--policy-columns", "pi_book,pi_film"],
+            "names 2 columns, but there are 3 ac",
+        ),
+        (["--policy-columns", "pi_book,nope,x0"], "no column 'nope'"),
+        (["--policy-columns", "x0,x1,x2"], "policy must not be negative"),
+        (["--policy-columns", "p,p,p"], "policy must sum to 1"),
+        (
+            ["--policy-columns", "pi_logged", "--evaluators", "DoublyRobust"],
+            "all action",
+        ),
+        (["--policy-table", "missing.csv"], "missing.csv: no such file"),
+        (["--policy", "FILE", "--trust"], "policy.pkl cannot be unpickled"),
+        (["--policy", "FILE"], "loading a pickle runs the code in it"),
+    ],
+)
+def test_wrong_policies(log, tmp_path, fails, words, message):
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(b"nonsense")
+    words = [path if word == "FILE" else word for word in words]
+    assert message in fails("evaluate", log, *COLUMNS, *words)
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (
+            LogisticRegression(),
+            "LogisticRegression is a classifier, not a policy. Wrap",
+        ),
+        (ClassifierPolicy(LogisticRegression()), "not fitted"),
+        ({"a": 1}, "a policy needs predict_proba and classes_"),
+        (np.full((3, 3), 1 / 3), "policy has shape (3, 3), but the logs have 300"),
+    ],
+)
+def test_pickles_of_other_things(log, tmp_path, fails, thing, message):
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(thing))
+    words = (*COLUMNS, *CONTEXT, "--policy", path, "--trust")
+    assert message in fails("evaluate", log, *words)
+
+
+def test_a_policy_of_other_columns(log, fitted, tmp_path, fails):
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(fitted))
+    words = ("evaluate", log, *COLUMNS, "--policy", path, "--trust", "--context")
+    assert "on 5 numbers without column names, but 2" in fails(*words, "x0,x1")
+    assert "column 'city' holds texts" in fails(*words, "x0,x1,x2,x3,city")
+
+
+def test_a_policy_of_other_actions(log, world, tmp_path, fails):
+    logs, _, _ = world
+    labels = np.resize(["book", "opera"], N_ROUNDS)
+    policy = ClassifierPolicy(LogisticRegression(), epsilon=0.5)
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(policy.fit(logs.context, labels)))
+    words = (*COLUMNS, *CONTEXT, "--policy", path, "--trust")
+    assert "actions that the logs do not know: ['opera']" in fails(
+        "evaluate", log, *words
+    )
+
+
+def damaged(data):
+    return gzip.compress(data)[:-20]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("log.csv", b"", "log.csv is empty"),
+        ("log.csv", b"item,click,p\n", "log.csv is empty"),
+        ("log.csv.gz", damaged(b"item,click,p\na,1,0.5\n" * 99), "damaged or cut off"),
+        ("log.csv.gz", gzip.compress(b""), "log.csv.gz is empty"),
+        ("log.csv", b"item,click,p\na,1\n", "line 2: 2 cells under 3 column names"),
+        (
+            "log.csv",
+            b"item,click,p\na,1,0.5\na,?,0.5\n",
+            "line 3: column 'click' is '?'",
+        ),
+        ("log.csv", b"item,click,p\na,1,\n", "line 2: column 'p' is missing"),
+        ("log.csv", b"item,click,p\na,1,0.5\nb,1,-1\n", "got -1 at row 1"),
+        ("log.csv", b"item,click,p\na,nan,0.5\n", "line 2: column 'click' is missing"),
+        ("log.csv", b"item,click,click,p\na,1,1,1\n", "several columns 'click'"),
+        ("log.csv", bytes(range(256)), "error: "),
+        ("log.parquet", b"PAR1nonsensePAR1", "error: "),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, fails, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert message in fails("evaluate", path, *COLUMNS, *UNIFORM)
+
+
+def test_missing_values_need_trees(tmp_path, fails, values):
+    path = tmp_path / "log.csv"
+    rows = "".join(
+        f"{'ab'[i % 2]},{i % 3 % 2},0.5,{i if i % 7 else ''}\n" for i in range(99)
+    )
+    path.write_text("item,click,p,age\n" + rows)
+    words = (path, *COLUMNS, *UNIFORM, "--context", "age", "--reward-model")
+    message = fails("evaluate", *words, "ridge")
+    assert "missing values, but the context has some at row 0 (15 such rows)" in message
+    assert list(values(*words, "hist")) == list(DEFAULT_NAMES)
+
+
+def test_surprises_are_one_line_too_unless_wanted(log, monkeypatch, fails):
+    def fail(*args, **kwargs):
+        raise KeyError("no\nsuch thing")
+
+    monkeypatch.setattr("skope_ope._command.logged_value", fail)
+    words = ("evaluate", log, *COLUMNS, *UNIFORM)
+    assert "error: KeyError: " in fails(*words)
+    with pytest.raises(KeyError):
+        main([*map(str, words), "--traceback"])
+
+
+def test_interruption(log, monkeypatch, capsys):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skope_ope._command.evaluate", interrupt)
+    assert main(["evaluate", str(log), *COLUMNS, *UNIFORM]) == 130
+    assert capsys.readouterr().err == "skope-ope: interrupted\n"
+
+
+# -- real logs ----------------------------------------------------------------------
+def test_open_bandit_men(data_dir, run):
+    """The other logger's policy from uniform logs, beside its own clicks."""
+    options = (
+        *("evaluate", data_dir / "obd_random_men.csv.gz"),
+        *("--policy-table", data_dir / "obd_bts_men_prior.csv"),
+        *("--policy-table-by", "position"),
+        *("--compare-logs", data_dir / "obd_bts_men.csv.gz"),
+    )
+    report = json.loads(run(*options, "--json"))
+    assert report["baseline"]["value"] == pytest.approx(0.0046)
+    assert report["on_policy"]["value"] == pytest.approx(0.0069)
+    assert report["on_policy"]["standard_error"] == pytest.approx(8.3e-4, rel=0.01)
+    assert report["on_policy"]["rewarded_rounds"] == [46, 69]
+    assert report["on_policy"]["drift"]["correlation"] == pytest.approx(0.61, abs=0.01)
+    by_name = {record["evaluator"]: record for record in report["values"]}
+    assert list(by_name) == list(DEFAULT_NAMES)
+    assert by_name["IPS"]["value"] == pytest.approx(0.004542, rel=1e-3)
+    text = " ".join(run(*options).split())
+    assert "with 46 rewarded rounds here and 69 there" in text
+    assert "the policy is not the one that acted there" in text
+
+
+def test_hillstrom(data_dir, run):
+    """A learned policy against the logger of a randomised experiment."""
+    options = (
+        *("evaluate", data_dir / "hillstrom_email_part1.csv.gz"),
+        *("--action", "segment", "--reward", "visit", "--propensity", "1/3"),
+        *("--context", "recency,history,*mens,zip_code,newbie,channel"),
+        *("--reward-model", "ridge", "--gain", "--json", "--policy"),
+    )
+    report = json.loads(run(*options, "greedy"))
+    assert report["n_rounds"] == 24_000
+    by_name = {record["evaluator"]: record for record in report["values"]}
+    for name in ("IPS", "SNIPS", "DoublyRobust"):
+        gain = by_name[name]["gain"]
+        assert gain["low"] > 0  # better than a letter drawn at random
+        assert gain["standard_error"] < by_name[name]["standard_error"]
+    report = json.loads(run(*options, "always:Mens E-Mail"))
+    by_name = {record["evaluator"]: record for record in report["values"]}
+    assert by_name["SNIPS"]["value"] == pytest.approx(0.183, abs=5e-4)
+
+
+def test_vowpal_wabbit_files(data_dir, run, fails):
+    folder = data_dir / "vw"
+    for name in ("rcv1_raw_cb_small_p1.vw.gz", "cb_load.dat", "dsjson_cb.json"):
+        assert "DoublyRobust" in run("evaluate", folder / name, *UNIFORM)
+    for name in ("cats_room_temp.json", "igl.dsjson", "ccb_test.dat"):
+        assert "line 1" in fails("evaluate", folder / name, *UNIFORM)

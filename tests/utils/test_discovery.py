@@ -1,0 +1,47 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import skope_ope
+from skope_ope import DoublyRobust, UniformPolicy
+from skope_ope.base import BaseEvaluator, BasePolicy, StaticEvaluator
+from skope_ope.utils import all_evaluators, all_policies, discovery
+
+
+def test_every_evaluator_and_policy_of_the_package_is_found():
+    for listed, base in ((all_evaluators, BaseEvaluator), (all_policies, BasePolicy)):
+        public = {
+            name
+            for name in skope_ope.__all__
+            if isinstance(getattr(skope_ope, name), type)
+            and issubclass(getattr(skope_ope, name), base)
+        }
+        found = dict(listed())
+        assert public <= set(found)
+        assert all(name == cls.__name__ for name, cls in found.items())
+
+
+def test_lists_are_sorted_and_without_base_classes():
+    for listed in (all_evaluators, all_policies):
+        names = [name for name, _ in listed()]
+        assert names == sorted(set(names))
+        assert not {"BaseEvaluator", "StaticEvaluator", "BasePolicy"} & set(names)
+
+
+def test_evaluators_are_no_policies():
+    evaluators, policies = dict(all_evaluators()), dict(all_policies())
+    assert evaluators["DoublyRobust"] is DoublyRobust
+    assert policies["UniformPolicy"] is UniformPolicy
+    assert not set(evaluators) & set(policies)
+
+
+def test_classes_of_others_are_not_listed():
+    class Mine(StaticEvaluator):
+        pass
+
+    assert Mine not in dict(all_evaluators()).values()
+
+
+def test_private_modules_are_not_walked():
+    names = [module.__name__ for module in discovery._public_modules()]
+    assert "skope_ope.evaluators.static" in names
+    assert not [name for name in names if "._" in name]

@@ -1,0 +1,181 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The checks find evaluators that are wrong, and leave others alone."""
+
+import sys
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+    UniformPolicy,
+)
+from skope_ope.utils import estimator_checks
+from skope_ope.utils._contract_checks import check_skops
+from skope_ope.utils._limit_checks import LIMITS, check_limits
+from skope_ope.utils.estimator_checks import (
+    check_evaluator,
+    parametrize_with_evaluator_checks,
+)
+from tests.utils._mutants import MUTANTS, CutsRewards
+
+
+def failures(evaluator):
+    results = check_evaluator(evaluator, on_fail=None)
+    return {r["check_name"] for r in results if r["status"] == "failed"}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda cls: cls.__name__)
+def test_a_fault_is_found(mutant):
+    assert MUTANTS[mutant] <= failures(mutant())
+
+
+def test_every_check_has_found_a_fault():
+    found = set().union(*MUTANTS.values(), {"check_limits"})
+    assert found == estimator_checks._known_names()
+
+
+def one_percent_more(self, w):
+    return 1.01 * w
+
+
+def clip_at_one(self, w):
+    return w if self.cmax is None else np.minimum(w, 1.0)
+
+
+# class: the method and what is wrong with it
+WRONG = {
+    IPS: ("_weights", clip_at_one),
+    SNIPS: ("_weights", clip_at_one),
+    DoublyRobust: ("_weights", one_percent_more),
+    SwitchDR: ("_weights", one_percent_more),
+    DRos: ("_weights", one_percent_more),
+    SubGaussianIPS: ("_weights", one_percent_more),
+    SubGaussianDR: ("_weights", one_percent_more),
+    SNDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
+    LogSmoothing: ("_terms", lambda self, r: (np.log1p(r.w * r.r),)),
+}
+
+
+@pytest.mark.parametrize("cls", LIMITS, ids=lambda cls: cls.__name__)
+def test_a_wrong_limit_is_found(cls, monkeypatch):
+    check_limits(cls())
+    monkeypatch.setattr(cls, *WRONG[cls])
+    with pytest.raises(AssertionError, match="it is not"):
+        check_limits(cls())
+
+
+def test_check_evaluator_raises_the_first_failure():
+    with pytest.raises(AssertionError, match="scaled rewards do not give the scaled"):
+        check_evaluator(
+            CutsRewards(),
+            expected_failed_checks={
+                "check_on_policy_value_is_the_mean_reward": "cuts",
+                "check_one_action": "cuts",
+            },
+        )
+
+
+def test_check_evaluator_reports_expected_failures():
+    reasons = {
+        "check_on_policy_value_is_the_mean_reward": "cuts rewards",
+        "check_one_action": "cuts rewards",
+        "check_scale_of_rewards": "cuts rewards",
+    }
+    results = check_evaluator(CutsRewards(), expected_failed_checks=reasons)
+    xfail = {r["check_name"]: r for r in results if r["status"] == "xfail"}
+    assert set(xfail) == set(reasons)
+    assert {r["expected_to_fail_reason"] for r in xfail.values()} == {"cuts rewards"}
+    assert all(isinstance(r["exception"], AssertionError) for r in xfail.values())
+    assert {r["status"] for r in results} <= {"passed", "skipped", "xfail"}
+
+
+def test_an_expected_failure_that_passes_is_a_failure():
+    with pytest.raises(AssertionError, match="expected to fail: no reason"):
+        check_evaluator(IPS(), expected_failed_checks={"check_clone": "no reason"})
+
+
+def test_an_expected_failure_of_no_check_is_refused():
+    table = {"check_colne": "typing error"}
+    with pytest.raises(ValueError, match="'check_colne', which is not a check"):
+        check_evaluator(IPS(), expected_failed_checks=table)
+    with pytest.raises(ValueError, match="'check_colne', which is not a check"):
+        parametrize_with_evaluator_checks(
+            [IPS()], expected_failed_checks=lambda evaluator: table
+        )
+
+
+def test_on_fail_is_checked():
+    with pytest.raises(ValueError, match="on_fail must be 'raise' or None"):
+        check_evaluator(IPS(), on_fail="warn")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (IPS, "got the class IPS"),
+        (UniformPolicy(), "got UniformPolicy.*scikit-learn's"),
+        (LogisticRegression(), "got LogisticRegression"),
+    ],
+    ids=["class", "policy", "classifier"],
+)
+def test_what_is_no_evaluator_is_refused(wrong, match):
+    with pytest.raises(TypeError, match=match):
+        check_evaluator(wrong)
+    with pytest.raises(TypeError, match=match):
+        parametrize_with_evaluator_checks([wrong])
+
+
+def test_the_decorator_speaks_pytest():
+    def reasons(evaluator):
+        if evaluator.cmax is None:
+            return {}
+        return {"check_clone": "because", "check_limits": "no limits here"}
+
+    mark = parametrize_with_evaluator_checks(
+        [IPS(), CutsRewards(cmax=5.0)], expected_failed_checks=reasons
+    ).mark
+    assert mark.name == "parametrize"
+    names, parameters = mark.args
+    assert names == ("evaluator", "check")
+    ids = [parameter.id for parameter in parameters]
+    assert len(set(ids)) == len(ids)
+    assert "IPS()-check_clone" in ids
+    assert "CutsRewards(cmax=5.0)-check_clone" in ids
+    marked = {p.id: p.marks[0].kwargs["reason"] for p in parameters if p.marks}
+    assert marked == {"CutsRewards(cmax=5.0)-check_clone": "because"}
+    evaluator, check = parameters[0].values
+    assert isinstance(evaluator, IPS)
+    check(evaluator)
+
+
+def test_skops_is_optional(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(SkipTest, match="skops is not installed"):
+        check_skops(IPS())
+    results = check_evaluator(IPS())
+    assert [r["check_name"] for r in results if r["status"] == "skipped"] == [
+        "check_skops"
+    ]
+
+
+def test_evaluators_of_other_logs_are_checked_without_logs():
+    class SlateEvaluator(IPS):
+        def __sklearn_tags__(self):
+            tags = super().__sklearn_tags__()
+            tags.handles = ("slate",)
+            return tags
+
+    names = [r["check_name"] for r in check_evaluator(SlateEvaluator())]
+    assert names == ["check_tags", "check_parameters_are_keywords"]
