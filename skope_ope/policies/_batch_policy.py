@@ -12,10 +12,10 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh
-from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._base import FitFreePolicy
 
 
-class BatchPolicy(MetaEstimatorMixin, BasePolicy):
+class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     r"""Act by what another log had taught at the start of the current batch of time.
 
     Time is cut into batches of length `every`, from the first timestamp
@@ -95,9 +95,6 @@ class BatchPolicy(MetaEstimatorMixin, BasePolicy):
         self.policy = policy
         self.exploration_logs = exploration_logs
         self.every = every
-
-    def __sklearn_is_fitted__(self):
-        return True
 
     def logs_proba(self, logs):
         """Probabilities over the actions of the logs.

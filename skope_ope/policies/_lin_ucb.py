@@ -189,37 +189,38 @@ class LinUCB(AdaptivePolicy):
 
 
 class _LinUCBBlock:
-    """Scores of a block of rounds, one contiguous row per action."""
+    """Scores of a block of rounds; rounds are columns, actions and features rows."""
 
     def __init__(self, policy, X, available):
-        self.policy, self.X = policy, X
+        self.policy, self.features = policy, np.ascontiguousarray(X.T)
         self.squares = self.hidden = None
         n_rounds, n_features = X.shape
         n_actions = len(policy.coef_)
         if n_features <= MOST_SQUARED_FEATURES:
-            scaled = policy.alpha**2 * X
-            self.squares = (scaled[:, :, None] * X[:, None, :]).reshape(n_rounds, -1)
-            matrices = policy._inverse.reshape(n_actions, -1)
-            squared_width = matrices @ self.squares.T
+            scaled = policy.alpha**2 * self.features
+            products = scaled[:, None, :] * self.features
+            self.squares = products.reshape(-1, n_rounds)
+            squared_width = policy._inverse.reshape(n_actions, -1).dot(self.squares)
         else:
             squared_width = np.empty((n_actions, n_rounds))
             for action, inverse in enumerate(policy._inverse):
                 squared_width[action] = self._squared_width(inverse, 0)
-        self.scores = self._bound(policy.coef_ @ X.T, squared_width)
+        self.scores = self._bound(policy.coef_.dot(self.features), squared_width)
         if available is not None:
             check_some_available(available)
             self.hidden = ~available.T
             self.scores[self.hidden] = -np.inf
-        self._columns = np.arange(n_actions)[:, None]
+        self._actions = np.arange(n_actions)[:, None]
         self._proba = np.empty((n_actions, n_rounds))
         self.proba = self._proba.T
         self._choose(0)
 
     def _squared_width(self, inverse, start):
-        if self.squares is not None:
-            return self.squares[start:].dot(inverse.ravel())
-        X = self.X[start:]
-        return np.einsum("ij,ij->i", X.dot(self.policy.alpha**2 * inverse), X)
+        if self.squares is not None:  # a product with all columns beats one with some
+            return inverse.ravel().dot(self.squares)[start:]
+        features = self.features[:, start:]
+        scaled = (self.policy.alpha**2 * inverse).dot(features)
+        return np.einsum("ij,ij->j", scaled, features)
 
     @staticmethod
     def _bound(mean, squared_width):
@@ -230,7 +231,7 @@ class _LinUCBBlock:
 
     def refresh(self, start, action):
         policy = self.policy
-        mean = self.X[start:].dot(policy.coef_[action])
+        mean = policy.coef_[action].dot(self.features)[start:]
         squared_width = self._squared_width(policy._inverse[action], start)
         scores = self._bound(mean, squared_width)
         if self.hidden is not None:
@@ -246,5 +247,5 @@ class _LinUCBBlock:
         best -= 1e-12 * np.abs(best)
         near = scores >= best
         if np.count_nonzero(near) > len(best):  # ties: the lowest index wins
-            near = near.argmax(axis=0) == self._columns
+            near = near.argmax(axis=0) == self._actions
         self._proba[:, start:] = near

@@ -67,8 +67,8 @@ def by_hand(policy, source, logs, every):
 @pytest.mark.parametrize("available", [False, True])
 def test_knows_the_batches_that_are_over(policy, available, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    logs = make_logs(40, seed=global_random_seed, available=available)
-    logs = logs.replace(timestamp=rng.uniform(-3, 60, 40))
+    logs = make_logs(15, seed=global_random_seed, available=available)
+    logs = logs.replace(timestamp=rng.uniform(-3, 60, 15))
     source = make_logs(90, seed=global_random_seed + 1)
     source = source.replace(timestamp=rng.uniform(0, 50, 90))
     proba = BatchPolicy(policy, source, 7.0).logs_proba(logs)
