@@ -22,13 +22,17 @@ from skope_ope import (
     ClassifierPolicy,
     ConstantPolicy,
     DirectMethod,
+    DistinctViews,
     DoublyRobust,
+    DRns,
     DRos,
     FunctionPolicy,
     LogSmoothing,
     MixturePolicy,
     PropensityClipper,
     PropensityEstimator,
+    RejectionSampling,
+    Replay,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
@@ -80,6 +84,16 @@ EVALUATORS = [
     LogSmoothing(lam=0.3),
     MRDR(),
     MRDR(reward_model=Ridge(), cv=3),
+    Replay(),
+    RejectionSampling(),
+    RejectionSampling(cmax="target"),
+    DRns(),
+    DRns(q=0.0, cmax=0.5),
+    DRns(reward_model=Ridge(), cv=3, q=0.5),
+    DRns(acceptance="worst_case"),
+    DRns(normalize=False),
+    DRns(horizon=20),
+    DRns(n_splits=3),
 ]
 
 
@@ -97,7 +111,7 @@ POLICIES = [
     FunctionPolicy(two_actions),
     MixturePolicy([UniformPolicy(), ClassifierPolicy()], [0.25, 0.75]),
 ]
-LOG_TRANSFORMERS = [PropensityClipper(), PropensityEstimator()]
+LOG_TRANSFORMERS = [PropensityClipper(), PropensityEstimator(), DistinctViews()]
 
 FEEDS_ARRAYS = (
     "feeds arrays to fit, which takes logs; the checks of skope_ope feed logs"
@@ -191,6 +205,8 @@ def laws_that_do_not_hold(evaluator):
             "check_weight_two_is_the_round_twice": "lam = 1 / sqrt(n_rounds) counts "
             "rounds, and a round twice is two of them"
         }
+    if getattr(evaluator, "n_splits", 1) > 1:
+        return {"check_one_round": "one round cannot be split into parts"}
     return {}
 
 

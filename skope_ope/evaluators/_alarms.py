@@ -23,18 +23,7 @@ def overlap_warnings(evaluator, overlap):
     """
     if overlap is None:
         return []
-    found = []
-    if overlap.missing_mass > 1e-9:
-        mass = overlap.missing_mass
-        found.append(
-            SupportWarning(
-                f"the policy gives {mass:.2%} of its probability to actions that the "
-                "logger never took: the estimate leaves out (or, with a reward model, "
-                "extrapolates) what they would bring. The bias is at most that share "
-                "of the range of the rewards.",
-                mass,
-            )
-        )
+    found = support_warnings(overlap)
     if overlap.sum_w == 0:
         found.append(
             LowOverlapWarning(
@@ -76,6 +65,22 @@ def overlap_warnings(evaluator, overlap):
             )
         )
     return found
+
+
+def support_warnings(overlap):
+    """Return a warning if the policy wants what the logger never does."""
+    mass = 0.0 if overlap is None else overlap.missing_mass
+    if mass <= 1e-9:
+        return []
+    return [
+        SupportWarning(
+            f"the policy gives {mass:.2%} of its probability to actions that the "
+            "logger never took: the estimate leaves out (or, with a reward model, "
+            "extrapolates) what they would bring. The bias is at most that share of "
+            "the range of the rewards.",
+            mass,
+        )
+    ]
 
 
 def unformed_warning(evaluator):

@@ -33,7 +33,10 @@ class EvaluatorTags(Tags):
         Whether it refits the model for every policy, and so refuses fitted ones,
         numbers and arrays.
     order_dependent : bool, default=False
-        Whether the order of the rounds matters.
+        Whether the order of the rounds matters; such evaluators refuse sample
+        weights.
+    uniform_logger : bool, default=False
+        Whether it assumes that the logger chose uniformly.
     on_policy_mean : bool, default=False
         Whether evaluating the logger gives the mean reward (where a reward model is
         used: with the same number for all actions).
@@ -50,6 +53,7 @@ class EvaluatorTags(Tags):
     needs_reward_model: bool = False
     refits_reward_model: bool = False
     order_dependent: bool = False
+    uniform_logger: bool = False
     on_policy_mean: bool = False
     constant_reward: bool = False
     scale_equivariant: bool = True

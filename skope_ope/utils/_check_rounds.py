@@ -65,8 +65,11 @@ class CheckRounds:
         return BanditLogs(**arguments)
 
 
-def check_rounds(n_rounds=120, n_actions=3, seed=0):
-    """Make rounds with non-negative rewards and weights up to 4 * n_actions."""
+def check_rounds(evaluator=None, n_rounds=120, n_actions=3, seed=0):
+    """Make rounds with non-negative rewards and weights up to 4 * n_actions.
+
+    The logger is uniform where the evaluator assumes that.
+    """
     rng = np.random.RandomState(seed)
     # a quarter of exploration keeps every weight moderate
     mu, pi = (
@@ -74,6 +77,8 @@ def check_rounds(n_rounds=120, n_actions=3, seed=0):
         for _ in range(2)
     )
     mu, pi = (p / p.sum(axis=1, keepdims=True) for p in (mu, pi))
+    if evaluator is not None and get_tags(evaluator).uniform_logger:
+        mu = np.full((n_rounds, n_actions), 1 / n_actions)
     drawn = mu.cumsum(axis=1) > rng.random_sample((n_rounds, 1))
     code = np.where(drawn.any(axis=1), drawn.argmax(axis=1), n_actions - 1)
     q_hat = rng.random_sample((n_rounds, n_actions))
@@ -127,6 +132,15 @@ def model_kinds(evaluator):
     return (*kinds, "folds") if "cv" in evaluator.get_params() else kinds
 
 
+def fold_means(evaluator):
+    """Return what stands for the mean reward per action: None, but for DR-ns."""
+    if not get_tags(evaluator).order_dependent:
+        return None
+    from sklearn.dummy import DummyRegressor
+
+    return DummyRegressor()
+
+
 def all_kinds(evaluator):
     """Return `model_kinds`, and "own" where the evaluator comes with a model."""
     own = evaluator.get_params(deep=False).get("reward_model")
@@ -154,7 +168,8 @@ def fit(evaluator, rounds, kind, logs=None):
             return evaluator.fit(logs)
         evaluator.set_params(reward_model=None)
         if name == "folds":
-            return evaluator.set_params(cv=rounds.folds).fit(logs)
+            evaluator.set_params(reward_model=fold_means(evaluator), cv=rounds.folds)
+            return evaluator.fit(logs)
         return evaluator.fit(logs, rounds.q_hat if name == "array" else kind)
 
 

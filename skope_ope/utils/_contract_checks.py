@@ -53,7 +53,7 @@ def check_parameters_are_keywords(evaluator):
 
 def check_unfitted_raises(evaluator):
     """Evaluate and score without fit: both raise NotFittedError."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for method in ("evaluate", "score"):
         with raises(NotFittedError, "fit", f"{method} before fit"):
             getattr(clone(evaluator), method)(rounds.pi)
@@ -61,7 +61,7 @@ def check_unfitted_raises(evaluator):
 
 def check_fit(evaluator):
     """Fit: it returns self, takes logs only and leaves the parameters alone."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     with raises(TypeError, "BanditLogs", "fit(array)"):
         clone(evaluator).fit(rounds.context)
     for kind in all_kinds(evaluator):
@@ -79,7 +79,7 @@ def check_fit(evaluator):
 
 def check_score_is_the_value(evaluator):
     """Score: a float, the value of evaluate, inside of a finite interval."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         result = evaluate(fitted, rounds.pi)
@@ -97,7 +97,7 @@ def check_score_is_the_value(evaluator):
 
 def check_score_refuses_logs(evaluator):
     """Score logs, as a search without scoring does: the error names the scorer."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         with raises(TypeError, "EvaluatorScorer", "score(logs)"):
@@ -108,7 +108,7 @@ def check_classifier_is_refused(evaluator):
     """Evaluate a bare classifier, which is no policy: the error says to wrap it."""
     from sklearn.dummy import DummyClassifier
 
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     classifier = DummyClassifier().fit(rounds.context, rounds.code)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
@@ -118,7 +118,7 @@ def check_classifier_is_refused(evaluator):
 
 def check_propensity_is_needed(evaluator):
     """Leave propensities out: an error says so, or they are not needed."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     unknown = {"propensity": None, "logging_proba": None}
     if get_tags(evaluator).needs_propensity:
         with raises(ValueError, "propensit", "fit on logs without propensity"):
@@ -131,7 +131,7 @@ def check_propensity_is_needed(evaluator):
 
 def check_sample_weight_is_checked(evaluator):
     """Give weights of another length or below zero: both raise."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         for weight in (np.ones(len(rounds) - 1), -np.ones(len(rounds))):
@@ -142,9 +142,12 @@ def check_sample_weight_is_checked(evaluator):
 def check_logs_are_left_alone(evaluator):
     """Compare the user's arrays byte by byte; they may also be read-only."""
     for writeable in (True, False):
-        rounds = replace(check_rounds(), sample_weight=np.linspace(1, 2, 120))
+        rounds = check_rounds(evaluator)
+        if not get_tags(evaluator).order_dependent:
+            rounds = replace(rounds, sample_weight=np.linspace(1, 2, 120))
         propensity = rounds.propensity
-        arrays = {**vars(rounds), "propensity": propensity}
+        arrays = {"propensity": propensity}
+        arrays |= {k: v for k, v in vars(rounds).items() if v is not None}
         before = {name: array.tobytes() for name, array in arrays.items()}
         for array in arrays.values():
             array.flags.writeable = writeable
@@ -160,7 +163,7 @@ def check_logs_are_left_alone(evaluator):
 
 def check_same_answer_each_time(evaluator):
     """Call three times, and fit twice: all results are identical."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         results = [evaluate(fitted, rounds.pi) for _ in range(3)]
@@ -171,7 +174,7 @@ def check_same_answer_each_time(evaluator):
 
 def check_clone(evaluator):
     """Clone a fitted evaluator: it is unfitted and learns to answer the same."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         copy = clone(fitted)
@@ -186,7 +189,7 @@ def check_clone(evaluator):
 
 def check_pickle(evaluator):
     """Pickle a fitted evaluator and its results."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         result = evaluate(fitted, rounds.pi)
@@ -207,7 +210,7 @@ def check_skops(evaluator):
         from skops.io import dumps, get_untrusted_types, loads
     except ImportError as error:
         raise SkipTest("skops is not installed") from error
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
         data = dumps(fitted)
@@ -221,7 +224,7 @@ def check_skops(evaluator):
 
 def check_logs_must_match_those_of_fit(evaluator):
     """Bring actions or features that fit has not seen: both raise."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     narrow = replace(rounds, context=rounds.context[:, :1])
     names = ["a", "b", "c"]
     for kind in all_kinds(evaluator):
@@ -237,7 +240,7 @@ def check_logs_must_match_those_of_fit(evaluator):
 
 def check_paired_difference(evaluator):
     """Subtract values: those of the same rounds only."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     other = np.roll(rounds.pi, 1, axis=1)
     for kind in all_kinds(evaluator):
         fitted = fit(evaluator, rounds, kind)
@@ -257,7 +260,7 @@ def check_paired_difference(evaluator):
 
 def check_array_column_and_object_are_one_policy(evaluator):
     """Give the policy as probabilities, as a column's name and as an object."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in all_kinds(evaluator):
         logs = rounds.logs().with_columns(target=rounds.pi)
         fitted = fit(evaluator, rounds, kind, logs)

@@ -30,13 +30,13 @@ SHIFT = 5.0
 
 def check_on_policy_value_is_the_mean_reward(evaluator):
     """Evaluate the logger: its value is the (weighted) mean of its rewards."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     weight = 0.5 + np.random.RandomState(1).random_sample(len(rounds))
     for kind in model_kinds(evaluator):
         model = "none" if kind == "none" else 0.3
         if kind == "folds":
             continue  # a number is the model with which the law is exact
-        for w in (None, weight):
+        for w in (None,) if get_tags(evaluator).order_dependent else (None, weight):
             weighted = replace(rounds, pi=rounds.logging_proba, sample_weight=w)
             found = value_of(evaluator, weighted, model).value
             assert_close(
@@ -48,7 +48,7 @@ def check_on_policy_value_is_the_mean_reward(evaluator):
 
 def check_constant_rewards_give_that_constant(evaluator):
     """Pay the same in every round: every policy is worth that, without error."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     rounds = replace(rounds, reward=np.full(len(rounds), CONSTANT))
     for kind in model_kinds(evaluator):
         result = value_of(evaluator, rounds, CONSTANT if kind == "array" else kind)
@@ -60,7 +60,7 @@ def check_constant_rewards_give_that_constant(evaluator):
 
 def check_order_of_rounds_does_not_matter(evaluator):
     """Shuffle the rounds: same value, and the round values move along."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     order = np.random.RandomState(1).permutation(len(rounds))
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
@@ -75,7 +75,7 @@ def check_order_of_rounds_does_not_matter(evaluator):
 
 def check_weight_two_is_the_round_twice(evaluator):
     """Repeat rounds, or weight them: same value; weight 0 leaves a round out."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     times = np.random.RandomState(1).randint(0, 4, len(rounds))
     repeated = rounds.take(np.repeat(np.arange(len(rounds)), times))
     weight = times.astype(float)
@@ -104,7 +104,7 @@ def check_weight_two_is_the_round_twice(evaluator):
 
 def check_names_of_actions_do_not_matter(evaluator):
     """Rename and reorder the actions, everywhere at once: same value."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     n_actions = rounds.pi.shape[1]
     labels = np.array([f"action {k}" for k in range(n_actions)])
     order = np.roll(np.arange(n_actions), 1)  # no action keeps its code
@@ -141,7 +141,7 @@ def check_shift_of_rewards(evaluator):
 
 
 def _check_transformed(evaluator, factor, shift, what):
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     other = replace(
         rounds,
         reward=factor * rounds.reward + shift,
@@ -165,7 +165,7 @@ def _check_transformed(evaluator, factor, shift, what):
 def check_one_action(evaluator):
     """Offer a single action: the policy is the logger, its value the mean reward."""
     tags = get_tags(evaluator)
-    rounds = check_rounds(n_actions=1)
+    rounds = check_rounds(evaluator, n_actions=1)
     mean = rounds.reward.mean()
     for kind in model_kinds(evaluator):
         result = value_of(evaluator, rounds, float(mean) if kind == "array" else kind)
@@ -176,7 +176,7 @@ def check_one_action(evaluator):
 
 def check_standard_error_is_that_of_the_round_values(evaluator):
     """Compare with sd(round_values, ddof=1) / sqrt(n), and value with their mean."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     weight = 0.5 + np.random.RandomState(1).random_sample(len(rounds))
     for kind in model_kinds(evaluator):
         for w in (None, weight):
@@ -197,7 +197,7 @@ def check_standard_error_is_that_of_the_round_values(evaluator):
 
 def check_blocks_do_not_matter(evaluator):
     """Take the rounds in blocks of other sizes: the same sums."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     for kind in model_kinds(evaluator):
         expected = value_of(evaluator, rounds, kind)
         for block, chunk_entries in ((1, 1), (7, 1), (16, 150), (50, 1 << 20)):
@@ -217,7 +217,7 @@ def check_impossible_action_warns(evaluator):
     Without a reward model nothing is known about a policy that wants nothing else:
     its value is NaN.
     """
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     # the logger's last action becomes impossible; nobody ever took it
     last = rounds.pi.shape[1] - 1
     mu = rounds.logging_proba.copy()

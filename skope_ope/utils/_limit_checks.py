@@ -54,7 +54,7 @@ LIMITS = {
 
 def check_limits(evaluator):
     """Set the parameters to their limits: the estimate is that of the limit."""
-    rounds = check_rounds()
+    rounds = check_rounds(evaluator)
     zero = np.zeros_like(rounds.q_hat)
     for params, limit, model_is_zero in LIMITS[type(evaluator)]:
         there = clone(evaluator).set_params(**params)

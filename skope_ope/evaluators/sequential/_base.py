@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators._alarms import support_warnings
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
@@ -17,7 +18,7 @@ from skope_ope.evaluators.sequential._result import (
     Trajectory,
 )
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Extract, terms_of
+from skope_ope.evaluators.static._engine import Extract, Job, TermStore, run
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,
@@ -31,6 +32,8 @@ _NO_WEIGHTS = (
     "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
     "static evaluator, or logs without weights."
 )
+_PI = Extract(lambda rounds: (rounds.pi,))
+_PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
 @dataclass
@@ -44,8 +47,8 @@ class Run:
 class SequentialEvaluator(BaseEvaluator):
     """Base class of evaluators that accept logged rounds into a simulated history.
 
-    A subclass implements `_rule(logs, rows, u, target)`, the acceptance rule, and
-    `_unit(run, rows)`, the value of a trajectory.
+    A subclass implements `_rule(logs, rows, u, pi)`, the acceptance rule for the rows
+    of a part, and `_unit(run, logs, rows, accepted)`, the value of a trajectory.
     """
 
     n_splits = 1
@@ -86,8 +89,11 @@ class SequentialEvaluator(BaseEvaluator):
         target = Target(policy, logs)
         adaptive = isinstance(target.policy, AdaptivePolicy)
         self._check_settings(adaptive, target, logs)
-        runs = self._runs(target, logs, adaptive)
-        return self._policy_value(runs, logs, adaptive)
+        known = overlap = None
+        if not adaptive:
+            known, overlap = self._known(target, logs)
+        runs = self._runs(target, logs, known)
+        return self._policy_value(runs, logs, adaptive, overlap)
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -101,10 +107,9 @@ class SequentialEvaluator(BaseEvaluator):
                 "every part would value a history of another length."
             )
 
-    def _runs(self, target, logs, adaptive):
+    def _runs(self, target, logs, known):
         policy = target.array if target.policy is None else target.policy
         u = self._uniforms(logs)
-        known = None if adaptive else self._known(target, logs)
         bounds = np.linspace(0, len(logs), self.n_splits + 1).astype(int)
         runs = []
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -121,14 +126,21 @@ class SequentialEvaluator(BaseEvaluator):
         return runs
 
     def _known(self, target, logs):
-        """Probability of the logged actions, and model values where there is one."""
-        return terms_of(Extract(lambda rounds: (rounds.pi,)), logs, target, None)
+        """Return what is known of a stationary policy, and its overlap with the logs.
+
+        Probabilities of the logged actions, and model values where there is one.
+        """
+        source = self.reward_source_ if self._uses_model else None
+        terms = _PI if source is None else _PI_V_Q
+        job = Job(terms, target, source, TermStore(len(logs)))
+        overlap = run(logs, [job])[id(target)]
+        return job.sink.terms, overlap
 
     def _predictor(self, logs, start):
         return None
 
-    def _policy_value(self, runs, logs, adaptive):
-        warned = self._order_warnings(logs)
+    def _policy_value(self, runs, logs, adaptive, overlap):
+        warned = self._order_warnings(logs) + support_warnings(overlap)
         units = [self._units(run, logs) for run in runs]
         several = len(runs) > 1
         parts = np.array([_mean_value(of_run) for of_run in units])
@@ -159,6 +171,8 @@ class SequentialEvaluator(BaseEvaluator):
         round_values += value
         diagnostics = self._diagnostics(runs, logs)
         diagnostics["n_trajectories"] = len(trajectories)
+        if overlap is not None:
+            diagnostics["unsupported_mass"] = overlap.missing_mass
         error, freedom, what = self._standard_error(
             formed, round_values, adaptive, diagnostics["n_accepted"]
         )

@@ -18,14 +18,12 @@ from skope_ope.evaluators.sequential._violations import (
     violation_warnings,
 )
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
 
 DRIFT_Z = 6  # standard errors, one comparison per action
 UNORDERED = ("KFold", "RepeatedKFold", "ShuffleSplit")  # they train on later rounds
-_ALL_TERMS = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
 class DRns(SequentialEvaluator):
@@ -169,9 +167,6 @@ class DRns(SequentialEvaluator):
             return ConstantRule(min(self.cmax, float(logs.propensity.min())), p, u)
         return QuantileRule(self.q, self.cmax, p, u)
 
-    def _known(self, target, logs):
-        return terms_of(_ALL_TERMS, logs, target, self.reward_source_)
-
     def _predictor(self, logs, start):
         predict = self.reward_source_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
@@ -226,8 +221,8 @@ class DRns(SequentialEvaluator):
             )
         return warned + violation_warnings(diagnostics, allowed)
 
-    def _policy_value(self, runs, logs, adaptive):
-        result = super()._policy_value(runs, logs, adaptive)
+    def _policy_value(self, runs, logs, adaptive, overlap):
+        result = super()._policy_value(runs, logs, adaptive, overlap)
         result.bound_terms = {
             "cmax": self.cmax,
             "C": float(result.acceptance_ratios.sum()),
@@ -281,6 +276,9 @@ class DRns(SequentialEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = tags.shift_equivariant = bool(self.normalize)
+        # every ratio p / pi of the logger is one: c never moves
+        whole = self.horizon is None and self.n_splits == 1
+        tags.on_policy_mean = bool(self.normalize and whole)
         return tags
 
 

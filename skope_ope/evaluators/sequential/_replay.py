@@ -38,8 +38,8 @@ class AcceptedMean(SequentialEvaluator):
     def _has_spread(self, n_rounds, n_accepted):
         return n_accepted > 1
 
-    def _policy_value(self, runs, logs, adaptive):
-        result = super()._policy_value(runs, logs, adaptive)
+    def _policy_value(self, runs, logs, adaptive, overlap):
+        result = super()._policy_value(runs, logs, adaptive, overlap)
         if adaptive or np.isnan(result.value):
             return result
         # Given their number, accepted rewards are independent draws.
@@ -193,6 +193,7 @@ class Replay(AcceptedMean):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
+        tags.uniform_logger = True
         tags.constant_reward = tags.shift_equivariant = True
         return tags
 

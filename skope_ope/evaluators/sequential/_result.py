@@ -109,8 +109,9 @@ class SequentialValue(PolicyValue):
         return group
 
     def _paired_error(self, other, differences):
+        independent = self.independent_rounds and other.independent_rounds
         own, others = self.part_values, getattr(other, "part_values", ())
-        if len(own) == len(others) > 1:
+        if not independent and len(own) == len(others) > 1:
             gaps = own - others
             gaps = gaps[np.isfinite(gaps)]
             if len(gaps) > 1:
