@@ -168,6 +168,8 @@ class BanditLogs(RowContainer):
         state["actions"], state["action_index"] = encode_labels(
             "action", action, actions, "actions"
         )
+        if actions is None:  # then each of them was logged
+            state["unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
         state["reward_range"] = None
         state["reward"] = self._check_reward(reward)
@@ -366,6 +368,11 @@ class BanditLogs(RowContainer):
     def action_counts(self):
         """How often each action was logged, ndarray of shape (n_actions,)."""
         return count_codes(self.action_index, self.n_actions)
+
+    @cached_property
+    def unseen(self):
+        """Codes of the actions that were never logged."""
+        return np.flatnonzero(self.action_counts == 0)
 
     def __repr__(self):
         parts = [
