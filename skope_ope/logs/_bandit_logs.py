@@ -254,7 +254,8 @@ class BanditLogs(RowContainer):
         return weight
 
     def _check_action_context(self, action_context):
-        ndim = np.ndim(action_context)
+        action_context = as_array("action_context", action_context)
+        ndim = action_context.ndim
         if ndim not in (2, 3):
             raise ValueError(
                 "action_context must have shape (n_actions, n_action_features) or "

@@ -27,7 +27,7 @@ def as_numbers(name, values, ndim=1, finite=True):
         found = plain(array.flat[0]) if array.size else None
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
-            f"{found!r}). Convert it first, e.g. with np.asarray({name}, dtype=float), "
+            f"{found!r}). Convert it first, e.g. with np.asarray(..., dtype=float), "
             "and drop or fill missing entries."
         )
     if array.ndim != ndim:
