@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._propensity_audit import inverse_propensity_z
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -375,12 +376,12 @@ class BanditLogs(RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
+    inverse_propensity_z = cached_property(inverse_propensity_z)
+
     def __repr__(self):
-        parts = [
-            f"n_rounds={len(self)}",
-            f"n_features={self.n_features}",
-            f"n_actions={self.n_actions}",
-        ]
+        sizes = ("n_features", "n_actions")
+        parts = [f"n_rounds={len(self)}"]
+        parts += [f"{name}={getattr(self, name)}" for name in sizes]
         if self.loggers is not None:
             parts.append(f"n_loggers={len(self.loggers)}")
         if self.propensity is None:
