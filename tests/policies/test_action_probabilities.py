@@ -35,7 +35,7 @@ def logs_of(actions="abc", rows=slice(None), **fields):
         X[rows],
         ACTION[rows],
         np.ones(len(ACTION[rows])),
-        np.full(len(ACTION[rows]), 0.3),
+        np.full(len(ACTION[rows]), 1 / 3),
         actions=[*actions],
         **fields,
     )
