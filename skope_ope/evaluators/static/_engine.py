@@ -181,9 +181,9 @@ def run(logs, jobs, sample_weight=None):
     offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._shifts else 0.0
-    size = min(BLOCK, max(CHUNK_ENTRIES // n_actions, 1))  # rows of a block
-    chunk = CHUNK_ENTRIES // (size * n_actions) * size or size
-    offsets = np.arange(0, min(size, n_rounds) * n_actions, n_actions)
+    # Many actions: not less than a block, for a model is asked action by action.
+    chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
+    offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -191,8 +191,8 @@ def run(logs, jobs, sample_weight=None):
         pi_chunks = {
             key: target.chunk(rounds, start, stop) for key, target in targets.items()
         }
-        for low in range(start, stop, size):
-            high = min(low + size, stop)
+        for low in range(start, stop, BLOCK):
+            high = min(low + BLOCK, stop)
             rows = slice(low - start, high - start)
             codes = logs.action_index[low:high]
             flat = offsets[: high - low] + codes

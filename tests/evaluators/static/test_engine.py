@@ -140,21 +140,22 @@ def test_memory_does_not_grow_with_the_rounds():
     assert large < small + 0.5
 
 
-def test_chunks_shrink_where_actions_are_many():
-    """A policy is asked for 8 MB of probabilities at once, not for more."""
-    n_actions, asked = 500, []
+@pytest.mark.parametrize("n_actions", [3, 500])
+def test_a_policy_is_asked_for_chunks(n_actions):
+    asked = []
 
     def uniform(X):
         asked.append(len(X))
         return np.full((len(X), n_actions), 1 / n_actions)
 
-    arrays, _, _ = make_arrays(5000, n_actions)
+    n_rounds = 2 * _engine.BLOCK + 100
+    arrays, _, _ = make_arrays(n_rounds, 3)
     logs = BanditLogs(**arrays, actions=np.arange(n_actions))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluate(FunctionPolicy(uniform), logs, reward_model=0.5)
-    assert max(asked) * n_actions <= _engine.CHUNK_ENTRIES
-    assert sum(asked) == 5000
+    assert sum(asked) == n_rounds
+    assert max(asked) <= max(_engine.CHUNK_ENTRIES // n_actions, _engine.BLOCK)
 
 
 def test_the_direct_method_says_what_its_error_leaves_out():
