@@ -18,12 +18,11 @@ def inverse_propensity_z(logs):
     if n_rounds < 2:
         return nan
     total = square = 0.0
-    seen = logs.action_counts > 0
+    offered = logs.n_actions - len(logs.unseen)
     for start in range(0, n_rounds, BLOCK):
         rows = slice(start, start + BLOCK)
-        offered = seen.sum()
         if logs.available is not None:
-            offered = (logs.available[rows] & seen).sum(axis=1)
+            offered = (logs.available[rows] & (logs.action_counts > 0)).sum(axis=1)
         gap = 1 / logs.propensity[rows] - offered
         if logs.sample_weight is not None:
             gap *= logs.sample_weight[rows]

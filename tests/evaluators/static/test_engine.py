@@ -110,6 +110,7 @@ def test_faulty_probabilities_of_logged_actions_are_named(entry):
 def test_mass_on_actions_that_were_never_logged():
     arrays, pi, q_hat = make_arrays(200)
     arrays["action"] = arrays["action"] % 3
+    arrays["propensity"] = np.full(200, 1 / 3)
     logs = BanditLogs(**arrays, actions=[0, 1, 2, 3])
     with pytest.warns(SupportWarning) as caught:
         result = evaluate(pi, logs, reward_model=q_hat)["IPS"]
