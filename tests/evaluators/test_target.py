@@ -29,6 +29,7 @@ def rows_of_pi(X):
 def test_arrays_stand_for_a_policy(policy):
     target = Target(policy, LOGS)
     assert target.policy is None
+    assert target.column == ("pi" if isinstance(policy, str) else None)
     assert not target.logged_only
     expected = PI.astype(np.float32) if getattr(policy, "dtype", 0) == "f4" else PI
     assert_array_equal(target.chunk(LOGS[3:7], 3, 7), expected[3:7])
