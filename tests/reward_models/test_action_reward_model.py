@@ -371,6 +371,11 @@ def test_bad_parameters_are_refused(parameters, name):
         ActionRewardModel(**parameters).fit(logs_of())
 
 
+def test_rounds_are_needed():
+    with pytest.raises(ValueError, match="the logs are empty"):
+        ActionRewardModel(Ridge()).fit(logs_of()[:0])
+
+
 def test_logs_are_needed():
     with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
         ActionRewardModel(Ridge()).fit(X)

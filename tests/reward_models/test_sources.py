@@ -269,6 +269,7 @@ def test_parameters_of_the_model_can_be_tuned():
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
     monkeypatch.setattr(_engine, "CHUNK_ENTRIES", 1 << 15)
+    monkeypatch.setattr(_engine, "BLOCK", 500)
     n_rounds, n_actions = 20_000, 50
     logs = BanditLogs(
         np.ones((n_rounds, 2)),
