@@ -53,5 +53,5 @@ def test_the_default_is_the_mean_of_other_rounds():
 
 
 def test_the_logged_action_alone_is_not_enough():
-    with pytest.raises(ValueError, match="DirectMethod needs the policy's probabilit"):
+    with pytest.raises(ValueError, match="DirectMethod needs the policy's prob"):
         DirectMethod().fit(LOGS).evaluate(PI[:, 0])
