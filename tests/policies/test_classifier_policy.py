@@ -264,6 +264,17 @@ def test_classes_are_the_actions_of_the_logs():
     assert_allclose(soft.predict_proba(X)[:, 0], 0)
 
 
+def test_actions_that_were_learned_come_before_others():
+    logs = logs_of(actions=["z", "c", "b", "a"])
+    policy = ClassifierPolicy().fit(logs)
+    best = policy.predict_proba(X).argmax(axis=1)
+    offered = np.ones((120, 4), dtype=bool)
+    offered[np.arange(120), best] = False  # all but the best, "z" among them
+    second = policy.predict_proba(X, offered).argmax(axis=1)
+    ranking = policy.classifier_.predict_proba(X)[:, ::-1].argsort(axis=1)
+    assert_array_equal(second, ranking[:, 1] + 1)
+
+
 def test_one_rewarded_action_is_always_taken():
     logs = logs_of(reward=np.where(ACTION == "b", REWARD, 0), actions=[*"cba"])
     for temperature in (None, 1.0):
