@@ -83,6 +83,21 @@ def support_warnings(overlap):
     ]
 
 
+def propensity_warnings(logs):
+    """Return a warning where propensities do not fit the logged actions."""
+    z = logs.inverse_propensity_z
+    if not abs(z) > HIGH_Z:
+        return []
+    return [
+        PropensityWarning(
+            f"the mean of 1 / propensity is {z:+.1f} standard errors from the number "
+            "of actions: the recorded propensities do not fit the logged actions. "
+            "Check how they were logged, or estimate them with PropensityEstimator.",
+            z,
+        )
+    ]
+
+
 def unformed_warning(evaluator):
     """Return the warning that goes with a NaN."""
     return SupportWarning(

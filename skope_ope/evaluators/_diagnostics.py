@@ -151,12 +151,7 @@ class StaticDiagnostics(Mapping):
 
     # -- the logs alone -----------------------------------------------------------
     def _inverse_propensity_z(self):
-        # E[1/p] is the number of offered actions, if the propensities are right.
-        logs = self._logs
-        offered = (
-            logs.n_actions if logs.available is None else logs.available.sum(axis=1)
-        )
-        return _z(1 / logs.propensity - offered)
+        return self._logs.inverse_propensity_z
 
     def _action_frequency(self):
         # Mean of 1[a]/p: one for every action that was always offered.

@@ -3,7 +3,7 @@
 """The one-call start: several policies and evaluators in one pass."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -116,6 +116,8 @@ def evaluate(
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
             "logs), got a list."
         )
+    if isinstance(cv, Iterator):  # used by more than one fit
+        cv = list(cv)
     evaluators = _named_evaluators(evaluators, logs)
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
@@ -138,9 +140,10 @@ def evaluate(
                 continue
             evaluator._check_target(target)
             if isinstance(evaluator, MRDR):
-                evaluator = clone(evaluator).fit(
-                    logs, _own_model(evaluator, reward_model)
-                )
+                evaluator = clone(evaluator)
+                if evaluator.reward_model is None:  # the folds come with the model
+                    evaluator.reward_model, evaluator.cv = reward_model, cv
+                evaluator.fit(logs)
                 source = evaluator._source_for(target, logs, weight)
             else:
                 source = shared.get(name)

@@ -211,10 +211,11 @@ class PolicyValue:
                 f"key must have one label per round ({self.n_rounds}), got "
                 f"{len(labels)}."
             )
-        distinct, codes = np.unique(labels, return_inverse=True)
+        distinct, sizes = np.unique(labels, return_counts=True)
+        rows = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
         return {
-            label: self._group(codes == code, label)
-            for code, label in enumerate(distinct.tolist())
+            label: self._group(group, label)
+            for label, group in zip(distinct.tolist(), rows, strict=True)
         }
 
     def _field(self, name):

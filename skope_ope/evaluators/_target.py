@@ -25,6 +25,8 @@ class Target:
     ----------
     policy : object
         The policy object, or None where an array stands for it.
+    column : str or None
+        The name of the column that stands for a policy.
     array : ndarray or None
         The array that stands for a policy.
     logged_only : bool
@@ -34,6 +36,7 @@ class Target:
     def __init__(self, policy, logs):
         resolved = resolve_policy(policy, logs)
         is_array = isinstance(resolved, np.ndarray)
+        self.column = policy if isinstance(policy, str) else None
         self.array = resolved if is_array else None
         self.policy = None if is_array else resolved
         self.logged_only = is_array and resolved.ndim == 1

@@ -145,7 +145,7 @@ class ValueTable(Mapping):
         rows = []
         for record in self.to_records():
             row = [str(record["policy"])] if self._by_policy else []
-            row.append(record["evaluator"])
+            row.append(str(record["evaluator"]))
             for name in ("value", "standard_error", "low", "high"):
                 row.append(f"{record[name]:.5g}")
             size = record["effective_sample_size"]

@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._propensity_audit import inverse_propensity_z
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -168,6 +169,8 @@ class BanditLogs(RowContainer):
         state["actions"], state["action_index"] = encode_labels(
             "action", action, actions, "actions"
         )
+        if actions is None:  # then each of them was logged
+            state["unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
         state["reward_range"] = None
         state["reward"] = self._check_reward(reward)
@@ -252,7 +255,8 @@ class BanditLogs(RowContainer):
         return weight
 
     def _check_action_context(self, action_context):
-        ndim = np.ndim(action_context)
+        action_context = as_array("action_context", action_context)
+        ndim = action_context.ndim
         if ndim not in (2, 3):
             raise ValueError(
                 "action_context must have shape (n_actions, n_action_features) or "
@@ -367,12 +371,17 @@ class BanditLogs(RowContainer):
         """How often each action was logged, ndarray of shape (n_actions,)."""
         return count_codes(self.action_index, self.n_actions)
 
+    @cached_property
+    def unseen(self):
+        """Codes of the actions that were never logged."""
+        return np.flatnonzero(self.action_counts == 0)
+
+    inverse_propensity_z = cached_property(inverse_propensity_z)
+
     def __repr__(self):
-        parts = [
-            f"n_rounds={len(self)}",
-            f"n_features={self.n_features}",
-            f"n_actions={self.n_actions}",
-        ]
+        sizes = ("n_features", "n_actions")
+        parts = [f"n_rounds={len(self)}"]
+        parts += [f"{name}={getattr(self, name)}" for name in sizes]
         if self.loggers is not None:
             parts.append(f"n_loggers={len(self.loggers)}")
         if self.propensity is None:

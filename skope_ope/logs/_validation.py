@@ -23,11 +23,11 @@ def as_numbers(name, values, ndim=1, finite=True):
         raise TypeError(
             f"{name} must hold real numbers, got complex dtype {array.dtype}."
         )
-    if array.dtype.kind in "OUSmMV":
+    if array.dtype.kind in "OUSTmMV":
         found = plain(array.flat[0]) if array.size else None
         raise TypeError(
             f"{name} must hold numbers, got dtype {array.dtype} (first entry "
-            f"{found!r}). Convert it first, e.g. with np.asarray({name}, dtype=float), "
+            f"{found!r}). Convert it first, e.g. with np.asarray(..., dtype=float), "
             "and drop or fill missing entries."
         )
     if array.ndim != ndim:
@@ -136,8 +136,8 @@ def check_labels(name, values):
         missing = ~np.isfinite(array)
     elif array.dtype.kind in "mM":
         missing = np.isnat(array)
-    elif array.dtype.kind == "O":
-        missing = _missing_objects(array)
+    elif array.dtype.kind in "OT":  # "T": numpy's text of any length
+        missing = _missing_objects(array.astype(object, copy=False))
     else:
         return read_only(array)
     if missing.any():

@@ -14,11 +14,11 @@ from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
-    as_numbers,
+    as_array,
     check_distributions,
     label_codes,
 )
-from skope_ope.policies._base import BasePolicy, n_rows, restrict
+from skope_ope.policies._base import BasePolicy, as_floats, n_rows, restrict
 
 
 def action_probabilities(policy, logs, *, unknown="raise"):
@@ -111,7 +111,10 @@ def refuse_non_policies(policy):
     """Raise a TypeError that says what to pass instead."""
     policy = unwrap(policy)
     if isinstance(policy, BanditLogs):
-        raise TypeError("a policy is expected, got BanditLogs.")
+        raise TypeError(
+            "a policy is expected, got BanditLogs. One that is learned from logs is "
+            "fitted first: ClassifierPolicy().fit(logs)."
+        )
     if isinstance(policy, type):
         raise TypeError(
             f"a policy is expected, got the class {policy.__name__}; make an instance."
@@ -139,9 +142,11 @@ def refuse_non_policies(policy):
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return
+    wrap = " Wrap a function of the contexts: FunctionPolicy(func)."
     raise TypeError(
         "a policy needs predict_proba and classes_, or is an array of probabilities "
         f"of shape (n_rounds, n_actions); got {type(policy).__name__}."
+        + (wrap if callable(policy) else "")
     )
 
 
@@ -164,8 +169,14 @@ def _probability_array(policy, logs):
             f"policy must be an array of shape ({len(logs)}, {logs.n_actions}), got "
             f"{policy.shape}."
         )
-    ndim = np.ndim(policy)
-    proba = as_numbers_lazily(policy, ndim if ndim in (1, 2) else 2)
+    policy = as_array("policy", policy, logs.actions)
+    if policy.ndim == 1 and policy.dtype.kind in "iu":
+        raise TypeError(
+            "policy is a vector of integers: actions, or probabilities? Pass the "
+            "probabilities of the logged actions as floats, and actions as rows of "
+            "probabilities, e.g. np.eye(n_actions)[codes]."
+        )
+    proba = as_floats("policy", policy)
     want = (len(logs),) if proba.ndim == 1 else (len(logs), logs.n_actions)
     if proba.shape != want:
         raise ValueError(
@@ -175,17 +186,6 @@ def _probability_array(policy, logs):
             "pass the column's name."
         )
     return proba
-
-
-def as_numbers_lazily(values, ndim):
-    """Return a float array; entries of float arrays are checked block by block."""
-    if (
-        isinstance(values, np.ndarray)
-        and values.dtype == np.float64
-        and values.ndim == ndim
-    ):
-        return values
-    return as_numbers("policy", values, ndim)
 
 
 def policy_probabilities(policy, logs, unknown="raise"):
@@ -240,7 +240,7 @@ def _check_shape(policy, proba, shape):
             f"{type(policy).__name__} gave probabilities of shape {proba.shape}, "
             f"expected {shape} (n_rounds, one column per action)."
         )
-    return proba
+    return as_floats(f"the output of {type(policy).__name__}", proba)
 
 
 def _report_unknown(labels, proba, unknown):

@@ -9,6 +9,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._validation import as_array, as_numbers
 
 
 class BasePolicy(BaseEstimator):
@@ -65,6 +66,11 @@ class BasePolicy(BaseEstimator):
         proba : ndarray of shape (n_rounds, n_classes)
         """
         check_is_fitted(self)
+        if isinstance(X, BanditLogs):
+            raise TypeError(
+                f"{type(self).__name__} takes contexts here, got BanditLogs: pass "
+                "logs.context, or call action_probabilities(policy, logs)."
+            )
         if available is not None:
             available = self._check_available(available, n_rows(X))
         return self._proba(X, available)
@@ -119,6 +125,14 @@ class FitFreePolicy(BasePolicy):
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.classifier_tags = ClassifierTags()  # read where there is a predict_proba
         return tags
+
+
+def as_floats(name, values):
+    """Return numbers as floats; texts, objects and complex numbers are refused."""
+    array = as_array(name, values)
+    if array.dtype == np.float64:
+        return array
+    return as_numbers(name, array, array.ndim, finite=False)
 
 
 def n_rows(X):

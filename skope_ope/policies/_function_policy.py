@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A function of the contexts as a policy."""
 
-import numpy as np
-
-from skope_ope.policies._base import FitFreePolicy, restrict
+from skope_ope.policies._base import FitFreePolicy, as_floats, restrict
 
 
 class FunctionPolicy(FitFreePolicy):
@@ -39,7 +37,7 @@ class FunctionPolicy(FitFreePolicy):
         self.func = func
 
     def _proba(self, X, available):
-        return restrict(np.asarray(self.func(X), dtype=float), available)
+        return restrict(as_floats("the output of func", self.func(X)), available)
 
     def predict(self, X):
         """Most likely action of every round, after `fit`.

@@ -9,7 +9,6 @@ from sklearn.utils import get_tags
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
-    check_policy_fitted,
     context_probabilities,
     refuse_non_policies,
     unwrap,
@@ -81,11 +80,6 @@ class MixturePolicy(FitFreePolicy):
     @property
     def _members(self):
         return [unwrap(p) for p in getattr(self, "policies_", self.policies)]
-
-    def __sklearn_is_fitted__(self):
-        for policy in self._members:
-            check_policy_fitted(policy)
-        return True
 
     def fit(self, X, y=None):
         """Fit a clone of every policy.

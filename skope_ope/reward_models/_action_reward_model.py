@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 from skope_ope.reward_models._design import design
 
@@ -83,14 +83,24 @@ class ActionRewardModel(BaseEstimator):
         """
         if not isinstance(logs, BanditLogs):
             raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        if not len(logs):
+            raise ValueError("the logs are empty: a model needs at least one round.")
         self.classifier_ = is_classifier(self.model)
         if self.classifier_:
+            if not hasattr(self.model, "predict_proba"):
+                raise TypeError(
+                    f"the classifier {type(self.model).__name__} has no predict_proba: "
+                    "it cannot model rewards. Use CalibratedClassifierCV around it, or "
+                    "a regressor."
+                )
             _check_binary(logs)
         weight = self._weights(logs, sample_weight)
         self.actions_ = logs.actions
         self.n_features_in_ = logs.n_features
         self.action_context_ = logs.action_context
-        self.mean_reward_ = float(np.average(logs.reward, weights=weight))
+        # zero weights everywhere say that nothing matters here
+        usable = None if weight is None or not weight.any() else weight
+        self.mean_reward_ = float(np.average(logs.reward, weights=usable))
         if self.encoding == "per_action":
             self.models_ = [
                 self._fit_action(logs, code, weight) for code in range(logs.n_actions)
@@ -125,7 +135,7 @@ class ActionRewardModel(BaseEstimator):
             return None
         X = take_rows(logs.context, rows)
         weight = None if weight is None else weight[rows]
-        label = f"action {logs.actions[code]!r}"
+        label = f"action {plain(logs.actions[code])!r}"
         return self._fit_one(X, logs.reward[rows], weight, label)
 
     def _fit_one(self, X, reward, weight, label):
@@ -137,10 +147,7 @@ class ActionRewardModel(BaseEstimator):
         try:
             return fit_weighted(clone(self.model), X, reward, weight)
         except ValueError as error:
-            error.add_note(
-                f"While fitting the reward model of {label} on {len(reward)} rounds. "
-                "Few rounds per action: ActionRewardModel(model, encoding='one_hot')."
-            )
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
             raise
 
     def predict(self, X):
@@ -199,8 +206,19 @@ class ActionRewardModel(BaseEstimator):
                 model, X = self.models_[code], logs.context
             else:  # one action at a time: nothing of n * K rows is ever built
                 model, X = self.models_[0], self._design_of(logs, column, code)
-            q_hat[:, column] = self._predict_one(model, X)
+            try:
+                q_hat[:, column] = self._predict_one(model, X)
+            except ValueError as error:
+                self._explain(error, f"action {plain(logs.actions[column])!r}")
+                raise
         return q_hat
+
+    @staticmethod
+    def _explain(error, label):
+        error.add_note(
+            f"In the reward model of {label}. Few rounds per action: "
+            "ActionRewardModel(model, encoding='one_hot')."
+        )
 
     def _design_of(self, logs, column, code):
         if self.encoding == "one_hot":  # indicator columns as they were in fit
@@ -224,8 +242,9 @@ def match_actions(fitted, wanted):
     codes = label_codes(fitted, wanted)
     if (codes < 0).any():
         raise ValueError(
-            f"action {wanted[codes < 0][0]!r} of the logs was unknown in fit, which "
-            f"saw {fitted.tolist()[:8]}. Fit on logs that know it (actions=[...])."
+            f"action {plain(wanted[codes < 0][0])!r} of the logs was unknown in fit, "
+            f"which saw {fitted.tolist()[:8]}. Fit on logs that know it "
+            "(actions=[...])."
         )
     return codes
 

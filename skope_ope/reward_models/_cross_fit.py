@@ -94,14 +94,19 @@ class CrossFittedModel:
             warnings.warn(
                 ModelErrorWarning(
                     f"{missing.sum()} action(s) have no round in the training part of "
-                    f"fold {fold} ({labels[:5]}): the reward model predicts the mean "
-                    "reward of that part for them.",
+                    f"fold {fold} ({labels[:5]}): the reward model predicts "
+                    f"{self._for_unseen()} for them.",
                     int(missing.sum()),
                 ),
                 stacklevel=5,
             )
         weight = None if self.sample_weight is None else self.sample_weight[train]
         return clone(self.model).fit(rounds, sample_weight=weight)
+
+    def _for_unseen(self):
+        if getattr(self.model, "encoding", "per_action") == "per_action":
+            return "the mean reward of that part"
+        return "by what other actions taught it"
 
     def bind(self, logs):
         """Return `predict(rounds, start)` for consecutive rounds of `logs`."""

@@ -21,6 +21,8 @@ def logs_of(seed, weight=False):
     )
 
 
+# The propensities are drawn without regard to the actions, which is noticed.
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 @pytest.mark.parametrize("weight", [False, True])
 def test_it_is_the_value_of_the_logger_itself(weight, global_random_seed):
     """SNIPS with weights of one is the (weighted) mean reward."""

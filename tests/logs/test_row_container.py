@@ -327,6 +327,7 @@ def test_cross_validate(logs, routing):
             return_estimator=True,
             return_train_score=True,
             return_indices=True,
+            params={},  # None is a mistake of scikit-learn 1.6 with routing
             error_score="raise",
         )
     assert np.isfinite(found["test_score"]).all()

@@ -27,6 +27,7 @@ from skope_ope.exceptions import SupportWarning
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
 ACTION = np.array(list("abc"))[RNG.randint(3, size=60)]
+CODES = np.searchsorted([*"abc"], ACTION)
 OFFERED = RNG.random_sample((60, 4)) < 0.6
 
 
@@ -35,7 +36,7 @@ def logs_of(actions="abc", rows=slice(None), **fields):
         X[rows],
         ACTION[rows],
         np.ones(len(ACTION[rows])),
-        np.full(len(ACTION[rows]), 0.3),
+        np.full(len(ACTION[rows]), 1 / 3),
         actions=[*actions],
         **fields,
     )
@@ -49,6 +50,9 @@ def offering_logs(actions="cbaz"):
 
 def fitted(epsilon=0.1, **parameters):
     return ClassifierPolicy(epsilon=epsilon, **parameters).fit(X, ACTION)
+
+
+LEARNED = fitted()
 
 
 class Handmade:
@@ -228,6 +232,19 @@ def test_arrays_of_any_kind_stand_for_a_policy(kind):
     assert IPS().fit(logs_of()).score(given) == IPS().fit(logs_of()).score(proba)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_of_frames_are_matched_by_label(library):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    proba = LEARNED.predict_proba(X)
+    named = make({label: proba[:, j] for j, label in [*enumerate("abc")][::-1]})
+    assert_array_equal(action_probabilities(named, logs_of("abc")), proba)
+    assert_array_equal(action_probabilities(named, logs_of("cab")), proba[:, [2, 0, 1]])
+    other = make({label: proba[:, j] for j, label in enumerate("abq")})
+    with pytest.raises(ValueError, match=r"columns of policy are \['a', 'b', 'q'\]"):
+        action_probabilities(other, logs_of())
+
+
 def test_a_column_stands_for_a_policy():
     proba = np.eye(3)[np.arange(60) % 3]
     logs = logs_of().with_columns(pi=proba)[[5, 1]]
@@ -251,6 +268,7 @@ def test_a_column_stands_for_a_policy():
         ),
         (np.full((60, 3, 1), 1 / 3), ValueError, r"array of shape \(60, 3\), got"),
         (np.ones(60), ValueError, r"of the logged action only, of shape \(60,\)"),
+        (CODES, TypeError, r"vector of integers: .* np\.eye\(n_actions\)\[codes\]"),
         (np.full((60, 3), 0.3), ValueError, "must sum to 1 over the actions"),
         (np.tile([1.5, -0.5, 0], (60, 1)), ValueError, "not be negative, got -0.5"),
         (np.full((60, 3), np.nan), ValueError, "policy must sum to 1.* got nan"),

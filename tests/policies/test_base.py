@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from skope_ope import BanditLogs
 from skope_ope.policies import BasePolicy
 from skope_ope.policies._base import (
     check_some_available,
@@ -101,6 +102,14 @@ def test_offers_must_fit_the_classes(available):
         return
     with pytest.raises(ValueError, match=r"boolean array of shape \(1, 2\)"):
         policy.predict_proba([[0.0]], available)
+
+
+def test_contexts_are_needed():
+    policy = HalfPolicy().fit(np.zeros((2, 1)), ["a", "b"])
+    logs = BanditLogs(np.zeros((2, 1)), ["a", "b"], [1, 1])
+    for call in (policy.predict_proba, policy.predict):
+        with pytest.raises(TypeError, match=r"pass logs\.context, or call action_prob"):
+            call(logs)
 
 
 def test_labels_are_needed():

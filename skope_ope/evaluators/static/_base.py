@@ -5,7 +5,11 @@
 from math import isnan
 
 from skope_ope.evaluators import _moments
-from skope_ope.evaluators._alarms import overlap_warnings, unformed_warning
+from skope_ope.evaluators._alarms import (
+    overlap_warnings,
+    propensity_warnings,
+    unformed_warning,
+)
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._diagnostics import StaticDiagnostics
 from skope_ope.evaluators._result import PolicyValue
@@ -64,6 +68,8 @@ class StaticEvaluator(BaseEvaluator):
         if not self._uses_weights:
             overlap = None
         warned = overlap_warnings(self, overlap)
+        if overlap is not None:
+            warned += propensity_warnings(logs)
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             value = error = float("nan")  # the logs say nothing about this policy

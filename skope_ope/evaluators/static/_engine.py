@@ -180,14 +180,13 @@ def run(logs, jobs, sample_weight=None):
     overlaps = {
         key: Overlap() if logs.propensity is not None else None for key in targets
     }
-    (unseen,) = (logs.action_counts == 0).nonzero()
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._shifts else 0.0
-    size = min(BLOCK, max(CHUNK_ENTRIES // n_actions, 1))  # rows of a block
-    chunk = CHUNK_ENTRIES // (size * n_actions) * size or size
-    offsets = np.arange(0, min(size, n_rounds) * n_actions, n_actions)
+    # Many actions: not less than a block, for a model is asked action by action.
+    chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
+    offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
         rounds = logs if stop - start == n_rounds else logs[start:stop]
@@ -195,8 +194,8 @@ def run(logs, jobs, sample_weight=None):
         pi_chunks = {
             key: target.chunk(rounds, start, stop) for key, target in targets.items()
         }
-        for low in range(start, stop, size):
-            high = min(low + size, stop)
+        for low in range(start, stop, BLOCK):
+            high = min(low + BLOCK, stop)
             rows = slice(low - start, high - start)
             codes = logs.action_index[low:high]
             flat = offsets[: high - low] + codes
@@ -214,9 +213,7 @@ def run(logs, jobs, sample_weight=None):
                     )
                     check_distributions("policy", pi, available, low)
                     pi_logged = _pick(pi, codes, flat)
-                    missing = _missing_mass(
-                        pi, pi_logged, p, logs, unseen, rows=slice(low, high)
-                    )
+                    missing = _missing_mass(pi, pi_logged, p, logs, slice(low, high))
                 w = None if p is None else pi_logged / p
                 if w is not None:
                     overlaps[key].add(w, missing, omega)
@@ -261,15 +258,15 @@ def _model_value(pi, q, first_row):
     return v
 
 
-def _missing_mass(pi, pi_logged, p, logs, unseen, rows):
+def _missing_mass(pi, pi_logged, p, logs, rows):
     """Sum of the policy's mass on actions that the logger could not have taken."""
     if logs.logging_proba is not None:
         mu = logs.logging_proba[rows]
         return float(pi[mu == 0].sum()) if mu.min() == 0 else 0.0
     certain = p is not None and p.max() >= 1  # other actions had probability 0
-    if not certain and not unseen.size:
+    if not certain and not logs.unseen.size:
         return 0.0
-    missing = pi[:, unseen].sum(axis=1)
+    missing = pi[:, logs.unseen].sum(axis=1)
     if certain:
         missing = np.where(p >= 1, 1 - pi_logged, missing)
     return float(missing.sum())

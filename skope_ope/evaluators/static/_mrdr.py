@@ -77,12 +77,14 @@ class MRDR(CorrectedModel):
         # The weights follow the policy on the rounds of fit, whatever is evaluated.
         fit_target = target
         if logs is not self.logs_:
-            if target.policy is None:
+            policy = target.column if target.policy is None else target.policy
+            if policy is None:
                 raise ValueError(
                     "MRDR fits its model to the policy on the rounds of fit; an array "
-                    "of probabilities for other logs does not tell it. Pass the policy."
+                    "of probabilities for other logs does not tell it. Pass the "
+                    "policy, or the name of a column that the logs of fit have, too."
                 )
-            fit_target = type(target)(target.policy, self.logs_)
+            fit_target = type(target)(policy, self.logs_)
         rows = self.logs_
         weight = variance_weights(rows, fit_target)
         if rows.sample_weight is not None:

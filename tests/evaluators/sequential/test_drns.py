@@ -196,7 +196,7 @@ def test_theorem_2(n, total, weight, paper, sharp):
 def test_theorem_2_asks_for_what_it_needs():
     logs = make_bandit_logs(300, random_state=0)
     result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
-    assert 0 < result.deviation_bound(max_weight=20.0)
+    assert result.deviation_bound(max_weight=20.0) > 0
     with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
         result.deviation_bound()
     with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
@@ -206,7 +206,7 @@ def test_theorem_2_asks_for_what_it_needs():
         quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
     frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
     fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
-    assert 0 < quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+    assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20) > 0
     for parameters in ({"horizon": 5}, {"normalize": False}):
         fitted = DRns(random_state=0, **parameters).fit(logs)
         with pytest.raises(ValueError, match="single normalised trace"):

@@ -1,0 +1,74 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""IPS by hand; values, bias and variance in a tiny world are in test_vectors.py."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.utils import get_tags
+
+from skope_ope import IPS, BanditLogs
+from tests._worlds import W1, enumerate_logs, exact_moments, one_log
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+# weights 2, 1, 1/2, 0
+LOGS = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [3, -1, 4, 7], [0.4, 0.5, 0.8, 1.0])
+PI = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [1.0, 0.0]])
+
+
+def test_by_hand():
+    result = IPS().fit(LOGS).evaluate(PI)
+    assert_allclose(result.round_values, [6, -1, 2, 0], rtol=1e-12)
+    assert_allclose(result.value, 7 / 4)
+    clipped = IPS(cmax=0.75).fit(LOGS).evaluate(PI)
+    assert_allclose(clipped.value, (0.75 * 3 - 0.75 + 0.5 * 4) / 4)
+
+
+def test_the_probability_of_the_logged_action_is_enough():
+    logged = PI[np.arange(4), LOGS.action_index]
+    fitted = IPS(cmax=1.5).fit(LOGS)
+    assert fitted.score(logged) == fitted.score(PI)
+
+
+def test_clipping_biases_towards_zero():
+    """Exactly, over all logs of two rounds, and less the higher the bound is."""
+    means = [
+        exact_moments(W1, 2, lambda log, c=cmax: evaluate(IPS(cmax=c), log).value)[0]
+        for cmax in (0.5, 1.0, 2.0, 4.0, None)
+    ]
+    assert means == sorted(means)
+    assert_allclose(means[-1], W1.value, rtol=1e-12)
+    assert_allclose(means[-2], W1.value, rtol=1e-12)  # no weight is above 4
+
+
+def evaluate(evaluator, log):
+    logs = BanditLogs(
+        log.x.reshape(-1, 1), log.action, log.reward, log.propensity, actions=[0, 1, 2]
+    )
+    return evaluator.fit(logs).evaluate(log.pi)
+
+
+@pytest.mark.parametrize("delta", [0.9, 0.5, 0.1])
+def test_the_bound_holds_in_the_tiny_world(delta):
+    probability, logs = enumerate_logs(W1, 2)
+    failed = 0.0
+    for i in np.flatnonzero(probability > 0):
+        result = evaluate(IPS(), one_log(logs, i))
+        radius = result.deviation_bound(delta, max_weight=4.0, reward_bound=1.0)
+        failed += probability[i] * (abs(result.value - W1.value) > radius)
+    assert failed <= delta
+
+
+@pytest.mark.parametrize(
+    ("cmax", "kept"), [(None, True), (1.0, True), (5.0, True), (0.9, False)]
+)
+def test_on_policy_weights_are_kept_by_clipping_above_one(cmax, kept):
+    assert get_tags(IPS(cmax=cmax)).on_policy_mean is kept
+    assert not get_tags(IPS(cmax=cmax)).shift_equivariant
+
+
+@pytest.mark.parametrize("cmax", [0, -1, np.inf, np.nan, "2"])
+def test_wrong_bounds(cmax):
+    with pytest.raises(ValueError, match="'cmax' parameter of IPS must be a float"):
+        IPS(cmax=cmax).fit(LOGS)

@@ -1,0 +1,340 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Diagnostics by their formulas, on a fixed log and on worlds with known faults."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import TimeSeriesSplit
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    SwitchDR,
+    UniformPolicy,
+)
+from tests._worlds import W1, d8, exact_moments
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+def logs_of(log, **fields):
+    fields = {"logging_proba": log.mu, "actions": [0, 1, 2], **fields}
+    return BanditLogs(
+        log.x.reshape(-1, 1), log.action, log.reward, log.propensity, **fields
+    )
+
+
+def diagnose(evaluator, log, **fields):
+    logs = logs_of(log, **fields)
+    return evaluator.fit(logs, log.q_hat).evaluate(log.pi).diagnostics
+
+
+# -- the fixed log of eight rounds ----------------------------------------------------
+W8 = np.array([0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5])
+FIXED = {
+    "n_rounds": 8,
+    "effective_sample_size": 3.328,
+    "effective_share": 3.328 / 8,
+    "max_weight": 4.0,
+    "max_weight_share": 0.418,
+    "mean_weight": 9.566667 / 8,
+    "mean_weight_z": 0.366,
+    "unsupported_mass": 0.0,
+    "overlap_chi2": 27.496667 / 8 - 1,
+    "large_weight_mass": 0.0,
+    "inverse_propensity_z": 0.375,
+    "action_frequency": [1.125, 1.0417, 1.0417],
+    "action_count_z": [0.156, 0.0, -0.158],
+    "calibration_z": 0.387,
+    "overlap_tv": 0.55,
+    "covariate_imbalance": [0.0098],
+}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_fixed_log(name):
+    found = diagnose(IPS(), d8())[name]
+    assert_allclose(found, FIXED[name], rtol=0, atol=5e-4)
+
+
+def test_fixed_log_in_full():
+    """The same by their formulas, to all digits."""
+    log, found = d8(), diagnose(DoublyRobust(), d8())
+    rows, n = np.arange(8), 8
+    assert_allclose(found["effective_sample_size"], W8.sum() ** 2 / (W8**2).sum())
+    assert_allclose(found["max_weight_share"], 4 / W8.sum())
+    z = (W8.mean() - 1) / (W8.std(ddof=1) / np.sqrt(n))
+    assert_allclose(found["mean_weight_z"], z, rtol=1e-12)
+    inverse = 1 / log.propensity
+    assert_allclose(found["action_frequency"].sum(), inverse.mean(), rtol=1e-12)
+    assert_allclose(inverse.mean(), 3.208, atol=5e-4)
+    correction = W8 * (log.reward - log.q_hat[rows, log.action])
+    assert_allclose(found["correction"], correction.mean(), rtol=1e-12)
+    assert_allclose(found["correction"], 0.83625 - 0.57, rtol=1e-12)  # DR less DM
+    error = correction.std(ddof=1) / np.sqrt(n)
+    assert_allclose(found["correction_z"], correction.mean() / error, rtol=1e-12)
+    residual = log.reward - log.q_hat[rows, log.action]
+    spread = ((log.reward - log.reward.mean()) ** 2).sum()
+    assert_allclose(found["model_r2"], 1 - (residual**2).sum() / spread, rtol=1e-12)
+    assert found["model_error_included"] is True
+    assert found["uncovered_rounds"] == 0
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "rows", "mass"),
+    [
+        (IPS(), 0.0, 0.0),
+        (IPS(cmax=2.0), 0.25, 3 / W8.sum()),  # 4 and 3 become 2
+        (SNIPS(cmax=3.0), 0.125, 1 / W8.sum()),
+        (DoublyRobust(cmax=0), 1.0, 1.0),
+        (SwitchDR(tau=2.0), 0.25, 7 / W8.sum()),
+        (SwitchDR(tau=4.0), 0.0, 0.0),
+        (DRos(lam=4.0), 1.0, (W8 - 4 * W8 / (W8**2 + 4)).sum() / W8.sum()),
+    ],
+    ids=repr,
+)
+def test_what_a_transform_alters(evaluator, rows, mass):
+    found = diagnose(evaluator, d8())
+    assert found["altered_rows"] == rows
+    assert_allclose(found["altered_mass"], mass, rtol=1e-12, atol=1e-15)
+
+
+# -- exact expectations in a tiny world -----------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("overlap_chi2", 1.76),
+        ("overlap_tv", 0.55),
+        ("mean_weight", 1.0),
+        ("action_frequency", 1.0),
+        ("unsupported_mass", 0.0),
+    ],
+)
+def test_expectations_in_the_tiny_world(name, expected):
+    for action in range(3 if name == "action_frequency" else 1):
+
+        def found(log, action=action):
+            return np.ravel(diagnose(IPS(), log)[name])[action]
+
+        mean, _ = exact_moments(W1, 1, found)
+        assert_allclose(mean, expected, rtol=1e-12, atol=1e-12)
+
+
+# -- faults that are found ------------------------------------------------------------
+N = 4000
+
+
+def world(seed, wrong=False):
+    """Logs whose recorded probabilities are right, or those of another logger."""
+    rng = np.random.RandomState(seed)
+    mu = 0.7 * rng.dirichlet(np.ones(3), N) + 0.1
+    action = (mu.cumsum(axis=1) > rng.random_sample((N, 1))).argmax(axis=1)
+    told = mu[:, [1, 2, 0]] if wrong else mu
+    X = rng.normal(size=(N, 2))
+    reward = X[:, 0] + action + rng.normal(size=N)
+    return BanditLogs(X, action, reward, told[np.arange(N), action], logging_proba=told)
+
+
+def test_right_propensities_pass(global_random_seed):
+    found = IPS().fit(world(global_random_seed)).evaluate(UniformPolicy()).diagnostics
+    assert abs(found["mean_weight_z"]) < 4.5
+    assert abs(found["inverse_propensity_z"]) < 4.5
+    assert np.abs(found["action_count_z"]).max() < 4.5
+    assert abs(found["calibration_z"]) < 4.5
+    assert found["covariate_imbalance"].max() < 0.15
+
+
+def test_wrong_propensities_are_found(global_random_seed):
+    logs = world(global_random_seed, wrong=True)
+    found = IPS().fit(logs).evaluate(UniformPolicy()).diagnostics
+    assert found["mean_weight_z"] > 10
+    assert found["inverse_propensity_z"] > 10
+    assert abs(found["calibration_z"]) > 10
+
+
+def test_a_good_model_explains_and_a_bad_one_is_corrected(global_random_seed):
+    logs = world(global_random_seed)
+    good = DoublyRobust(reward_model=LinearRegression()).fit(logs)
+    found = good.evaluate(UniformPolicy()).diagnostics
+    assert_allclose(found["model_r2"], 0.6, atol=0.1)
+    assert abs(found["correction_z"]) < 4.5
+    bad = DoublyRobust(reward_model=3.0).fit(logs)
+    found = bad.evaluate(UniformPolicy()).diagnostics
+    assert found["correction_z"] < -10
+    assert found["model_r2"] < 0
+
+
+def test_large_weights():
+    log = d8()
+    propensity = log.propensity.copy()
+    propensity[2] = 0.8 / 25  # a weight of 25
+    logs = BanditLogs(
+        log.x.reshape(-1, 1), log.action, log.reward, propensity, actions=[0, 1, 2]
+    )
+    found = IPS().fit(logs).evaluate(log.pi).diagnostics
+    assert_allclose(found["large_weight_mass"], 25 / 8)
+    assert_allclose(found["max_weight"], 25)
+
+
+def test_offers_count_in_the_test_of_propensities():
+    log = d8()
+    available = np.ones((8, 3), dtype=bool)
+    available[0, 2] = available[4, 0] = False
+    mu = np.where(available, log.mu, 0)
+    mu /= mu.sum(axis=1, keepdims=True)
+    p = mu[np.arange(8), log.action]
+    logs = BanditLogs(
+        log.x.reshape(-1, 1), log.action, log.reward, p, available=available
+    )
+    found = IPS().fit(logs).evaluate(UniformPolicy()).diagnostics
+    gap = 1 / p - available.sum(axis=1)
+    z = gap.mean() / (gap.std(ddof=1) / np.sqrt(8))
+    assert_allclose(found["inverse_propensity_z"], z, rtol=1e-12)
+
+
+# -- which there are ------------------------------------------------------------------
+WEIGHTS = {
+    "n_rounds",
+    "effective_sample_size",
+    "effective_share",
+    "max_weight",
+    "max_weight_share",
+    "mean_weight",
+    "mean_weight_z",
+    "unsupported_mass",
+    "overlap_chi2",
+    "large_weight_mass",
+    "altered_rows",
+    "altered_mass",
+    "inverse_propensity_z",
+    "action_frequency",
+    "covariate_imbalance",
+}
+LOGGER = {"action_count_z", "calibration_z"}
+MODEL = {"model_error_included", "uncovered_rounds", "model_r2"}
+CORRECTION = {"correction", "correction_z"}
+
+
+def test_names_follow_what_is_known():
+    log = d8()
+    assert set(diagnose(IPS(), log)) == WEIGHTS | LOGGER | {"overlap_tv"}
+    assert set(diagnose(IPS(), log, logging_proba=None)) == WEIGHTS
+    assert set(diagnose(DoublyRobust(), log, logging_proba=None)) == (
+        WEIGHTS | MODEL | CORRECTION
+    )
+    assert set(diagnose(DirectMethod(), log)) == {"n_rounds"} | MODEL
+    logged = log.pi[np.arange(8), log.action]
+    known = IPS().fit(logs_of(log)).evaluate(logged).diagnostics
+    assert set(known) == WEIGHTS | LOGGER  # of the logged actions only: no distance
+
+
+def test_names_without_propensities():
+    log = d8()
+    logs = BanditLogs(log.x.reshape(-1, 1), log.action, log.reward)
+    found = DirectMethod().fit(logs, log.q_hat).evaluate(log.pi).diagnostics
+    assert set(found) == {"n_rounds"} | MODEL
+    assert found["model_error_included"] is False
+    assert all(found[name] is not None for name in found)
+
+
+def test_uncovered_rounds():
+    logs = world(0)
+    fitted = DoublyRobust(cv=TimeSeriesSplit(3)).fit(logs)
+    found = fitted.evaluate(UniformPolicy()).diagnostics
+    assert found["uncovered_rounds"] == N - 3 * (N // 4)
+
+
+@pytest.mark.parametrize("kind", ["csr", "integers", "no features"])
+def test_contexts_of_other_kinds(kind):
+    log = d8()
+    X = np.column_stack([log.x, 1 - log.x, np.ones(8)]).astype(float)
+    X = X[:, :0] if kind == "no features" else X
+    dense = BanditLogs(X, log.action, log.reward, log.propensity)
+    context = {"csr": sparse.csr_matrix, "integers": lambda X: X.astype(int)}.get(
+        kind, np.asarray
+    )(X)
+    other = BanditLogs(context, log.action, log.reward, log.propensity)
+    found, expected = (
+        IPS().fit(logs).evaluate(log.pi).diagnostics["covariate_imbalance"]
+        for logs in (other, dense)
+    )
+    assert_allclose(found, expected, rtol=1e-12)
+    if kind != "no features":
+        assert_allclose(found, [0.0098, 0.0098, 0], atol=5e-5)  # a constant is balanced
+
+
+def test_frames_have_no_balance_of_columns():
+    pandas = pytest.importorskip("pandas")
+    log = d8()
+    frame = pandas.DataFrame({"x": log.x, "city": list("abcdabcd")})
+    logs = BanditLogs(frame, log.action, log.reward, log.propensity)
+    found = IPS().fit(logs).evaluate(log.pi).diagnostics
+    assert "covariate_imbalance" not in found
+
+
+def test_no_overlap_is_nan_not_zero():
+    logs = BanditLogs(np.ones((4, 1)), [0, 1, 0, 1], [1.0] * 4, [0.5] * 4,
+                      actions=[0, 1, 2])  # fmt: skip
+    found = IPS().fit(logs).evaluate(np.tile([0.0, 0.0, 1.0], (4, 1))).diagnostics
+    assert found["unsupported_mass"] == 1.0
+    for name in ("effective_sample_size", "max_weight_share", "altered_mass"):
+        assert np.isnan(found[name])
+    assert np.isnan(found["covariate_imbalance"]).all()
+    assert all(name in found for name in found)
+    dict(found)
+
+
+def test_one_round():
+    log = d8()
+    logs = logs_of(log)[:1]
+    found = DoublyRobust().fit(logs, log.q_hat[:1]).evaluate(log.pi[:1]).diagnostics
+    for name in ("mean_weight_z", "inverse_propensity_z", "correction_z", "model_r2"):
+        assert np.isnan(found[name])
+    assert found["effective_sample_size"] == pytest.approx(1)
+    dict(found)
+
+
+# -- a mapping ------------------------------------------------------------------------
+def test_it_is_a_mapping_that_computes_once():
+    found = diagnose(IPS(), d8())
+    assert isinstance(found, Mapping)
+    assert len(found) == len(list(found)) == len(dict(found))
+    assert found["action_frequency"] is found["action_frequency"]
+    assert "model_r2" not in found
+    with pytest.raises(KeyError, match="model_r2"):
+        found["model_r2"]
+    assert repr(found).startswith("StaticDiagnostics(n_rounds, effective_sample")
+
+
+def test_nothing_is_computed_before_it_is_read():
+    class Once:
+        calls = 0
+
+        def logs_proba(self, logs):
+            Once.calls += 1
+            return np.full((len(logs), logs.n_actions), 1 / logs.n_actions)
+
+    result = IPS().fit(logs_of(d8())).evaluate(Once())
+    assert Once.calls == 1
+    assert result.diagnostics["max_weight"] > 0  # sums of the evaluation itself
+    assert Once.calls == 1
+    assert result.diagnostics["large_weight_mass"] == 0  # one more pass
+    assert result.diagnostics["altered_rows"] == 0
+    assert Once.calls == 2
+
+
+def test_arrays_of_the_logs_are_left_alone():
+    log = d8()
+    before = {k: v.copy() for k, v in vars(log).items()}
+    dict(diagnose(DoublyRobust(), log))
+    for name, values in before.items():
+        assert_array_equal(getattr(log, name), values)

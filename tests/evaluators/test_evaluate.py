@@ -1,0 +1,464 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNIPS,
+    ActionRewardModel,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
+    MixturePolicy,
+    PolicyValue,
+    SwitchDR,
+    UniformPolicy,
+    evaluate,
+)
+from skope_ope.base import BaseEvaluator
+from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES
+from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
+
+N = 240
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(N, 3))
+MU = np.exp(X @ RNG.normal(size=(3, 3)) / 2)
+MU /= MU.sum(axis=1, keepdims=True)
+CODE = (MU.cumsum(axis=1) < RNG.random_sample((N, 1))).sum(axis=1)
+ACTION = np.array(list("abc"))[CODE]
+REWARD = (RNG.random_sample(N) < 0.2 + 0.2 * CODE).astype(float)
+PROPENSITY = MU[np.arange(N), CODE]
+LEARNED = ClassifierPolicy(epsilon=0.4).fit(X, ACTION)
+POLICIES = {"uniform": UniformPolicy(), "learned": LEARNED}
+ignore_model_error = pytest.mark.filterwarnings(
+    "ignore::skope_ope.exceptions.ModelErrorWarning"
+)
+pytestmark = ignore_model_error
+
+
+def logs_of(rows=slice(None), **fields):
+    fields = {"propensity": PROPENSITY, "reward_range": (0, 1), **fields}
+    return BanditLogs(X, ACTION, REWARD, **fields)[rows]
+
+
+def assert_same(left, right):
+    """Both `PolicyValue` say the same."""
+    assert left.value == pytest.approx(right.value, rel=1e-12, abs=1e-15)
+    assert left.standard_error == pytest.approx(right.standard_error, rel=1e-9)
+    assert left.n_rounds == right.n_rounds
+    assert_allclose(left.round_values, right.round_values, rtol=1e-10, atol=1e-12)
+    assert_allclose(left.effective_sample_size, right.effective_sample_size, rtol=1e-12)
+    assert left.row_id == right.row_id
+    assert left.estimator == right.estimator
+    assert [str(w) for w in left.warnings] == [str(w) for w in right.warnings]
+    assert [*left.diagnostics] == [*right.diagnostics]
+
+
+# -- what comes out -----------------------------------------------------------------
+
+
+def test_six_evaluators_by_default():
+    table = evaluate(LEARNED, logs_of())
+    assert tuple(table) == DEFAULT_NAMES
+    assert tuple(table) == (
+        *("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos"),
+    )
+    assert all(isinstance(value, PolicyValue) for value in table.values())
+    assert [value.estimator for value in table.values()] == [*table]
+
+
+def test_without_propensities_the_direct_method_is_left():
+    logs = logs_of(propensity=None)
+    table = evaluate(LEARNED, logs)
+    assert [*table] == ["DirectMethod"]
+    single = DirectMethod().fit(logs).evaluate(LEARNED)
+    assert_same(table["DirectMethod"], single)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("model", [None, Ridge(), 0.4], ids=["mean", "ridge", "number"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+def test_values_are_those_of_single_evaluators(name, model, weighted):
+    weight = 1.0 + np.arange(N) % 3 if weighted else None
+    logs = logs_of(sample_weight=weight)
+    if name == "MRDR" and model == 0.4:
+        with pytest.raises(ValueError, match="MRDR refits the reward model"):
+            evaluate(LEARNED, logs, evaluators=name, reward_model=model)
+        return
+    tables = [
+        evaluate(LEARNED, logs, evaluators=[name], reward_model=model),
+        evaluate(LEARNED, logs, evaluators=[*BY_NAME], reward_model=model)
+        if model != 0.4
+        else None,
+        evaluate(
+            {"x": LEARNED, "y": UniformPolicy()},
+            logs,
+            evaluators=[BY_NAME[name]()],
+            reward_model=model,
+        ),
+    ]
+    single = BY_NAME[name]().fit(logs, model).evaluate(LEARNED)
+    assert_same(tables[0][name], single)
+    assert_same(tables[2]["x", name], single)
+    if tables[1] is not None:
+        assert_same(tables[1][name], single)
+
+
+@pytest.mark.parametrize(
+    "cv", [3, KFold(4), TimeSeriesSplit(3), list(KFold(2).split(X)), None], ids=str
+)
+def test_folds_are_those_of_the_shared_model(cv):
+    logs = logs_of()
+    for name in ("DoublyRobust", "MRDR"):
+        shared = evaluate(LEARNED, logs, evaluators=name, reward_model=Ridge(), cv=cv)
+        single = BY_NAME[name](reward_model=Ridge(), cv=cv).fit(logs).evaluate(LEARNED)
+        assert_same(shared[name], single)
+
+
+def test_a_generator_of_folds_serves_all_evaluators():
+    folds = [*KFold(3).split(X)]
+    names = ["DoublyRobust", "SNDR", "MRDR"]
+    once, often = (
+        evaluate(POLICIES, logs_of(), evaluators=names, cv=cv)
+        for cv in (iter(folds), folds)
+    )
+    for key in often:
+        assert once[key].value == often[key].value
+
+
+def test_evaluators_with_a_model_of_their_own_keep_it():
+    logs = logs_of()
+    evaluators = {
+        "shared": DoublyRobust(),
+        "own": DoublyRobust(reward_model=Ridge(alpha=100.0), cv=3),
+        "own MRDR": MRDR(reward_model=Ridge(alpha=100.0), cv=3),
+        "none": IPS(cmax=2.0),
+    }
+    table = evaluate(LEARNED, logs, evaluators=evaluators, reward_model=Ridge())
+    expected = {**evaluators, "shared": DoublyRobust(reward_model=Ridge())}
+    for name, evaluator in expected.items():
+        assert_same(table[name], clone(evaluator).fit(logs).evaluate(LEARNED))
+
+
+def test_policies_of_a_dict_are_named():
+    names = ["IPS", "DoublyRobust"]
+    logs = logs_of()
+    table = evaluate(POLICIES, logs, evaluators=names)
+    assert [*table] == [(p, e) for p in POLICIES for e in names]
+    for policy, evaluator in table:
+        single = evaluate(POLICIES[policy], logs, evaluators=evaluator)
+        assert_same(table[policy, evaluator], single[evaluator])
+    one = evaluate({"only": LEARNED}, logs_of(), evaluators="IPS")
+    assert [*one] == [("only", "IPS")]
+    difference = table["learned", "IPS"] - table["uniform", "IPS"]
+    assert difference.value == pytest.approx(
+        table["learned", "IPS"].value - table["uniform", "IPS"].value
+    )
+
+
+def test_one_policy_under_two_names():
+    table = evaluate(
+        {"a": LEARNED, "b": LEARNED}, logs_of(), evaluators=["IPS", "MRDR"]
+    )
+    for name in ("IPS", "MRDR"):
+        assert_same(table["a", name], table["b", name])
+
+
+def test_everything_that_stands_for_a_policy():
+    logs = logs_of().with_columns(pi=LEARNED.predict_proba(X))
+    proba = LEARNED.predict_proba(X)
+    expected = evaluate(LEARNED, logs, evaluators="DoublyRobust")["DoublyRobust"].value
+    targets = {
+        "array": proba,
+        "list": proba.tolist(),
+        "column": "pi",
+        "frozen": FrozenEstimator(LEARNED),
+        "mixture": MixturePolicy([LEARNED], [1.0]),
+    }
+    table = evaluate(targets, logs, evaluators="DoublyRobust")
+    for value in table.values():
+        assert value.value == pytest.approx(expected, rel=1e-12)
+    logged = proba[np.arange(N), CODE]
+    table = evaluate(logged, logs, evaluators=["IPS", "SNIPS"])
+    assert table["IPS"].value == pytest.approx(np.mean(logged / PROPENSITY * REWARD))
+    with pytest.raises(
+        ValueError, match="DirectMethod needs the policy's probabilities"
+    ):
+        evaluate(logged, logs)
+
+
+def test_everything_that_stands_for_a_reward_model():
+    logs = logs_of().with_columns(q_hat=MU)
+    model = ActionRewardModel(Ridge()).fit(logs)
+    for given, cv in (
+        (MU, 5),
+        ("q_hat", 5),
+        (0.3, 5),
+        (FrozenEstimator(model), 5),
+        (model, "prefit"),
+        (ActionRewardModel(Ridge(), "one_hot"), 4),
+        (LogisticRegression(), 4),
+    ):
+        table = evaluate(
+            LEARNED, logs, evaluators="DoublyRobust", reward_model=given, cv=cv
+        )
+        single = DoublyRobust(reward_model=given, cv=cv).fit(logs).evaluate(LEARNED)
+        assert_same(table["DoublyRobust"], single)
+
+
+def test_other_logs_than_those_of_fit():
+    train, test = logs_of(slice(160)), logs_of(slice(160, None))
+    names = ["IPS", "SNIPS", "DoublyRobust", "MRDR"]
+    for name in names:
+        evaluator = BY_NAME[name]().fit(train)
+        value = evaluator.evaluate(LEARNED, test)
+        assert value.n_rounds == 80
+        assert value.row_id == test.row_id
+        if name in ("IPS", "SNIPS"):
+            assert_same(value, evaluate(LEARNED, test, evaluators=name)[name])
+    labels = BanditLogs(X[:9], ["q"] * 9, np.ones(9), np.ones(9))
+    with pytest.raises(ValueError, match="action 'q' of the logs was unknown in fit"):
+        IPS().fit(train).evaluate(UniformPolicy(), labels)
+
+
+def test_by_single_rounds_it_is_the_same():
+    table = evaluate(LEARNED, logs_of(), evaluators=["IPS", "DoublyRobust"])
+    order = RNG.permutation(N)
+    for value in table.values():
+        assert value.value == pytest.approx(value.round_values.mean(), rel=1e-12)
+    again = evaluate(LEARNED, logs_of(order), evaluators="IPS")["IPS"]
+    assert again.value == pytest.approx(table["IPS"].value, rel=1e-12)
+
+
+# -- what is shared -----------------------------------------------------------------
+
+
+class CountingRidge(Ridge):
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+class CountingPolicy:
+    classes_ = ("a", "b", "c")
+
+    def __init__(self):
+        self.rows = 0
+
+    def predict_proba(self, X):
+        self.rows += len(X)
+        return LEARNED.predict_proba(X)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_shared_models_are_fitted_once():
+    CountingRidge.fits = 0
+    names = [name for name in BY_NAME if name != "MRDR"]
+    evaluate(
+        {"a": LEARNED, "b": UniformPolicy(), "c": ConstantPolicy("a")},
+        logs_of(),
+        evaluators=names,
+        reward_model=CountingRidge(),
+        cv=4,
+    )
+    assert CountingRidge.fits == 4 * 3  # folds times actions
+    evaluate(
+        {"a": LEARNED, "b": UniformPolicy()},
+        logs_of(),
+        evaluators=["MRDR"],
+        reward_model=CountingRidge(),
+        cv=4,
+    )
+    assert CountingRidge.fits == 4 * 3 + 2 * 4 * 3  # MRDR's follow the policy
+
+
+def test_a_model_given_to_two_evaluators_is_fitted_once():
+    CountingRidge.fits = 0
+    model = CountingRidge()
+    evaluators = [DoublyRobust(reward_model=model), SwitchDR(reward_model=model)]
+    evaluate(LEARNED, logs_of(), evaluators=evaluators)
+    assert CountingRidge.fits == 15
+    evaluators = {
+        "three": DoublyRobust(reward_model=model, cv=3),
+        "four": DoublyRobust(reward_model=model, cv=4),
+    }
+    evaluate(LEARNED, logs_of(), evaluators=evaluators)
+    assert CountingRidge.fits == 15 + 9 + 12
+
+
+def test_probabilities_are_asked_for_once():
+    policy = CountingPolicy()
+    names = [name for name in BY_NAME if name != "MRDR"]
+    table = evaluate(policy, logs_of(), evaluators=names)
+    assert policy.rows == N
+    assert table["IPS"].standard_error > 0  # round values and diagnostics come later
+    assert policy.rows == N
+
+
+# -- seeds --------------------------------------------------------------------------
+
+
+def values(**arguments):
+    table = evaluate(
+        LEARNED, logs_of(), evaluators=["DoublyRobust", "MRDR"], **arguments
+    )
+    return [value.value for value in table.values()]
+
+
+def test_random_state_seeds_the_models():
+    forest = RandomForestRegressor(3, max_depth=3)
+    for model in (forest, make_pipeline(StandardScaler(), forest)):
+        first = values(reward_model=model, random_state=0)
+        assert values(reward_model=model, random_state=0) == first
+        assert values(reward_model=model, random_state=1) != first
+        seeded = values(reward_model=model, random_state=np.random.RandomState(0))
+        assert seeded == first
+        assert forest.random_state is None
+    assert values(reward_model=forest) != values(reward_model=forest)
+
+
+def test_given_seeds_are_kept():
+    model = RandomForestRegressor(3, max_depth=3, random_state=5)
+    assert values(reward_model=model) == values(reward_model=model, random_state=0)
+    frozen = FrozenEstimator(ActionRewardModel(model).fit(logs_of()))
+    for seed in (None, 0):
+        table = evaluate(
+            LEARNED, logs_of(), reward_model=frozen, random_state=seed, evaluators="IPS"
+        )
+        assert table["IPS"].value == evaluate(LEARNED, logs_of())["IPS"].value
+
+
+# -- warnings -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("default::skope_ope.exceptions.ModelErrorWarning")
+def test_each_warning_is_given_once_and_kept_with_its_values():
+    logs = logs_of()
+    rare = {"first": ConstantPolicy("a"), "second": ConstantPolicy("a")}
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        table = evaluate(rare, logs.replace(propensity=np.full(N, 0.02)))
+    texts = [str(w.message) for w in record]
+    assert len(texts) == len(set(texts))
+    assert {type(w.message) for w in record} >= {ModelErrorWarning}
+    for value in table.values():
+        for warning in value.warnings:
+            assert str(warning) in texts
+    assert record[0].filename == __file__
+
+
+def test_warnings_carry_their_number():
+    logs = logs_of(actions=["a", "b", "c", "d"])
+    with pytest.warns(SupportWarning) as record:
+        table = evaluate(UniformPolicy(), logs, evaluators="IPS")
+    assert record[0].message.value == pytest.approx(0.25)
+    assert table["IPS"].warnings[0].value == pytest.approx(0.25)
+    tiny = logs_of().replace(propensity=np.where(np.arange(N) == 3, 1e-4, PROPENSITY))
+    with pytest.warns(LowOverlapWarning) as record:
+        table = evaluate(LEARNED, tiny, evaluators="IPS")
+    size = table["IPS"].effective_sample_size
+    assert record[0].message.value == pytest.approx(size)
+
+
+# -- bad input ----------------------------------------------------------------------
+
+
+class Strange(BaseEvaluator):
+    """An evaluator that is not static."""
+
+    def _evaluate(self, policy, logs, sample_weight):
+        return PolicyValue(0.5, 0.1, len(logs), estimator="Strange")
+
+
+def test_evaluators_that_are_not_static_are_asked_one_by_one():
+    table = evaluate(POLICIES, logs_of(), evaluators=[Strange(), "IPS"])
+    assert [*table] == [(p, e) for p in POLICIES for e in ("Strange", "IPS")]
+    assert table["learned", "Strange"].value == 0.5
+    assert evaluate(LEARNED, logs_of(), evaluators=Strange())["Strange"].value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"policies": {}}, ValueError, "policies is empty"),
+        ({"policies": [LEARNED, LEARNED]}, TypeError, "go into a dict by name"),
+        ({"policies": LogisticRegression()}, TypeError, "Wrap it: ClassifierPolicy"),
+        ({"policies": ClassifierPolicy()}, NotFittedError, "not fitted yet"),
+        ({"policies": None}, TypeError, "a policy needs predict_proba"),
+        ({"policies": logs_of()}, TypeError, "a policy is expected, got BanditLogs"),
+        ({"policies": IPS()}, TypeError, "got the evaluator IPS"),
+        ({"policies": "pi"}, ValueError, "'pi' is not a column"),
+        ({"policies": np.ones((N, 3))}, ValueError, "must sum to 1"),
+        ({"policies": np.ones((N - 1, 3)) / 3}, ValueError, "but the logs have 240 ro"),
+        ({"policies": ConstantPolicy("q")}, ValueError, r"do not know: \['q'\]"),
+        ({"logs": X}, TypeError, r"The call is evaluate\(policies, logs\)"),
+        ({"logs": logs_of()[:0]}, ValueError, "the logs are empty"),
+        ({"evaluators": []}, ValueError, "evaluators is empty"),
+        ({"evaluators": ["MIPS"]}, ValueError, "'MIPS' is unknown; there are IPS, SNI"),
+        ({"evaluators": ["IPS", IPS()]}, ValueError, "two evaluators are called 'IPS'"),
+        ({"evaluators": [IPS]}, TypeError, "got the class IPS; make an instance"),
+        ({"evaluators": [LEARNED]}, TypeError, "got ClassifierPolicy"),
+        ({"evaluators": [IPS(cmax=-1)]}, ValueError, "The 'cmax' parameter of IPS"),
+        ({"reward_model": IPS()}, (TypeError, ValueError), "model"),
+        ({"reward_model": LEARNED}, TypeError, "is the policy ClassifierPolicy"),
+        ({"reward_model": MU[:5]}, ValueError, r"shape \(240, 3\)"),
+        ({"cv": 1}, ValueError, "at least two rounds and two folds"),
+        ({"cv": 2.5}, TypeError, "cv must be a number of folds"),
+        ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
+        ({"cv": []}, ValueError, "cv gives no test round"),
+        ({"random_state": "a"}, ValueError, "cannot be used to seed"),
+    ],
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,
+)
+def test_bad_input_is_refused(arguments, error, message):
+    arguments = {"policies": UniformPolicy(), "logs": logs_of(), **arguments}
+    with pytest.raises(error, match=message):
+        evaluate(**arguments)
+
+
+def test_propensities_are_needed_where_weights_are():
+    logs = logs_of(propensity=None)
+    for evaluator in ("IPS", SNIPS(), DoublyRobust(), MRDR()):
+        with pytest.raises(ValueError, match="needs the propensities of the logged"):
+            evaluate(LEARNED, logs, evaluators=[evaluator])
+
+
+def test_nothing_is_changed():
+    logs = logs_of()
+    evaluator, model = DoublyRobust(), Ridge()
+    before = [
+        getattr(logs, name).copy() for name in ("context", "reward", "propensity")
+    ]
+    evaluate(LEARNED, logs, evaluators=[evaluator, "MRDR"], reward_model=model, cv=3)
+    assert not hasattr(evaluator, "logs_")
+    assert evaluator.reward_model is None
+    assert not hasattr(model, "coef_")
+    for left, name in zip(before, ("context", "reward", "propensity"), strict=True):
+        assert_array_equal(left, getattr(logs, name))
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_one_round():
+    table = evaluate(UniformPolicy(), logs_of([0]), reward_model=0.5)
+    for value in table.values():
+        assert value.n_rounds == 1
+        assert np.isnan(value.standard_error)
+        assert np.isfinite(value.value)

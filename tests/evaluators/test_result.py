@@ -1,0 +1,351 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    LogSmoothing,
+    PolicyValue,
+    UniformPolicy,
+)
+from skope_ope.exceptions import SupportWarning
+from tests._worlds import W1, d8
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+D8 = d8()
+EVALUATORS = [
+    IPS(),
+    IPS(cmax=2.0),
+    SNIPS(),
+    SNDR(reward_model="q_hat"),
+    DoublyRobust(reward_model="q_hat"),
+    DirectMethod(reward_model="q_hat"),
+]
+
+
+def logs_of_d8(**fields):
+    return BanditLogs(
+        D8.x.reshape(-1, 1),
+        D8.action,
+        D8.reward,
+        D8.propensity,
+        actions=[0, 1, 2],
+        **fields,
+    ).with_columns(q_hat=D8.q_hat, pi=D8.pi, half=np.repeat(["early", "late"], 4))
+
+
+LOGS = logs_of_d8()
+
+
+def world(n=300, offset=0.0, weighted=False):
+    rng = np.random.RandomState(0)
+    mu = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
+    pi = 0.6 * rng.dirichlet(np.ones(3), n) + 0.4 / 3
+    action = rng.randint(3, size=n)
+    return BanditLogs(
+        rng.normal(size=(n, 2)),
+        action,
+        offset + rng.normal(size=n),
+        mu[np.arange(n), action],
+        sample_weight=rng.random_sample(n) + 0.5 if weighted else None,
+        group=rng.randint(4, size=n),
+    ).with_columns(pi=pi, q_hat=offset + rng.normal(size=(n, 3)))
+
+
+# -- numbers --------------------------------------------------------------------------
+def test_what_it_holds():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    assert type(result.value) is float
+    assert type(result.standard_error) is float
+    assert float(result) == result.value == pytest.approx(0.9625)
+    assert result.n_rounds == 8
+    assert result.estimator == "IPS"
+    assert result.degrees_of_freedom == 7
+    assert result.effective_sample_size == pytest.approx(3.328, abs=5e-4)
+    assert result.row_id == LOGS.row_id
+    assert [type(w).__name__ for w in result.warnings] == ["LowOverlapWarning"]
+    assert_allclose(result.round_values, [0, 1 / 3, 4, 0.2, 0, 1 / 6, 3, 0], rtol=1e-12)
+
+
+def test_round_values_of_ratios():
+    """w (r - V) / mean(w) + V for SNIPS, as in the delta method."""
+    w = np.array([0.2, 1 / 3, 4, 0.2, 1 / 6, 1 / 6, 3, 1.5])
+    result = SNIPS().fit(LOGS).evaluate(D8.pi)
+    expected = w * (D8.reward - result.value) / w.mean() + result.value
+    assert_allclose(result.round_values, expected, rtol=1e-12)
+    result = SNDR(reward_model="q_hat").fit(LOGS).evaluate(D8.pi)
+    dm = (D8.pi * D8.q_hat).sum(axis=1)
+    residual = D8.reward - D8.q_hat[np.arange(8), D8.action]
+    ratio = (w * residual).sum() / w.sum()
+    expected = dm - dm.mean() + w * (residual - ratio) / w.mean() + result.value
+    assert_allclose(result.round_values, expected, rtol=1e-12)
+
+
+def test_round_values_are_computed_on_access():
+    class Counted:
+        calls = 0
+
+        def logs_proba(self, logs):
+            Counted.calls += 1
+            return W1.pi[logs.context[:, 0].astype(int)]
+
+    result = IPS().fit(LOGS).evaluate(Counted())
+    assert Counted.calls == 1
+    first = result.round_values
+    assert Counted.calls == 2
+    assert result.round_values is first
+    assert Counted.calls == 2
+
+
+# -- intervals ------------------------------------------------------------------------
+def test_intervals_of_the_fixed_log():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    normal = result.confidence_interval(method="normal")
+    assert_allclose(normal, (-0.1415, 2.0665), rtol=0, atol=6e-7)
+    student = result.confidence_interval()
+    assert_allclose(student, (-0.369435, 2.294435), rtol=0, atol=6e-7)
+    assert result.confidence_interval(0.95, "student") == student
+    narrow, wide = result.confidence_interval(0.5), result.confidence_interval(0.99)
+    assert wide[0] < student[0] < narrow[0] < result.value < narrow[1] < wide[1]
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, -0.1, np.nan])
+def test_levels_out_of_range(level):
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got"):
+        IPS().fit(LOGS).evaluate(D8.pi).confidence_interval(level)
+
+
+def test_methods_that_do_not_exist():
+    with pytest.raises(ValueError, match="'student' or 'normal', got 'bootstrap'"):
+        IPS().fit(LOGS).evaluate(D8.pi).confidence_interval(method="bootstrap")
+
+
+def test_one_round_has_no_interval():
+    result = IPS().fit(LOGS[:1]).evaluate(D8.pi[:1])
+    assert np.isnan(result.standard_error)
+    assert np.isnan(result.confidence_interval()).all()
+    assert np.isnan(result.confidence_interval(method="normal")).all()
+
+
+def test_degrees_of_freedom_may_be_of_parts():
+    result = PolicyValue(1.0, 0.5, 1000, estimator="three parts", degrees_of_freedom=2)
+    low, high = result.confidence_interval()
+    assert_allclose(high - 1, 4.302652730 * 0.5, rtol=1e-9)
+    assert_allclose(1 - low, high - 1, rtol=1e-12)
+
+
+def test_deviation_bounds():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    radius = result.deviation_bound(0.1, max_weight=6.0, reward_bound=2.0)
+    log = np.log(20)
+    expected = 2 * (np.sqrt(12 * log / 8) + 14 * log / 24)
+    assert_allclose(radius, expected, rtol=1e-12)
+    more = result.deviation_bound(0.01, max_weight=6.0, reward_bound=2.0)
+    assert more > radius
+    with pytest.raises(ValueError, match=r"needs max_weight and reward_bound"):
+        result.deviation_bound(0.1)
+    with pytest.raises(ValueError, match="needs reward_bound:"):
+        result.deviation_bound(0.1, max_weight=6.0)
+    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\), got 5"):
+        result.deviation_bound(5, max_weight=6.0, reward_bound=2.0)
+    with pytest.raises(ValueError, match="no theorem bounds the deviation of SNIPS"):
+        SNIPS().fit(LOGS).evaluate(D8.pi).deviation_bound()
+
+
+# -- paired differences ---------------------------------------------------------------
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
+def test_paired_differences(evaluator):
+    fitted = evaluator.fit(LOGS)
+    first, second = fitted.evaluate(D8.pi), fitted.evaluate(UniformPolicy())
+    difference = first - second
+    d = first.round_values - second.round_values
+    assert_allclose(difference.value, first.value - second.value, rtol=1e-12)
+    assert_allclose(difference.value, d.mean(), rtol=1e-10)
+    assert_allclose(difference.standard_error, d.std(ddof=1) / 8**0.5, rtol=1e-12)
+    assert_array_equal(difference.round_values, d)
+    assert difference.row_id == LOGS.row_id
+    assert difference.estimator == f"{first.estimator} - {second.estimator}"
+    assert difference.confidence_interval()[0] < difference.value
+    opposite = second - first
+    assert opposite.value == -difference.value
+    assert opposite.standard_error == difference.standard_error
+
+
+def test_a_paired_difference_is_surer_than_two_values():
+    """The two policies of the specification: .17125, error .133642 against .317682."""
+    fitted = DoublyRobust(reward_model="q_hat").fit(LOGS)
+    first = fitted.evaluate(D8.pi)
+    second = fitted.evaluate(D8.pi + 0.5 * (1 / 3 - D8.pi))
+    paired = (first - second).standard_error
+    apart = np.hypot(first.standard_error, second.standard_error)
+    assert paired < 0.6 * apart
+
+
+def test_differences_of_evaluators_and_of_differences():
+    ips, snips = (e.fit(LOGS).evaluate(D8.pi) for e in (IPS(), SNIPS()))
+    difference = ips - snips
+    assert difference.value == ips.value - snips.value
+    assert (difference - difference).value == 0
+    assert (difference - difference).standard_error == 0
+    assert (ips - ips).confidence_interval() == (0, 0)
+
+
+def test_differences_of_parts_of_the_logs():
+    whole = IPS().fit(LOGS)
+    part, same = LOGS[:4], LOGS[np.arange(4)]
+    first = whole.evaluate("pi", part)
+    assert (first - SNIPS().fit(same).evaluate("pi")).n_rounds == 4
+    for other in (LOGS, LOGS[4:], LOGS[[1, 0, 2, 3]], logs_of_d8()[:4]):
+        with pytest.raises(ValueError, match=r"different rounds.*\(equal row_id\)"):
+            first - whole.evaluate("pi", other)
+
+
+def test_only_values_are_subtracted():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    for other in (1.0, None, np.float64(1)):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            result - other
+    alone = PolicyValue(1.0, 0.1, 8, estimator="made by hand")
+    with pytest.raises(ValueError, match="different rounds"):
+        result - alone
+
+
+# -- groups ---------------------------------------------------------------------------
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("offset", [0.0, 1e4], ids=["", "far from zero"])
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
+def test_groups_are_evaluated_alone(evaluator, offset, weighted):
+    logs = world(offset=offset, weighted=weighted)
+    fitted = evaluator.fit(logs)
+    result = fitted.evaluate("pi")
+    groups = result.by("group")
+    assert list(groups) == [0, 1, 2, 3]
+    assert sum(group.n_rounds for group in groups.values()) == 300
+    for label, group in groups.items():
+        alone = fitted.evaluate("pi", logs[logs.group == label])
+        assert_allclose(group.value, alone.value, rtol=1e-10)
+        assert_allclose(group.standard_error, alone.standard_error, rtol=1e-7)
+        assert_allclose(group.round_values, alone.round_values, rtol=1e-9)
+        assert_allclose(
+            group.confidence_interval(), alone.confidence_interval(), rtol=1e-7
+        )
+        assert group.estimator == f"{result.estimator} of {label!r}"
+
+
+def test_groups_of_means_average_to_the_value():
+    result = DoublyRobust(reward_model="q_hat").fit(LOGS).evaluate(D8.pi)
+    groups = result.by("half")
+    assert list(groups) == ["early", "late"]
+    total = sum(group.n_rounds * group.value for group in groups.values())
+    assert_allclose(total / 8, result.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [D8.action, D8.action.tolist(), "action", np.array(list("abcaccab"))],
+    ids=["array", "list", "field", "text"],
+)
+def test_keys_of_groups(key):
+    groups = IPS().fit(LOGS).evaluate(D8.pi).by(key)
+    assert [group.n_rounds for group in groups.values()] == [3, 2, 3]
+    values = [group.value for group in groups.values()]
+    assert_allclose(values, [3.2 / 3, 1 / 6, 4.1666667 / 3], rtol=1e-7)
+
+
+def test_groups_of_one_round_and_of_groups():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    alone = result.by(np.arange(8))
+    assert all(np.isnan(group.standard_error) for group in alone.values())
+    nested = result.by("half")["late"].by([0, 0, 1, 1])
+    assert_allclose(nested[1].value, 1.5)
+
+
+def test_groups_of_a_difference():
+    fitted = IPS().fit(LOGS)
+    difference = fitted.evaluate(D8.pi) - fitted.evaluate(UniformPolicy())
+    groups = difference.by("half")
+    d = difference.round_values
+    assert_allclose([g.value for g in groups.values()], [d[:4].mean(), d[4:].mean()])
+
+
+@pytest.mark.parametrize(
+    ("key", "match"),
+    [
+        (np.zeros(7), r"one label per round \(8\), got 7"),
+        ("color", "no field or column 'color'. Pass the labels"),
+        ("group", "no field or column 'group'"),  # the logs have none
+        (np.zeros((8, 1)), "key must be 1-d"),
+        ([None] * 8, "key has a missing label"),
+    ],
+)
+def test_keys_that_cannot_be(key, match):
+    with pytest.raises(ValueError, match=match):
+        IPS().fit(LOGS).evaluate(D8.pi).by(key)
+
+
+# -- storage and looks ----------------------------------------------------------------
+@pytest.mark.parametrize("evaluator", [*EVALUATORS, LogSmoothing()], ids=repr)
+def test_pickling_keeps_everything(evaluator):
+    result = evaluator.fit(LOGS).evaluate(UniformPolicy())
+    data = pickle.dumps(result)
+    other = pickle.loads(data)
+    for name in ("value", "standard_error", "n_rounds", "estimator"):
+        assert getattr(other, name) == getattr(result, name)
+    assert_array_equal(other.round_values, result.round_values)
+    assert other.confidence_interval() == result.confidence_interval()
+    assert other.row_id == result.row_id
+    assert (other - result).value == 0
+    assert list(other.diagnostics) == list(result.diagnostics)
+    assert [str(w) for w in other.warnings] == [str(w) for w in result.warnings]
+    groups = other.by(LOGS.columns["half"])
+    expected = result.by("half")
+    assert [g.value for g in groups.values()] == [g.value for g in expected.values()]
+    again = pickle.loads(pickle.dumps(other))
+    assert again.value == result.value
+
+
+def test_a_pickle_does_not_hold_the_logs():
+    n = 2000
+    wide = BanditLogs(
+        np.random.RandomState(0).normal(size=(n, 100)),
+        np.arange(n) % 2,
+        np.ones(n),
+        np.full(n, 0.5),
+    )
+    size = len(pickle.dumps(IPS().fit(wide).evaluate(UniformPolicy())))
+    assert size < 8 * n * 10  # contexts alone would be a hundred columns
+
+
+def test_policies_that_cannot_be_pickled_do_not_matter():
+    class Local:
+        def logs_proba(self, logs):
+            return np.full((len(logs), 3), 1 / 3)
+
+    result = IPS().fit(LOGS).evaluate(Local())
+    assert pickle.loads(pickle.dumps(result)).value == result.value
+
+
+def test_reprs():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    assert repr(result) == (
+        "PolicyValue(0.9625, standard_error=0.563, n_rounds=8, estimator='IPS')"
+    )
+    html = result._repr_html_()
+    for text in ("IPS", "0.9625", "-0.369435 to 2.29443", "3.3", "effective rounds"):
+        assert text in html
+    strange = PolicyValue(
+        1.0, 0.1, 8, estimator="<b>", warnings=[SupportWarning("<i>")]
+    )
+    assert "<b>" not in strange._repr_html_()
+    assert "&lt;i&gt;" in strange._repr_html_()

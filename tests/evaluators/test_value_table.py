@@ -1,0 +1,156 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import builtins
+import pickle
+from collections.abc import Mapping
+from xml.dom.minidom import parseString
+
+import numpy as np
+import pytest
+
+from skope_ope import IPS, BanditLogs, PolicyValue, UniformPolicy, ValueTable, evaluate
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+
+LOGS = BanditLogs(
+    np.zeros((200, 1)),
+    np.arange(200) % 2,
+    np.arange(200) % 5 / 4,
+    np.full(200, 0.5),
+)
+POLICIES = {"half": UniformPolicy(), "mostly": np.tile([0.2, 0.8], (200, 1))}
+TABLE = evaluate(UniformPolicy(), LOGS, evaluators=["IPS", "SNIPS"])
+BY_POLICY = evaluate(POLICIES, LOGS, evaluators=["IPS", "SNIPS"])
+
+
+def test_a_table_is_a_mapping():
+    assert isinstance(TABLE, Mapping)
+    assert len(BY_POLICY) == 4
+    assert [*TABLE] == ["IPS", "SNIPS"]
+    assert "IPS" in TABLE
+    assert ("half", "IPS") in BY_POLICY
+    assert TABLE.get("DRos") is None
+    for key in ("DRos", ("half", "DRos"), "half"):
+        with pytest.raises(KeyError):
+            BY_POLICY[key]
+    with pytest.raises(TypeError):
+        TABLE["IPS"] = 3
+
+
+def test_records_are_what_the_values_say():
+    for level in (0.9, 0.95):
+        for record, (key, value) in zip(
+            BY_POLICY.to_records(level), BY_POLICY.items(), strict=True
+        ):
+            assert (record["policy"], record["evaluator"]) == key
+            assert record["value"] == value.value
+            assert record["standard_error"] == value.standard_error
+            interval = record["low"], record["high"]
+            assert interval == value.confidence_interval(level)
+            assert record["effective_sample_size"] == value.effective_sample_size
+            assert record["n_rounds"] == 200
+    assert "policy" not in TABLE.to_records()[0]
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 95"):
+        TABLE.to_records(95)
+
+
+def test_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = BY_POLICY.to_frame()
+    assert frame.index.names == ["policy", "evaluator"]
+    assert frame.loc[("half", "IPS"), "value"] == BY_POLICY["half", "IPS"].value
+    assert frame.columns.tolist() == [
+        *("value", "standard_error", "low", "high"),
+        *("effective_sample_size", "n_rounds", "warnings"),
+    ]
+    single = TABLE.to_frame(0.5)
+    assert single.index.tolist() == ["IPS", "SNIPS"]
+    assert single["low"].tolist() == [
+        v.confidence_interval(0.5)[0] for v in TABLE.values()
+    ]
+    assert isinstance(single, pandas.DataFrame)
+
+
+def test_without_pandas_the_remedy_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(
+        ImportError, match=r"pip install 'skope-ope\[frames\]'; to_record"
+    ):
+        TABLE.to_frame()
+
+
+def test_repr_is_a_table_of_text():
+    lines = repr(BY_POLICY).splitlines()
+    assert lines[0].split()[:3] == ["policy", "evaluator", "value"]
+    assert len(lines) == 5
+    assert len(repr(TABLE).splitlines()) == 3
+    assert f"{TABLE['IPS'].value:.5g}" in repr(TABLE)
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_html_has_a_row_per_value():
+    for table, n_rows in ((TABLE, 2), (BY_POLICY, 4)):
+        document = parseString(table._repr_html_())
+        body = document.getElementsByTagName("tbody")[0]
+        assert len(body.getElementsByTagName("tr")) == n_rows
+
+
+def test_names_may_be_anything():
+    table = evaluate(
+        {"<b>": UniformPolicy(), 3: UniformPolicy()}, LOGS, evaluators={7: IPS()}
+    )
+    assert [*table] == [("<b>", 7), (3, 7)]
+    assert "<b>" in repr(table)
+    html = table._repr_html_()
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+
+
+def test_warnings_are_named():
+    logs = LOGS.replace(propensity=np.where(np.arange(200) == 3, 1e-6, 0.5))
+    with pytest.warns(LowOverlapWarning):
+        table = evaluate(UniformPolicy(), logs, evaluators="IPS")
+    assert table.to_records()[0]["warnings"] == "LowOverlapWarning"
+    assert "LowOverlapWarning" in repr(table)
+    assert "LowOverlapWarning" in table._repr_html_()
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_values_that_could_not_be_formed():
+    logs = BanditLogs(
+        np.zeros((50, 1)), np.zeros(50), np.ones(50), np.ones(50), actions=[0, 1]
+    )
+    target = np.tile([0.0, 1.0], (50, 1))
+    with pytest.warns(SupportWarning):
+        table = evaluate(target, logs, evaluators=["IPS", "SNIPS"])
+    assert all(np.isnan(value.value) for value in table.values())
+    assert "nan" in repr(table)
+    assert np.isnan(table.to_records()[0]["low"])
+
+
+def test_pickle():
+    other = pickle.loads(pickle.dumps(BY_POLICY))
+    assert other.to_records() == BY_POLICY.to_records()
+    assert repr(other) == repr(BY_POLICY)
+
+
+def test_a_table_of_ones_own():
+    value = PolicyValue(1.0, 0.5, 10, estimator="mine")
+    table = ValueTable({"mine": value})
+    assert table["mine"] is value
+    assert table.to_records()[0]["low"] < 0 < table.to_records()[0]["high"]
+    assert "-" in repr(table)  # no weights, no effective rounds
+
+
+def test_plot(pyplot):
+    display = BY_POLICY.plot()
+    assert display.ax_ is not None
+    _, ax = pyplot.subplots()
+    assert TABLE.plot(ax=ax, level=0.5).ax_ is ax

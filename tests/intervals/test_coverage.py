@@ -1,0 +1,196 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the intervals and standard errors promise, counted over many logs.
+
+The logs come from `W1`, whose values, expectations and variances are exact sums, so
+that only the simulation itself has an error. Normal and Student intervals are
+asymptotic: MARGIN is what the skewness of weights up to 4 may take away at n = 1000.
+"""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    LogSmoothing,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+    evaluate,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import OPEWarning
+from tests._worlds import W1, exact_moments, log_of
+
+pytestmark = pytest.mark.theory
+
+N_ROUNDS, N_LOGS = 1000, 2000
+MARGIN = 0.005
+EVALUATORS = {
+    "IPS": IPS(),
+    "SNIPS": SNIPS(),
+    "DR": DoublyRobust(reward_model="q_hat"),
+    "SNDR": SNDR(reward_model="q_hat"),
+    "DM": DirectMethod(reward_model="q_hat"),
+    "clipped IPS": IPS(cmax=2.0),
+    "clipped DR": DoublyRobust(reward_model="q_hat", cmax=2.0),
+    "SwitchDR": SwitchDR(reward_model="q_hat", tau=2.0),
+    "DRos": DRos(reward_model="q_hat", lam=4.0),
+    "SubGaussianIPS": SubGaussianIPS(lam=0.2),
+    "SubGaussianDR": SubGaussianDR(reward_model="q_hat", lam=0.2),
+    "LogSmoothing": LogSmoothing(lam=0.5),
+}
+RATIOS = ("SNIPS", "SNDR")
+CONSISTENT = ("IPS", "SNIPS", "DR", "SNDR")
+MEANS = [name for name in EVALUATORS if name not in RATIOS]
+
+
+def logs_of(log):
+    """BanditLogs with the policy and the model as columns."""
+    return BanditLogs(
+        np.zeros((log.x.size, 1)),
+        log.action,
+        log.reward,
+        log.propensity,
+        actions=np.arange(3),
+        logging_proba=log.mu,
+    ).with_columns(pi=log.pi, q_hat=log.q_hat)
+
+
+def quiet_evaluate(*args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluate(*args, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def simulated(global_random_seed):
+    """Results of all evaluators on N_LOGS logs of W1: lists by name."""
+    rng = np.random.RandomState(global_random_seed)
+    x = (rng.random_sample((N_LOGS, N_ROUNDS)) < W1.p_context[1]).astype(int)
+    u = rng.random_sample((N_LOGS, N_ROUNDS, 1))
+    action = (W1.mu[x].cumsum(axis=-1) <= u).sum(axis=-1)
+    reward = rng.random_sample((N_LOGS, N_ROUNDS)) < W1.q[x, action]
+    results = {name: [] for name in EVALUATORS}
+    for log in zip(x, action, reward, strict=True):
+        table = quiet_evaluate("pi", logs_of(log_of(W1, *log)), evaluators=EVALUATORS)
+        for name, result in table.items():
+            results[name].append(result)
+    return results
+
+
+def expectation(name):
+    """Exact mean and n * variance of an evaluator that is a plain mean."""
+
+    def value(log):
+        table = quiet_evaluate("pi", logs_of(log), evaluators={name: EVALUATORS[name]})
+        return table[name].value
+
+    return exact_moments(W1, 1, value)
+
+
+def covered(results, target, level, method):
+    ends = np.array([r.confidence_interval(level, method) for r in results])
+    return ((ends[:, 0] <= target) & (target <= ends[:, 1])).mean()
+
+
+def tolerance(level, n_logs=N_LOGS):
+    """Four standard errors of a simulated coverage."""
+    return 4 * np.sqrt(level * (1 - level) / n_logs)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("method", ["student", "normal"])
+@pytest.mark.parametrize("name", CONSISTENT)
+def test_the_truth_is_covered(simulated, name, method, level):
+    share = covered(simulated[name], W1.value, level, method)
+    assert abs(share - level) < tolerance(level) + MARGIN
+
+
+@pytest.mark.parametrize("name", [name for name in MEANS if name not in CONSISTENT])
+def test_what_is_estimated_is_covered(simulated, name):
+    """Biased evaluators: the interval is around their own expectation."""
+    mean, _ = expectation(name)
+    share = covered(simulated[name], mean, 0.95, "student")
+    assert abs(share - 0.95) < tolerance(0.95) + MARGIN
+    assert abs(mean - W1.value) > 0.01  # which is not the truth
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_squared_standard_errors_are_unbiased(simulated, name):
+    """The sample variance is unbiased for the exact variance of one round."""
+    _, variance = expectation(name)
+    squares = N_ROUNDS * np.array([r.standard_error**2 for r in simulated[name]])
+    error = squares.std(ddof=1) / np.sqrt(N_LOGS)
+    assert abs(squares.mean() - variance) < 4 * error
+
+
+@pytest.mark.parametrize("name", CONSISTENT)
+def test_standard_errors_are_the_spread_of_values(simulated, name):
+    values = np.array([float(r) for r in simulated[name]])
+    squares = np.array([r.standard_error**2 for r in simulated[name]])
+    # Values of a thousand rounds are nearly normal: their sample variance has a
+    # relative standard error of sqrt(2 / N_LOGS).
+    ratio = squares.mean() / values.var(ddof=1)
+    assert abs(ratio - 1) < 4 * np.sqrt(2 / N_LOGS) + MARGIN
+
+
+def test_asymptotic_variance_of_snips(simulated):
+    """n Var = E[w^2 (r - V)^2] = .595064, by enumeration of one round."""
+    w = W1.pi / W1.mu
+    square = W1.q * (1 - W1.value) ** 2 + (1 - W1.q) * W1.value**2
+    exact = W1.p_context @ (W1.mu * w**2 * square).sum(axis=1)
+    assert abs(exact - 0.595064) < 5e-7
+    squares = N_ROUNDS * np.array([r.standard_error**2 for r in simulated["SNIPS"]])
+    error = squares.std(ddof=1) / np.sqrt(N_LOGS)
+    # What the linearisation leaves out is of the order of 1 / N_ROUNDS.
+    assert abs(squares.mean() - exact) < 4 * error + 3 / N_ROUNDS
+
+
+def test_the_direct_method_says_what_it_leaves_out(simulated):
+    results = simulated["DM"]
+    assert covered(results, W1.value, 0.95, "student") < 0.01
+    assert not results[0].diagnostics["model_error_included"]
+
+
+def test_students_interval_is_the_wider_one(simulated):
+    for results in simulated.values():
+        result = results[0]
+        low, high = result.confidence_interval(0.95, "student")
+        normal_low, normal_high = result.confidence_interval(0.95, "normal")
+        assert low < normal_low < normal_high < high
+
+
+def test_cross_fitting_is_covered(global_random_seed):
+    """A model fitted on the same log costs the interval of DR nothing.
+
+    World 0 of the synthetic logs with 1000 rounds, as in the guide's table.
+    """
+    n_logs, seed = 400, 1000 * global_random_seed
+    draws = [
+        make_bandit_logs(1, world_random_state=0, random_state=i, return_truth=True)
+        for i in range(10)
+    ]
+    policy = draws[0][1]
+    value = np.mean([truth.population_value for _, _, truth in draws])
+    results = SimpleNamespace(DoublyRobust=[], SNDR=[])
+    for i in range(n_logs):
+        logs = make_bandit_logs(1000, world_random_state=0, random_state=seed + i)
+        table = quiet_evaluate(
+            policy, logs, evaluators=list(vars(results)), reward_model=Ridge()
+        )
+        for name, result in table.items():
+            getattr(results, name).append(result)
+    for name, found in vars(results).items():
+        share = covered(found, value, 0.95, "student")
+        assert abs(share - 0.95) < tolerance(0.95, n_logs) + MARGIN, name

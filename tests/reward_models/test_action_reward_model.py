@@ -1,0 +1,418 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+
+from skope_ope import ActionRewardModel, BanditLogs
+from skope_ope.exceptions import ModelErrorWarning
+
+RNG = np.random.RandomState(0)
+N = 120
+X = RNG.normal(size=(N, 3))
+CODE = RNG.randint(3, size=N)
+ACTION = np.array(list("cab"))[CODE]
+ORDER = ["b", "z", "c", "a"]  # labels in an order of their own; z was never logged
+REWARD = RNG.normal(size=N) + X[:, 0] * CODE
+BINARY = (REWARD > 0).astype(float)
+FEATURES = RNG.normal(size=(4, 2))
+BY_ROUND = RNG.normal(size=(N, 4, 2))
+NEW = RNG.normal(size=(7, 3))
+
+
+def logs_of(reward=REWARD, context=X, rows=slice(None), **fields):
+    fields = {"actions": ORDER, **fields}
+    return BanditLogs(context, ACTION, reward, **fields)[rows]
+
+
+def rounds_of(context, **fields):
+    n_rounds = len(context)
+    fields = {"actions": ORDER, **fields}
+    return BanditLogs(context, ["a"] * n_rounds, np.zeros(n_rounds), **fields)
+
+
+# -- the three encodings -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_per_action_is_one_model_per_action(container):
+    logs = logs_of(context=container(X))
+    model = ActionRewardModel(Ridge()).fit(logs)
+    expected = np.empty((7, 4))
+    for column, label in enumerate(ORDER):
+        rows = label == ACTION
+        expected[:, column] = (
+            Ridge().fit(X[rows], REWARD[rows]).predict(NEW)
+            if rows.any()
+            else REWARD.mean()
+        )
+    assert_allclose(model.predict(container(NEW)), expected, rtol=1e-6)
+    assert model.mean_reward_ == pytest.approx(REWARD.mean())
+    assert model.models_[1] is None
+    assert model.actions_.tolist() == ORDER
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+def test_one_hot_is_one_model_of_context_and_indicators(container):
+    logs = logs_of(context=container(X))
+    model = ActionRewardModel(Ridge(), encoding="one_hot").fit(logs)
+    by_hand = Ridge().fit(np.hstack([X, np.eye(4)[logs.action_index]]), REWARD)
+    expected = np.column_stack(
+        [
+            by_hand.predict(np.hstack([NEW, np.tile(np.eye(4)[k], (7, 1))]))
+            for k in range(4)
+        ]
+    )
+    assert_allclose(model.predict(container(NEW)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    "features", [FEATURES, BY_ROUND], ids=["by action", "by round"]
+)
+def test_action_context_is_one_model_of_both_features(container, features):
+    logs = logs_of(context=container(X), action_context=features)
+    model = ActionRewardModel(Ridge(), "action_context").fit(logs)
+    of_round = np.broadcast_to(features, (N, 4, 2))
+    logged = of_round[np.arange(N), logs.action_index]
+    by_hand = Ridge().fit(np.hstack([X, logged]), REWARD)
+    expected = np.column_stack(
+        [by_hand.predict(np.hstack([X, of_round[:, k]])) for k in range(4)]
+    )
+    assert_allclose(model.predict_logs(logs), expected, rtol=1e-5, atol=1e-8)
+    if features.ndim == 2:
+        assert_allclose(model.predict(container(X)), expected, rtol=1e-5, atol=1e-8)
+    else:
+        with pytest.raises(ValueError, match="vary by round: call predict_logs"):
+            model.predict(X)
+
+
+def test_other_rounds_bring_the_features_of_their_actions():
+    model = ActionRewardModel(Ridge(), "action_context")
+    model.fit(logs_of(action_context=FEATURES))
+    other = BanditLogs(
+        NEW, ["a", "c"] * 3 + ["a"], np.zeros(7), action_context=FEATURES[[3, 2]]
+    )
+    assert other.actions.tolist() == ["a", "c"]
+    assert_allclose(model.predict_logs(other), model.predict(NEW)[:, [3, 2]])
+    with pytest.raises(ValueError, match="needs logs with action_context"):
+        model.predict_logs(rounds_of(NEW))
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_features_of_actions_are_ignored_where_they_are_not_asked_for(encoding):
+    plain = ActionRewardModel(Ridge(), encoding).fit(logs_of())
+    for features in (FEATURES, BY_ROUND):
+        model = ActionRewardModel(Ridge(), encoding).fit(
+            logs_of(action_context=features)
+        )
+        assert_array_equal(model.predict(NEW), plain.predict(NEW))
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_actions_are_matched_by_label(encoding):
+    model = ActionRewardModel(Ridge(), encoding).fit(logs_of())
+    full = model.predict(NEW)
+    for labels in (["a", "b", "c", "z"], ["z", "a"], ["a"], ORDER):
+        columns = [ORDER.index(label) for label in labels]
+        q_hat = model.predict_logs(rounds_of(NEW, actions=labels))
+        assert_array_equal(q_hat, full[:, columns])
+    with pytest.raises(
+        ValueError, match=r"action 'q' .* unknown in fit, which saw \['b"
+    ):
+        model.predict_logs(rounds_of(NEW, actions=["a", "q"]))
+
+
+# -- frames ------------------------------------------------------------------------
+
+
+CITY = np.array(["Paris", "Rome"])[RNG.randint(2, size=N)]
+
+
+def frame_of(library, rows=slice(None)):
+    module = pytest.importorskip(library)
+    make = module.table if library == "pyarrow" else module.DataFrame
+    columns = {name: X[rows, j] for j, name in enumerate("uvw")}
+    return make({**columns, "city": CITY[rows]})
+
+
+def encoder(*categories, numbers="uvw"):
+    return make_pipeline(
+        ColumnTransformer(
+            [
+                ("categories", OneHotEncoder(handle_unknown="ignore"), [*categories]),
+                ("numbers", StandardScaler(), [*numbers]),
+            ]
+        ),
+        Ridge(),
+    )
+
+
+def scaled(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_column_transformer_sees_names_and_the_action(library):
+    logs = logs_of(context=frame_of(library))
+    model = ActionRewardModel(encoder("city", "action"), "one_hot").fit(logs)
+    paris = (CITY == "Paris")[:, None] == [True, False]
+    labels = np.array(["a", "b", "c"])
+    by_hand = Ridge().fit(
+        np.hstack([paris, ACTION[:, None] == labels, scaled(X)]), REWARD
+    )
+    expected = np.column_stack(
+        [
+            by_hand.predict(np.hstack([paris, np.full((N, 3), k == labels), scaled(X)]))
+            for k in np.array(ORDER)
+        ]
+    )
+    assert_allclose(model.predict_logs(logs), expected, rtol=1e-6)
+    assert_allclose(model.predict(logs.context), expected, rtol=1e-6)
+    rows = [5, 3, 3]
+    assert_allclose(model.predict(frame_of(library, rows)), expected[rows], rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_column_transformer_per_action(library):
+    logs = logs_of(context=frame_of(library))
+    model = ActionRewardModel(encoder("city")).fit(logs)
+    rows = ACTION == "c"
+    paris = (CITY == "Paris")[:, None] == [True, False]
+    scale = StandardScaler().fit(X[rows])
+    by_hand = Ridge().fit(np.hstack([paris, scale.transform(X)])[rows], REWARD[rows])
+    expected = by_hand.predict(np.hstack([paris, scale.transform(X)]))
+    assert_allclose(model.predict_logs(logs)[:, 2], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_column_transformer_with_features_of_actions(library):
+    logs = logs_of(context=frame_of(library), action_context=FEATURES)
+    names = ["u", "action_context_0", "action_context_1"]
+    model = ActionRewardModel(encoder("city", numbers=names), "action_context").fit(
+        logs
+    )
+    assert model.predict_logs(logs).shape == (N, 4)
+    inner = model.models_[0][0].named_transformers_["numbers"]
+    logged = FEATURES[logs.action_index]
+    assert_allclose(inner.mean_, [X[:, 0].mean(), *logged.mean(axis=0)])
+
+
+# -- classifiers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_classifiers_predict_the_probability_of_one(encoding):
+    for dtype in (float, int, bool):
+        logs = logs_of(BINARY.astype(dtype))
+        model = ActionRewardModel(LogisticRegression(), encoding).fit(logs)
+        rows = ACTION == "c"
+        if encoding == "per_action":
+            by_hand = LogisticRegression().fit(X[rows], BINARY[rows])
+            expected = by_hand.predict_proba(NEW)[:, 1]
+        else:
+            hot = np.eye(4)[logs.action_index]
+            by_hand = LogisticRegression().fit(np.hstack([X, hot]), BINARY)
+            new = np.hstack([NEW, np.tile(np.eye(4)[2], (7, 1))])
+            expected = by_hand.predict_proba(new)[:, 1]
+        assert_allclose(model.predict(NEW)[:, 2], expected)
+
+
+def test_pipelines_and_searches_of_classifiers_are_classifiers():
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2)
+    for classifier in (pipeline, search):
+        q_hat = ActionRewardModel(classifier).fit(logs_of(BINARY)).predict(NEW)
+        rows = ACTION == "a"
+        by_hand = clone(classifier).fit(X[rows], BINARY[rows])
+        assert_allclose(q_hat[:, 3], by_hand.predict_proba(NEW)[:, 1])
+
+
+def test_one_class_is_predicted():
+    reward = np.where(ACTION == "a", 1.0, np.where(ACTION == "b", 0.0, BINARY))
+    q_hat = ActionRewardModel(LogisticRegression()).fit(logs_of(reward)).predict(NEW)
+    assert_array_equal(q_hat[:, 3], 1)
+    assert_array_equal(q_hat[:, 0], 0)
+    assert_array_equal(q_hat[:, 1], reward.mean())
+    for value in (0.0, 1.0):
+        for encoding in ("per_action", "one_hot"):
+            model = ActionRewardModel(LogisticRegression(), encoding)
+            q_hat = model.fit(logs_of(np.full(N, value))).predict(NEW)
+            assert_array_equal(q_hat, np.full((7, 4), value))
+
+
+def test_classifiers_need_rewards_of_zero_and_one():
+    reward = BINARY.copy()
+    reward[[4, 9]] = 0.5
+    with pytest.raises(
+        ValueError, match=r"got 0\.5 at row 4 \(2 such rows\)\. Use a reg"
+    ):
+        ActionRewardModel(LogisticRegression()).fit(logs_of(reward))
+    with pytest.raises(ValueError, match="only if they are 0 or 1"):
+        ActionRewardModel(RandomForestClassifier()).fit(logs_of(BINARY * 2 - 1))
+
+
+def test_classifiers_need_probabilities():
+    with pytest.raises(TypeError, match=r"LinearSVC has no predict_proba.*Calibrated"):
+        ActionRewardModel(LinearSVC()).fit(logs_of(BINARY))
+
+
+# -- weights -----------------------------------------------------------------------
+
+
+WEIGHT = 1.0 + np.arange(N) % 3
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        LinearRegression(),
+        make_pipeline(StandardScaler(), Ridge()),
+        DummyRegressor(),
+        GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_weights_reach_the_model(regressor, encoding):
+    logs = logs_of()
+    given = ActionRewardModel(regressor, encoding).fit(logs, sample_weight=WEIGHT)
+    carried = ActionRewardModel(regressor, encoding)
+    carried.fit(logs_of(sample_weight=WEIGHT))
+    assert_array_equal(given.predict(NEW), carried.predict(NEW))
+    plain = ActionRewardModel(regressor, encoding).fit(logs)
+    assert np.abs(plain.predict(NEW) - given.predict(NEW)).max() > 1e-3
+    assert given.mean_reward_ == pytest.approx(np.average(REWARD, weights=WEIGHT))
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+@pytest.mark.parametrize("model", [LinearRegression(), LogisticRegression()], ids=str)
+def test_weight_two_is_a_round_twice(encoding, model):
+    weight = 1.0 + (np.arange(N) % 2)
+    twice = np.repeat(np.arange(N), weight.astype(int))
+    logs = logs_of(BINARY)
+    weighted = ActionRewardModel(model, encoding).fit(logs, sample_weight=weight)
+    repeated = ActionRewardModel(model, encoding).fit(logs[twice])
+    assert_allclose(weighted.predict(NEW), repeated.predict(NEW), rtol=1e-3, atol=1e-4)
+
+
+def test_zero_weights_everywhere_do_no_harm():
+    plain = ActionRewardModel(Ridge()).fit(logs_of())
+    zero = ActionRewardModel(Ridge()).fit(logs_of(), sample_weight=np.zeros(N))
+    assert_array_equal(zero.predict(NEW), plain.predict(NEW))
+
+
+def test_models_without_weights_warn_or_refuse():
+    model = ActionRewardModel(KNeighborsRegressor())
+    with pytest.warns(
+        ModelErrorWarning, match="KNeighborsRegressor takes no sample_we"
+    ):
+        model.fit(logs_of(sample_weight=WEIGHT))
+    q_hat = model.predict(NEW)
+    assert_array_equal(q_hat, model.fit(logs_of()).predict(NEW))
+    with pytest.raises(ValueError, match="takes no sample_weight, which is needed"):
+        model.fit(logs_of(), sample_weight=WEIGHT)
+
+
+# -- the estimator -----------------------------------------------------------------
+
+
+def test_too_few_rounds_for_a_model_are_explained():
+    few = logs_of(rows=slice(0, 12))
+    with pytest.raises(ValueError) as info:
+        ActionRewardModel(KNeighborsRegressor(9)).fit(few).predict(NEW)
+    assert "In the reward model of action" in info.value.__notes__[0]
+    assert "encoding='one_hot'" in info.value.__notes__[0]
+    search = GridSearchCV(Ridge(), {"alpha": [1.0]}, cv=9)
+    with pytest.raises(ValueError) as info:
+        ActionRewardModel(search).fit(few)
+    assert "fitted on" in info.value.__notes__[0]
+
+
+def test_clone_and_nested_parameters():
+    model = ActionRewardModel(Ridge(alpha=2.0), "one_hot").fit(logs_of())
+    other = clone(model).set_params(model__alpha=5.0, encoding="per_action")
+    assert model.get_params()["model__alpha"] == 2.0
+    assert not hasattr(other, "models_")
+    assert other.fit(logs_of()).models_[0].alpha == 5.0
+    assert other.model is not other.models_[0]
+    with pytest.raises(NotFittedError):
+        clone(model).predict(NEW)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"model": Ridge(), "encoding": "hashing"}, "encoding"),
+        ({"model": None}, "model"),
+        ({"model": 0.5}, "model"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, name):
+    with pytest.raises(
+        ValueError, match=f"The '{name}' parameter of ActionRewardModel"
+    ):
+        ActionRewardModel(**parameters).fit(logs_of())
+
+
+def test_rounds_are_needed():
+    with pytest.raises(ValueError, match="the logs are empty"):
+        ActionRewardModel(Ridge()).fit(logs_of()[:0])
+
+
+def test_logs_are_needed():
+    with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
+        ActionRewardModel(Ridge()).fit(X)
+
+
+def test_pickled_models_predict_the_same():
+    logs = logs_of(action_context=FEATURES)
+    for encoding in ("per_action", "one_hot", "action_context"):
+        model = ActionRewardModel(Ridge(), encoding).fit(logs)
+        other = pickle.loads(pickle.dumps(model))
+        assert_array_equal(other.predict(NEW), model.predict(NEW))
+
+
+def test_logs_are_not_written_to():
+    context, reward = X.copy(), REWARD.copy()
+    for encoding in ("per_action", "one_hot"):
+        model = ActionRewardModel(HistGradientBoostingRegressor(max_iter=2), encoding)
+        model.fit(logs_of()).predict_logs(logs_of())
+    assert_array_equal(context, X)
+    assert_array_equal(reward, REWARD)
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot", "action_context"])
+def test_predictions_need_no_design_of_rounds_times_actions(encoding):
+    n_rounds, n_actions, n_features = 5_000, 40, 10
+    logs = BanditLogs(
+        np.ones((n_rounds, n_features)),
+        np.arange(n_rounds) % n_actions,
+        np.arange(n_rounds) % 7.0,
+        action_context=np.ones((n_actions, 3)),
+    )
+    model = ActionRewardModel(Ridge(), encoding).fit(logs)
+    model.predict_logs(logs[:10])
+    tracemalloc.start()
+    q_hat = model.predict_logs(logs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    design = n_rounds * (n_features + n_actions) * 8  # of one action at a time
+    assert peak < q_hat.nbytes + 3 * design
+    assert peak < n_rounds * n_actions * n_features * 8 / 2

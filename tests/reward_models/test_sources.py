@@ -1,0 +1,289 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    IPS,
+    ActionRewardModel,
+    BanditLogs,
+    ClassifierPolicy,
+    DoublyRobust,
+    UniformPolicy,
+)
+from skope_ope.evaluators.static import _engine
+from skope_ope.reward_models._sources import reward_source
+
+N = 50
+RNG = np.random.RandomState(0)
+X = RNG.normal(size=(N, 2))
+CODE = np.arange(N) % 3
+REWARD = RNG.normal(size=N)
+Q_HAT = RNG.normal(size=(N, 3))
+U = UniformPolicy()
+
+
+def logs_of(**fields):
+    return BanditLogs(X, CODE, REWARD, np.full(N, 1 / 3), **fields)
+
+
+def predictions(source, logs, chunk=None):
+    predict = source.bind(logs)
+    chunk = chunk or len(logs)
+    return np.vstack(
+        [
+            predict(logs[start : start + chunk], start)
+            for start in range(0, len(logs), chunk)
+        ]
+    )
+
+
+@pytest.mark.parametrize("number", [0.5, 2, np.float32(0.25), -1.0])
+def test_a_number(number):
+    source = reward_source(number, logs_of())
+    assert_array_equal(predictions(source, logs_of()[:4]), np.full((4, 3), number))
+    assert clone(DoublyRobust(reward_model=number)).fit(logs_of()).score(U) is not None
+
+
+@pytest.mark.parametrize(
+    "kind", ["array", "list", "float32", "int", "pandas", "strided"]
+)
+def test_an_array(kind):
+    logs = logs_of()
+    q_hat = Q_HAT.round() if kind == "int" else Q_HAT.astype(np.float32).astype(float)
+    if kind == "pandas":
+        given = pytest.importorskip("pandas").DataFrame(q_hat)
+    elif kind == "strided":
+        given = np.asfortranarray(q_hat)
+    else:
+        given = {"list": q_hat.tolist(), "array": q_hat}.get(kind)
+        given = q_hat.astype(kind) if given is None else given
+    source = reward_source(given, logs)
+    for chunk in (None, 7):
+        assert_array_equal(predictions(source, logs, chunk), q_hat)
+    assert_array_equal(predictions(source, logs.replace(group=CODE)), q_hat)
+    assert_array_equal(predictions(source, logs[:]), q_hat)
+
+
+def test_an_array_belongs_to_the_rows_of_fit():
+    logs = logs_of()
+    source = reward_source(Q_HAT, logs)
+    for other in (logs[:20], logs[::-1], logs_of()):
+        with pytest.raises(ValueError, match="cannot predict for other logs"):
+            source.bind(other)
+    evaluator = DoublyRobust(reward_model=Q_HAT).fit(logs)
+    with pytest.raises(ValueError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
+        evaluator.score(U, logs[:20])
+
+
+def test_a_column_travels_with_the_rows():
+    logs = logs_of().with_columns(q_hat=Q_HAT)
+    source = reward_source("q_hat", logs)
+    assert_array_equal(predictions(source, logs, 7), Q_HAT)
+    rows = RNG.permutation(N)[:20]
+    assert_array_equal(predictions(source, logs[rows]), Q_HAT[rows])
+    with pytest.raises(ValueError, match=r"'q_hat' is not a column of the logs"):
+        source.bind(logs_of())
+    with pytest.raises(ValueError, match=r"'mu' is not a column .*\['q_hat'\]"):
+        reward_source("mu", logs)
+    with pytest.raises(ValueError, match=r"reward_model 'x' must have shape \(50, 3\)"):
+        reward_source("x", logs.with_columns(x=Q_HAT[:, :2]))
+
+
+def test_a_column_goes_through_a_search():
+    logs = logs_of().with_columns(q_hat=Q_HAT)
+    seen = []
+
+    def scorer(evaluator, held_out, y=None):
+        seen.append(len(held_out))
+        return evaluator.score(U, held_out)
+
+    search = GridSearchCV(
+        DoublyRobust(reward_model="q_hat"), {"cmax": [1.0, 5.0]}, scoring=scorer, cv=5
+    )
+    best = search.fit(logs).best_estimator_
+    assert seen == [10] * 10
+    by_hand = DoublyRobust(reward_model=Q_HAT, cmax=best.cmax).fit(logs)
+    assert best.score(U) == by_hand.score(U)
+
+
+# -- models fitted beforehand -------------------------------------------------------
+
+
+class Multiple(BaseEstimator):
+    """A model that predicts the reward of every action itself."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def predict(self, X):
+        return np.column_stack([X[:, 0], X[:, 1], X.sum(axis=1)])
+
+
+FITTED = ActionRewardModel(Ridge()).fit(logs_of()[:25])
+PREFIT = {
+    "ActionRewardModel": (FITTED, FITTED.predict(X)),
+    "own predict": (Multiple().fit(X), Multiple().predict(X)),
+    "many outputs": (Ridge().fit(X, Q_HAT), Ridge().fit(X, Q_HAT).predict(X)),
+    "pipeline": (
+        make_pipeline(StandardScaler(), Ridge()).fit(X, Q_HAT),
+        make_pipeline(StandardScaler(), Ridge()).fit(X, Q_HAT).predict(X),
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "expected"), PREFIT.values(), ids=PREFIT.keys())
+def test_fitted_models_are_used_as_they_are(model, expected):
+    logs = logs_of()
+    for source in (
+        reward_source(FrozenEstimator(model), logs),
+        reward_source(FrozenEstimator(model), logs, cv="prefit"),
+        reward_source(model, logs, cv="prefit"),
+    ):
+        assert source.n_uncovered_ == 0
+        assert_array_equal(predictions(source, logs), expected)
+        assert_array_equal(predictions(source, logs[10:30]), expected[10:30])
+    by_array = DoublyRobust(reward_model=expected).fit(logs).score(U)
+    for evaluator in (
+        DoublyRobust(reward_model=FrozenEstimator(model)),
+        clone(DoublyRobust(reward_model=FrozenEstimator(model))),
+        DoublyRobust(reward_model=model, cv="prefit"),
+    ):
+        assert evaluator.fit(logs).score(U) == pytest.approx(by_array, rel=1e-12)
+    assert DoublyRobust().fit(logs, FrozenEstimator(model)).score(U) == pytest.approx(
+        by_array, rel=1e-12
+    )
+
+
+def test_clone_unfits_a_model_that_is_not_frozen():
+    evaluator = clone(DoublyRobust(reward_model=FITTED, cv="prefit"))
+    with pytest.raises(NotFittedError):
+        evaluator.fit(logs_of())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Ridge().fit(X, REWARD), LogisticRegression().fit(X, CODE)],
+    ids=lambda model: type(model).__name__,
+)
+def test_fitted_models_predict_all_actions(model):
+    evaluator = DoublyRobust(reward_model=FrozenEstimator(model)).fit(logs_of())
+    message = r"\(n_rounds, n_actions\) = \(50, 3\), got \(50,\). Fit an ActionRewardM"
+    with pytest.raises(ValueError, match=message):
+        evaluator.score(U)
+
+
+def test_unfitted_models_are_no_fitted_ones():
+    for model in (Ridge(), ActionRewardModel(Ridge())):
+        with pytest.raises(NotFittedError):
+            reward_source(FrozenEstimator(model), logs_of())
+        with pytest.raises(NotFittedError):
+            reward_source(model, logs_of(), cv="prefit")
+
+
+def test_a_number_or_an_array_is_prefit_anyway():
+    assert_array_equal(
+        predictions(reward_source(0.5, logs_of(), "prefit"), logs_of()), 0.5
+    )
+    logs = logs_of()
+    assert_array_equal(predictions(reward_source(Q_HAT, logs, "prefit"), logs), Q_HAT)
+
+
+# -- what is no reward model --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (np.nan, ValueError, "must be a finite number, got nan"),
+        (np.inf, ValueError, "must be a finite number, got inf"),
+        (Q_HAT[:-1], ValueError, r"shape \(50, 3\).*got \(49, 3\)"),
+        (Q_HAT[:, 0], ValueError, "reward_model must have"),
+        (Q_HAT[None], ValueError, "reward_model must have"),
+        (Q_HAT.astype(str), TypeError, "reward_model must hold numbers"),
+        (Q_HAT + 0j, TypeError, "complex"),
+        (Q_HAT.astype(object), TypeError, "reward_model must hold numbers"),
+        (sparse.csr_matrix(Q_HAT), (TypeError, ValueError), "reward_model"),
+        (Ridge, TypeError, "is the class Ridge; make an instance"),
+        (IPS(), (TypeError, ValueError), "model"),
+        (ClassifierPolicy(), TypeError, "is the policy ClassifierPolicy"),
+        (lambda X: X, TypeError, "reward_model must"),
+        (True, (TypeError, ValueError), "reward_model must"),
+        ("q_hat", ValueError, "'q_hat' is not a column"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_reward_model_is_refused(model, error, message):
+    with pytest.raises(error, match=message):
+        DoublyRobust().fit(logs_of(), model)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_predictions_must_be_finite(bad):
+    q_hat = Q_HAT.copy()
+    q_hat[7, 1] = bad
+    with pytest.raises(ValueError, match=r"reward_model.* at row 7"):
+        DoublyRobust(reward_model=q_hat).fit(logs_of()).score(U)
+    logs = logs_of().with_columns(q=q_hat)
+    with pytest.raises(ValueError, match=r"reward_model.* at row 7"):
+        DoublyRobust(reward_model="q").fit(logs).score(U)
+
+
+def test_folds_are_folds():
+    with pytest.raises(ValueError, match="cv must be 'prefit', a number or folds"):
+        reward_source(Ridge(), logs_of(), cv="5")
+    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
+        reward_source(None, logs_of(), cv="prefit")
+
+
+def test_a_model_is_given_once():
+    with pytest.raises(ValueError, match="given to the constructor and to fit"):
+        DoublyRobust(reward_model=Ridge()).fit(logs_of(), Ridge())
+    by_fit = DoublyRobust().fit(logs_of(), Ridge()).score(U)
+    assert by_fit == DoublyRobust(reward_model=Ridge()).fit(logs_of()).score(U)
+    assert IPS().fit(logs_of(), Ridge()).score(U) == IPS().fit(logs_of()).score(U)
+
+
+def test_parameters_of_the_model_can_be_tuned():
+    evaluator = DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()))
+    evaluator.set_params(reward_model__ridge__alpha=7.0)
+    by_hand = DoublyRobust(
+        reward_model=make_pipeline(StandardScaler(), Ridge(alpha=7.0))
+    )
+    assert evaluator.fit(logs_of()).score(U) == by_hand.fit(logs_of()).score(U)
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
+    monkeypatch.setattr(_engine, "CHUNK_ENTRIES", 1 << 15)
+    monkeypatch.setattr(_engine, "BLOCK", 500)
+    n_rounds, n_actions = 20_000, 50
+    logs = BanditLogs(
+        np.ones((n_rounds, 2)),
+        np.arange(n_rounds) % n_actions,
+        np.arange(n_rounds) % 7.0,
+        np.full(n_rounds, 1 / n_actions),
+    )
+    model = ActionRewardModel(Ridge(), encoding).fit(logs)
+    evaluator = DoublyRobust(reward_model=FrozenEstimator(model)).fit(logs)
+    evaluator.score(U, logs[:200])
+    tracemalloc.start()
+    evaluator.score(U)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    of_chunk = 8 * _engine.CHUNK_ENTRIES  # bytes of one array of a chunk
+    assert peak < 10 * of_chunk + 8 * 20 * n_rounds
+    assert peak < n_rounds * n_actions * 8 / 2
