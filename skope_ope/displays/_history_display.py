@@ -100,8 +100,10 @@ class HistoryDisplay:
             )
         rows = value.trajectory_stops - 1
         if value.n_trajectories == 1 and value.terms is not None:
-            above, below = np.cumsum(value.terms, axis=1)[:, value.accepted]
-            rows, running = value.accepted, above / below
+            # rounds after the last one of a horizon are in no complete history
+            rows = value.accepted[value.accepted <= rows[0]]
+            above, below = np.cumsum(value.terms, axis=1)[:, rows]
+            running = above / below
         else:
             counts = np.arange(1, value.n_trajectories + 1)
             running = np.cumsum(value.trajectory_values) / counts

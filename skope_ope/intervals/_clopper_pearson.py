@@ -48,6 +48,8 @@ def clopper_pearson_interval(successes, n, level=0.95):
         raise ValueError(
             f"successes must lie in 0..n with n at least 1, got {successes} of {n}."
         )
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level}.")
     tail = (1 - level) / 2
     low = betaincinv(successes, n - successes + 1, tail) if successes else 0.0
     high = betaincinv(successes + 1, n - successes, 1 - tail) if successes < n else 1.0

@@ -17,8 +17,9 @@ from skope_ope.evaluators.sequential._result import (
     SequentialValue,
     Trajectory,
 )
+from skope_ope.evaluators.static import _engine as static_engine
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Extract, Job, TermStore, run
+from skope_ope.evaluators.static._engine import Extract, Job, TermStore
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,
@@ -133,7 +134,7 @@ class SequentialEvaluator(BaseEvaluator):
         source = self.reward_source_ if self._uses_model else None
         terms = _PI if source is None else _PI_V_Q
         job = Job(terms, target, source, TermStore(len(logs)))
-        overlap = run(logs, [job])[id(target)]
+        overlap = static_engine.run(logs, [job])[id(target)]
         return job.sink.terms, overlap
 
     def _predictor(self, logs, start):
