@@ -3,6 +3,7 @@
 
 import pickle
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -272,7 +273,7 @@ def test_parts_are_evaluated_on_their_own_and_averaged():
     result = quiet(fitted, pi)
     bounds = np.linspace(0, 1001, 5).astype(int)
     values = []
-    for start, stop in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, stop in pairwise(bounds.tolist()):
         part = DRns(reward_model=0.4).fit(logs[start:stop])
         part.uniforms_ = fitted.uniforms_[start:stop]
         values.append(quiet(part, pi[start:stop]).value)
@@ -285,7 +286,7 @@ def test_parts_are_evaluated_on_their_own_and_averaged():
 
 def test_parts_and_trajectories_of_a_learner():
     logs = make_bandit_logs(3000, random_state=0)
-    with pytest.raises(ValueError, match="n_splits > 1 .* needs a horizon"):
+    with pytest.raises(ValueError, match=r"n_splits > 1 .* needs a horizon"):
         DRns(n_splits=3).fit(logs).evaluate(EpsilonGreedy())
     with pytest.raises(ValueError, match="n_splits=3001 parts need as many rounds"):
         DRns(n_splits=3001, horizon=1).fit(logs).evaluate(EpsilonGreedy())
@@ -344,6 +345,7 @@ def test_parts_without_a_value_are_left_out():
     assert result.value == pytest.approx(np.nanmean(result.part_values))
 
 
+@pytest.mark.filterwarnings("ignore:the policy gives 100.00%")
 def test_nothing_accepted_warns():
     logs = BanditLogs(
         np.zeros((40, 1)), [0] * 40, np.ones(40), [1.0] * 40, actions=[0, 1]

@@ -9,7 +9,7 @@ probability, makes expectations finite sums.
 
 import warnings
 from collections import Counter, defaultdict
-from itertools import product
+from itertools import pairwise, product
 from math import comb, fsum
 
 import numpy as np
@@ -62,10 +62,7 @@ def result_of(evaluator, policy, logs, u):
 def cells(thresholds):
     """One number inside of every interval between thresholds, and its length."""
     bounds = [0.0, *sorted({t for t in thresholds if 0 < t < 1}), 1.0]
-    return [
-        ((low + high) / 2, high - low)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True)
-    ]
+    return [((low + high) / 2, high - low) for low, high in pairwise(bounds)]
 
 
 def outcomes(mu, thresholds_of):
@@ -188,7 +185,7 @@ def test_progressive_validation_holds_for_the_numerator():
     for level in (0.0, 0.25, 0.5, 1.0):
         for rounds in product(rows, rows, rows[:: len(cells(thresholds))]):
             chance = np.prod([c for _, c in rounds[:2]])
-            (a, r, u), _ = rounds[2]  # of the last round u does not matter
+            (a, r, _), _ = rounds[2]  # of the last round u does not matter
             chance *= p[a] * (q[a] if r else 1 - q[a])
             logs = one_context([row[:2] for row, _ in rounds], p)
             evaluator = DRns(q=level, reward_model=np.tile(q_hat, (3, 1)))

@@ -3,6 +3,7 @@
 
 import pickle
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -38,9 +39,7 @@ def test_weights_are_shares_of_the_scored_rounds():
     assert weights.sum() == pytest.approx(1, abs=1e-14)
     assert len(weights) == len(accepted) + 1
     starts = [0, *(accepted + 1), len(logs)]
-    expected = [
-        c[a:b].sum() / c.sum() for a, b in zip(starts[:-1], starts[1:], strict=True)
-    ]
+    expected = [c[a:b].sum() / c.sum() for a, b in pairwise(starts)]
     np.testing.assert_allclose(weights, expected, rtol=1e-12, atol=1e-16)
 
 

@@ -8,7 +8,12 @@ import pytest
 
 from skope_ope import BanditLogs, EpsilonGreedy, RejectionSampling, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.exceptions import LowOverlapWarning, OPEWarning, PropensityWarning
+from skope_ope.exceptions import (
+    LowOverlapWarning,
+    OPEWarning,
+    PropensityWarning,
+    SupportWarning,
+)
 
 
 def quiet(evaluator, policy, logs=None):
@@ -55,15 +60,20 @@ def test_the_target_constant_accepts_more():
 
 def test_the_target_constant_is_for_stationary_policies():
     fitted = RejectionSampling(cmax="target").fit(make_bandit_logs(100, random_state=0))
-    with pytest.raises(ValueError, match="cmax='target' needs .* beforehand"):
+    with pytest.raises(ValueError, match=r"cmax='target' needs .* beforehand"):
         fitted.evaluate(EpsilonGreedy())
 
 
 def test_a_target_that_wants_nothing_of_the_log():
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), [0.5] * 4, actions=[0, 1])
     fitted = RejectionSampling(cmax="target").fit(logs)
-    with pytest.warns(LowOverlapWarning, match="T = 0"):
-        assert np.isnan(fitted.evaluate(np.tile([0.0, 1.0], (4, 1))).value)
+    with (
+        pytest.warns(LowOverlapWarning, match="T = 0"),
+        pytest.warns(SupportWarning, match=r"100\.00% .* never took"),
+    ):
+        result = fitted.evaluate(np.tile([0.0, 1.0], (4, 1)))
+    assert np.isnan(result.value)
+    assert result.diagnostics["unsupported_mass"] == 1
 
 
 def test_too_large_a_constant_warns():
@@ -93,5 +103,5 @@ def test_bad_input():
     with pytest.raises(ValueError, match="RejectionSampling needs the propensities"):
         RejectionSampling().fit(logs.replace(propensity=None, logging_proba=None))
     result = quiet(RejectionSampling(random_state=0).fit(logs), UniformPolicy())
-    with pytest.raises(ValueError, match="no theorem bounds .* RejectionSampling"):
+    with pytest.raises(ValueError, match=r"no theorem bounds .* RejectionSampling"):
         result.deviation_bound()

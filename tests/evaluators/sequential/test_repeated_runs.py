@@ -75,7 +75,7 @@ def test_subsamples_keep_the_order_and_have_no_interval():
     expected = 3000 * 0.3 / logs.n_actions
     assert abs(runs.n_accepted.mean() - expected) < 4 * np.sqrt(expected / 20)
     assert len(set(runs.values.tolist())) > 15
-    with pytest.raises(ValueError, match="share rounds.*Use how='segments'"):
+    with pytest.raises(ValueError, match=r"share rounds.*Use how='segments'"):
         runs.confidence_interval()
 
 

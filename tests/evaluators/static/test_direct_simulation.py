@@ -95,9 +95,11 @@ def test_actions_are_drawn_with_their_probabilities(global_random_seed):
 def test_what_the_result_says():
     logs = make_bandit_logs(200, random_state=0)
     fitted = DirectMethod().fit(logs)
-    with pytest.warns(SingleTrajectoryWarning, match="repeated_runs"):
-        with pytest.warns(ModelErrorWarning, match="leaves out the error"):
-            result = fitted.evaluate(EpsilonGreedy())
+    with (
+        pytest.warns(SingleTrajectoryWarning, match="repeated_runs"),
+        pytest.warns(ModelErrorWarning, match="leaves out the error"),
+    ):
+        result = fitted.evaluate(EpsilonGreedy())
     assert np.isnan(result.standard_error)
     assert np.isnan(result.confidence_interval()).all()
     assert result.n_rounds == 200
