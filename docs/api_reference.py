@@ -59,7 +59,11 @@ API_REFERENCE = {
         "title": "Intervals",
         "summary": "How sure we are.",
         "guide": "intervals",
-        "objects": ["intervals.normal_interval", "intervals.student_interval"],
+        "objects": [
+            "intervals.normal_interval",
+            "intervals.student_interval",
+            "intervals.clopper_pearson_interval",
+        ],
     },
     "evaluators": {
         "title": "Evaluators",
@@ -138,6 +142,8 @@ API_REFERENCE = {
             "exceptions.PropensityWarning",
             "exceptions.ModelErrorWarning",
             "exceptions.LogsWarning",
+            "exceptions.HorizonWarning",
+            "exceptions.SingleTrajectoryWarning",
         ],
     },
 }
