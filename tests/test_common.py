@@ -18,7 +18,11 @@ from skope_ope import (
     MRDR,
     SNDR,
     SNIPS,
+    UCB1,
     ActionRewardModel,
+    AdaptiveFunctionPolicy,
+    BanditLogs,
+    BatchPolicy,
     ClassifierPolicy,
     ConstantPolicy,
     DirectMethod,
@@ -26,13 +30,18 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     DRos,
+    EpochGreedy,
+    EpsilonGreedy,
     FunctionPolicy,
+    LinUCB,
     LogSmoothing,
     MixturePolicy,
+    OnlineClassifierPolicy,
     PropensityClipper,
     PropensityEstimator,
     RejectionSampling,
     Replay,
+    SegmentedPolicy,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
@@ -101,6 +110,10 @@ def two_actions(X):
     return np.tile([0.25, 0.75], (X.shape[0], 1))
 
 
+def history_of_two_actions(X, history):
+    return two_actions(X)
+
+
 POLICIES = [
     ClassifierPolicy(),
     ClassifierPolicy(LogisticRegression(C=0.1), epsilon=0.2),
@@ -111,6 +124,19 @@ POLICIES = [
     FunctionPolicy(two_actions),
     MixturePolicy([UniformPolicy(), ClassifierPolicy()], [0.25, 0.75]),
 ]
+ADAPTIVE_POLICIES = [
+    EpsilonGreedy(),
+    UCB1(),
+    LinUCB(),
+    EpochGreedy(),
+    OnlineClassifierPolicy(LogisticRegression()),
+    SegmentedPolicy(EpsilonGreedy(), 0),
+    AdaptiveFunctionPolicy(history_of_two_actions),
+]
+EXPLORATION = BanditLogs(
+    np.zeros((4, 2)), [0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0], timestamp=[0, 1, 2, 3]
+)
+BATCH_POLICIES = [BatchPolicy(EpsilonGreedy(), EXPLORATION, 2)]
 LOG_TRANSFORMERS = [PropensityClipper(), PropensityEstimator(), DistinctViews()]
 
 FEEDS_ARRAYS = (
@@ -151,6 +177,17 @@ TRANSFORMER_CHECKS = (
     "check_transformer_general",
     "check_transformer_preserve_dtypes",
 )
+BATCH_CHECKS = (
+    "check_dict_unchanged",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimators_dtypes",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+)
 WEIGHT_CHECKS = (
     "check_all_zero_sample_weights_error",
     "check_sample_weight_equivalence_on_dense_data",
@@ -169,6 +206,8 @@ def expected_to_fail(estimator):
         return dict.fromkeys(names, reason)
     if isinstance(estimator, tuple(type(policy) for policy in POLICIES)):
         return {}
+    if isinstance(estimator, BatchPolicy):
+        return dict.fromkeys(BATCH_CHECKS, "predicts for logs, which have times")
     names = ARRAY_CHECKS
     if isinstance(estimator, tuple(type(step) for step in LOG_TRANSFORMERS)):
         names += TRANSFORMER_CHECKS
@@ -189,7 +228,14 @@ def listed(decorator):
 # strict, as pytest is configured: a check that passes must leave the table
 @listed(
     parametrize_with_checks(
-        [*DEFAULTS, *POLICIES, *LOG_TRANSFORMERS, ActionRewardModel(Ridge())],
+        [
+            *DEFAULTS,
+            *POLICIES,
+            *ADAPTIVE_POLICIES,
+            *BATCH_POLICIES,
+            *LOG_TRANSFORMERS,
+            ActionRewardModel(Ridge()),
+        ],
         expected_failed_checks=expected_to_fail,
     )
 )
@@ -235,7 +281,10 @@ def test_the_laws_hold_in_another_world(evaluator, global_random_seed, monkeypat
 
 @pytest.mark.parametrize(
     ("listed", "checked"),
-    [(all_evaluators, EVALUATORS), (all_policies, POLICIES)],
+    [
+        (all_evaluators, EVALUATORS),
+        (all_policies, [*POLICIES, *ADAPTIVE_POLICIES, *BATCH_POLICIES]),
+    ],
     ids=["evaluators", "policies"],
 )
 def test_every_class_is_checked(listed, checked):

@@ -131,7 +131,7 @@ def test_rejection_sampling_is_exact_where_plain_replay_is_not():
     )
     assert abs(biased - 0.6156231306) < 1e-10
     expected = dict(online(contrary_rule, 3))
-    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.05
+    assert max(abs(plain[h] - expected[h]) for h in plain) > 0.02
 
 
 def test_stationary_policies_have_mean_r_equal_to_the_value_times_mean_c():
