@@ -250,7 +250,7 @@ class _Life:
 
     def _same_actions(self, row):
         classes = getattr(self.policy, "classes_", None)
-        assert np.array_equal(classes, self.logs.actions), (
+        assert np.asarray(classes).tolist() == self.logs.actions.tolist(), (
             f"{self.name}.classes_ must be the actions of the logs, "
             f"{self.logs.actions.tolist()}, from reset on; got {classes!r} "
             + ("after reset." if row < 0 else f"after the update with row {row}.")

@@ -34,10 +34,10 @@ class DRns(SequentialEvaluator):
     .. math:: R_k = \sum_a \pi(a|x_k, h)\, \hat q(x_k, a)
         + \frac{\pi(a_k|x_k, h)}{p_k} (r_k - \hat q(x_k, a_k)),
 
-    :math:`R \mathrel{+}= c R_k`, :math:`C \mathrel{+}= c`; the round enters the history
-    when :math:`u_k \le c\, \pi(a_k|x_k, h) / p_k`, and only then :math:`c` becomes
-    :math:`\min(c_{max}, \text{quantile}_q\{p_j / \pi(a_j|x_j, h)\}_{j \le k})`. The
-    value is R / C. Read more in the :ref:`User Guide <drns>`.
+    :math:`R \leftarrow R + c R_k`, :math:`C \leftarrow C + c`; the round enters the
+    history when :math:`u_k \le c\, \pi(a_k|x_k, h) / p_k`, and only then :math:`c`
+    becomes :math:`\min(c_{max}, \text{quantile}_q\{p_j / \pi(a_j|x_j, h)\}_{j \le k})`.
+    The value is R / C. Read more in the :ref:`User Guide <drns>`.
 
     Parameters
     ----------
