@@ -3,7 +3,26 @@
 """Where to practise: logs whose true values are known."""
 
 from skope_ope.datasets._load import load_classification
+from skope_ope.datasets._load_ranking import load_ranking
+from skope_ope.datasets._ranking_world import (
+    RankingWorld,
+    make_slate_logs_from_ranking,
+)
+from skope_ope.datasets._slate_rewards import dcg, err, ndcg, reciprocal_rank
 from skope_ope.datasets._supervised import make_logs_from_classification
 from skope_ope.datasets._synthetic import make_bandit_logs
+from skope_ope.datasets._synthetic_slates import make_slate_logs
 
-__all__ = ["load_classification", "make_bandit_logs", "make_logs_from_classification"]
+__all__ = [
+    "RankingWorld",
+    "dcg",
+    "err",
+    "load_classification",
+    "load_ranking",
+    "make_bandit_logs",
+    "make_logs_from_classification",
+    "make_slate_logs",
+    "make_slate_logs_from_ranking",
+    "ndcg",
+    "reciprocal_rank",
+]

@@ -9,13 +9,13 @@ import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import inverse_propensity_z
+from skope_ope.logs._propensity_audit import action_count_law, inverse_propensity_z
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
-    PROBABILITY_TOLERANCE,
     as_array,
     as_numbers,
+    check_agreement,
     check_context,
     check_group,
     check_labels,
@@ -314,15 +314,8 @@ class BanditLogs(RowContainer):
             told = proba[np.arange(len(self)), codes]
             if self.propensity is None:
                 self.__dict__["propensity"] = check_propensity(told, len(self))
-                continue
-            off = np.abs(told - self.propensity) > PROBABILITY_TOLERANCE
-            if off.any():
-                row = int(np.flatnonzero(off)[0])
-                raise ValueError(
-                    f"propensity {self.propensity[row]:.9g} at row {row} contradicts "
-                    f"{name}, which gives {told[row]:.9g} ({int(off.sum())} such "
-                    "rows). Pass only one of the two, the one that was in force."
-                )
+            else:
+                check_agreement(self.propensity, name, told)
 
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
@@ -372,11 +365,17 @@ class BanditLogs(RowContainer):
         return count_codes(self.action_index, self.n_actions)
 
     @cached_property
+    def logger_counts(self):
+        """How many rounds each logger made, ndarray of shape (n_loggers,)."""
+        return count_codes(self.logger_index, len(self.loggers))
+
+    @cached_property
     def unseen(self):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
     inverse_propensity_z = cached_property(inverse_propensity_z)
+    action_count_law = cached_property(action_count_law)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")
@@ -412,6 +411,7 @@ class BanditLogs(RowContainer):
         context=None,
         actions=None,
         logging_proba=None,
+        logger_proba=None,
         logger=None,
         timestamp=None,
         group=None,
@@ -434,9 +434,9 @@ class BanditLogs(RowContainer):
             `None`: all columns that are not named elsewhere.
         actions : array-like, default=None
             Ordered labels of all actions.
-        logging_proba : list of str, default=None
-            Names of the columns with the logging distribution, in the order of
-            `actions`.
+        logging_proba, logger_proba : list of str, default=None
+            Names of the columns with the probabilities, in the order of `actions`
+            and of `loggers` (the sorted labels).
         logger, timestamp, group, sample_weight : str, default=None
             Names of further columns.
         columns : list of str, default=None
@@ -475,8 +475,8 @@ class BanditLogs(RowContainer):
                 "group": group,
                 "sample_weight": sample_weight,
             },
+            tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
             context=context,
-            logging_proba=logging_proba,
             columns=columns,
             actions=actions,
             reward_range=reward_range,

@@ -120,7 +120,10 @@ def _split(cv, logs, position):
         cv = 5
     if not isinstance(cv, (int, np.integer)):
         if hasattr(cv, "split") and not isinstance(cv, str):
-            return cv.split(logs, getattr(logs, "action", None), groups=logs.group)
+            # it warns of groups, which folds in the order of time cannot keep together
+            ordered = type(cv).__name__ == "TimeSeriesSplit"
+            groups = None if ordered else logs.group
+            return cv.split(logs, getattr(logs, "action", None), groups=groups)
         if isinstance(cv, str) or not isinstance(cv, Iterable):
             raise TypeError(
                 "cv must be a number of folds, a splitter or pairs (train, test), got "

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from and to data frames of any library, by way of narwhals."""
 
+from itertools import chain
+
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import check_context_names, is_frame
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -22,7 +24,7 @@ def import_narwhals():
 
 
 def bandit_logs_from_frame(
-    cls, frame, *, single, context, logging_proba, columns, actions, reward_range
+    cls, frame, *, single, tables, context, columns, actions, reward_range
 ):
     """Build `cls` from the named columns of `frame`."""
     if not is_frame(frame):
@@ -31,20 +33,25 @@ def bandit_logs_from_frame(
             f"{type(frame).__name__}. Arrays go to the constructor."
         )
     narwhals = import_narwhals()
+    if getattr(getattr(frame, "columns", None), "nlevels", 1) > 1:
+        raise ValueError(
+            f"the columns of the frame have {frame.columns.nlevels} levels (a pandas "
+            "MultiIndex); from_frame needs one name per column. Join the levels: "
+            "frame.columns = ['_'.join(map(str, names)) for names in frame.columns]."
+        )
     frame = narwhals.from_native(frame, eager_only=True)
     single = {field: name for field, name in single.items() if name is not None}
     for field in ("action", "reward"):
         if field not in single:
             raise ValueError(f"from_frame needs the name of the {field} column.")
-    logging_proba, columns = (
-        _names("logging_proba", logging_proba),
-        _names("columns", columns),
-    )
-    used = [*single.values(), *logging_proba, *columns]
+    tables = {field: _names(field, names) for field, names in tables.items()}
+    columns = _names("columns", columns)
+    used = [*single.values(), *chain(*tables.values()), *columns]
     if context is None:
         context = [name for name in frame.columns if name not in used]
     else:
         context = _names("context", context)
+    check_context_names(context, single)
     missing = [name for name in (*used, *context) if name not in frame.columns]
     if missing:
         raise ValueError(
@@ -52,10 +59,9 @@ def bandit_logs_from_frame(
             f"{', '.join(map(repr, frame.columns))}."
         )
     fields = {field: _column(frame, name) for field, name in single.items()}
-    if logging_proba:
-        fields["logging_proba"] = np.column_stack(
-            [_column(frame, name) for name in logging_proba]
-        )
+    for field, names in tables.items():
+        if names:
+            fields[field] = np.column_stack([_column(frame, name) for name in names])
     if context:  # names of pandas columns may be numbers, which need `col`
         features = frame.select(narwhals.col(*context)).to_native()
     else:  # a frame without a column would forget the number of rows

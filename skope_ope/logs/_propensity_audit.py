@@ -4,7 +4,23 @@
 
 from math import copysign, inf, nan, sqrt
 
+import numpy as np
+
+ROUNDING = 1e-6  # of probabilities in single precision
 BLOCK = 8192  # rows; nothing as long as the logs is made
+
+
+def acting_loggers(logs):
+    """Return how many loggers acted; logs that do not say who did have one."""
+    if getattr(logs, "loggers", None) is None:
+        return 1
+    return int((logs.logger_counts > 0).sum())
+
+
+def estimating_step(logs):
+    """Return the name of the step that estimates the propensities of such logs."""
+    several = acting_loggers(logs) > 1
+    return "LoggerPropensityEstimator" if several else "PropensityEstimator"
 
 
 def inverse_propensity_z(logs):
@@ -19,8 +35,7 @@ def inverse_propensity_z(logs):
         return nan
     total = square = 0.0
     offered = logs.n_actions - len(logs.unseen)
-    for start in range(0, n_rounds, BLOCK):
-        rows = slice(start, start + BLOCK)
+    for rows in _blocks(logs):
         if logs.available is not None:
             offered = (logs.available[rows] & (logs.action_counts > 0)).sum(axis=1)
         gap = 1 / logs.propensity[rows] - offered
@@ -33,3 +48,70 @@ def inverse_propensity_z(logs):
         # the same gap in all rounds: rounding, or propensities of another experiment
         return 0.0 if abs(total) <= 1e-6 * n_rounds else copysign(inf, total)
     return total / n_rounds / sqrt(variance / n_rounds)
+
+
+def action_count_law(logs):
+    """Return mean and variance of the counts of the actions, or None if not known.
+
+    They follow from the whole logging distribution, or from propensities that belong
+    to the actions alone or are uniform over the offered ones.
+    """
+    mu, p = logs.logging_proba, logs.propensity
+    if mu is not None:
+        mean = mu.sum(axis=0)
+        return mean, mean - np.einsum("ij,ij->j", mu, mu)
+    if p is None:
+        return None
+    return _law_by_action(logs) if logs.available is None else _uniform_law(logs)
+
+
+def _law_by_action(logs):
+    by_action = np.zeros(logs.n_actions)
+    by_action[logs.action_index] = logs.propensity
+    if abs(by_action.sum() - 1) > ROUNDING:
+        return None
+    for rows in _blocks(logs):  # most loggers differ in the first
+        if (by_action[logs.action_index[rows]] != logs.propensity[rows]).any():
+            return None
+    mean = len(logs) * by_action
+    return mean, mean * (1 - by_action)
+
+
+def _uniform_law(logs):
+    mean, variance = np.zeros((2, logs.n_actions))
+    for rows in _blocks(logs):
+        mu = logs.available[rows] / logs.available[rows].sum(axis=1)[:, None]
+        taken = mu[np.arange(len(mu)), logs.action_index[rows]]
+        if np.abs(taken - logs.propensity[rows]).max() > ROUNDING:
+            return None
+        mean += mu.sum(axis=0)
+        variance += (mu * (1 - mu)).sum(axis=0)
+    return mean, variance
+
+
+def _blocks(logs):
+    return (slice(start, start + BLOCK) for start in range(0, len(logs), BLOCK))
+
+
+def action_count_z(logs):
+    """Return how far the counts are from their means, in standard deviations."""
+    mean, variance = logs.action_count_law
+    excess = logs.action_counts - mean
+    return np.divide(
+        excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
+    )
+
+
+def action_count_chance(logs):
+    r"""Bound how probable counts at least as far from their means are, by action.
+
+    Bennett's inequality in both directions: for sums of independent indicators (and
+    of those of a logger that learns) with variance V,
+    :math:`P(|S - E S| \ge t) \le 2 \exp(-V h(t / V))`,
+    :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would ring where an
+    action that is expected .01 times was logged once.
+    """
+    mean, variance = logs.action_count_law
+    variance = np.maximum(variance, 1e-12)
+    u = np.abs(logs.action_counts - mean) / variance
+    return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))

@@ -4,6 +4,7 @@
 
 import os
 import warnings
+from functools import partial
 from itertools import islice
 from numbers import Integral
 
@@ -14,6 +15,8 @@ from skope_ope.logs._text_files import empty_file, read_lines
 from skope_ope.logs._vw_event import MalformedLineError, OtherLogError
 from skope_ope.logs._vw_json import load, parse_dsjson, parse_json
 from skope_ope.logs._vw_rounds import VWRounds
+from skope_ope.logs._vw_slate_rounds import VWSlateRounds
+from skope_ope.logs._vw_slates import parse_slates_json, parse_slates_text
 from skope_ope.logs._vw_text import parse_adf, parse_cb, split_label
 
 PARSERS = {
@@ -23,13 +26,14 @@ PARSERS = {
     "json": parse_json,
     "dsjson": parse_dsjson,
 }
+SLATES = ("ccb", "slates")
 SAMPLE = 1000  # lines that are looked at to tell the format
 
 
 @validate_params(
     {
         "path": [str, os.PathLike],
-        "format": [StrOptions(set(PARSERS)), None],
+        "format": [StrOptions({*PARSERS, *SLATES}), None],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "n_action_features": [Interval(Integral, 0, 2**31 - 1, closed="both"), None],
         "n_actions": [Interval(Integral, 1, None, closed="left"), None],
@@ -61,10 +65,13 @@ def read_vw(
     ----------
     path : str or path-like
         The log file, plain or gzip.
-    format : {"cb", "cb_eval", "cb_adf", "json", "dsjson"}, default=None
-        `None` tells it from the first lines. "cb_eval" is the input of
+    format : str, default=None
+        "cb", "cb_eval", "cb_adf", "json", "dsjson", "ccb" or "slates". `None` tells
+        one of the first five from the first lines. "cb_eval" is the input of
         `--cb --eval`, which has the evaluated action in front of each label and
-        cannot be told from a list of offered actions; it is never guessed.
+        cannot be told from a list of offered actions; it is never guessed. "ccb" and
+        "slates", text or JSON, have several slots; they are named, because they give
+        `SlateLogs`.
     n_features : int, default=2**18
         Number of columns into which the context is hashed. Logs that are used
         together must be read with the same number.
@@ -88,8 +95,8 @@ def read_vw(
 
     Returns
     -------
-    BanditLogs
-        Its fields are:
+    BanditLogs or SlateLogs
+        The fields of `BanditLogs` are:
 
         - `context`: CSR matrix of the shared features, (n_rounds, n_features);
         - `reward`: minus the cost; `propensity`: the logged probability;
@@ -105,14 +112,30 @@ def read_vw(
         - `columns["evaluated"]`, in "cb_eval" only: the evaluated actions as
           probabilities, (n_rounds, n_actions); its name stands for that policy.
 
+        Those of `SlateLogs` are:
+
+        - `context`: shared features, and those of the slots as `slot0.name`, ...;
+        - `slate`: positions of the actions in the event, from 0, -1 where the event
+          has fewer slots than others; `candidates` or `n_candidates` say which there
+          were; `item_id` are the tags with `action_labels="tag"`;
+        - `reward`: minus the cost, in "ccb" its sum over slots; `slot_reward` in "ccb"
+          unless a cost is positive, the column "signed_slot_reward" then;
+        - `propensity`: the product of those of the slots, which are the column
+          "slot_propensity"; in "slates" these are enough for
+          ``ProductSlatePolicy("slot_propensity")``, and the column "slot_proba" has
+          the whole distributions where every event logs them;
+        - `item_features` as `action_context`, `timestamp`, and the column
+          "sample_weight" where events were dropped.
+
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
         If the file is empty, holds no labelled event, is damaged, has a malformed
-        line, or logs something else than one action a round: several slots (ccb,
-        slates), continuous actions (CATS), or feedback without reward (igl).
+        line, or logs something else than what is read: several slots (ccb, slates)
+        that are not asked for, continuous actions (CATS), or feedback without reward
+        (igl).
 
     Warns
     -----
@@ -166,11 +189,18 @@ def read_vw(
         format = _tell_format(path)
     width = n_features if n_action_features is None else n_action_features
     rounds = VWRounds(n_features, width, action_labels)
-    units = _blocks(path) if format == "cb_adf" else _single_lines(path)
+    units, parse = _blocks(path), PARSERS.get(format)
+    if format in SLATES:
+        rounds = VWSlateRounds(n_features, width, action_labels)
+        parse = partial(parse_slates_text, kind=format)
+        if _first_line(path).startswith("{"):
+            units, parse = _single_lines(path), partial(parse_slates_json, kind=format)
+    elif format != "cb_adf":
+        units = _single_lines(path)
     unlabelled, malformed, complaint = 0, 0, None
     for number, unit in units:
         try:
-            event = PARSERS[format](unit)
+            event = parse(unit)
             if event is None:
                 unlabelled += 1
             else:
@@ -224,6 +254,10 @@ def _no_rounds(path, format, unlabelled, malformed, complaint):
 
 def _single_lines(path):
     return ((number, line) for number, line in read_lines(path) if line.strip())
+
+
+def _first_line(path):
+    return next((line.lstrip() for _, line in _single_lines(path)), "")
 
 
 def _blocks(path):

@@ -3,10 +3,13 @@
 """The protocol by which logs travel through scikit-learn's splitters and searches."""
 
 import uuid
+import weakref
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
+
+from skope_ope.logs._shelf import any_shelf, find_rows
 
 
 class RowId:
@@ -63,10 +66,14 @@ class RowContainer:
 
     _row_fields = ()
     _carried_fields = ()
+    _in_order = True  # whether rows were taken in the order in which they are stored
+    _taken_by = None  # weak reference to the array of row numbers
+    _shelf = None  # what a search keeps for its next candidates
 
     def _start_rows(self):
         object.__setattr__(self, "columns", {})
         object.__setattr__(self, "_origin", uuid.uuid4().hex)
+        object.__setattr__(self, "_contents", self._origin)
         object.__setattr__(self, "_position", None)
 
     @property
@@ -124,7 +131,14 @@ class RowContainer:
         return np.where(key < 0, key + n, key)
 
     def __getitem__(self, key):
+        asked = key[0] if isinstance(key, tuple) else key
         key = self._row_key(key)
+        position = self._positions_of(key)
+        by_array = isinstance(key, np.ndarray)
+        if by_array and any_shelf(self._contents):
+            found = find_rows(self._contents, position)
+            if found is not None and self._agrees_with(found, key):
+                return found  # the fold of a search, for its next candidate
         out = object.__new__(type(self))
         state = out.__dict__
         for name in self._carried_fields:
@@ -135,14 +149,30 @@ class RowContainer:
                 value = take_rows(value, key)
             state[name] = value
         state["columns"] = {k: take_rows(v, key) for k, v in self.columns.items()}
-        state["_origin"] = self._origin
-        if self._position is not None:
-            state["_position"] = self._position[key]
-        elif isinstance(key, slice):
-            state["_position"] = np.arange(*key.indices(len(self)))
-        else:
-            state["_position"] = key
+        state["_origin"], state["_contents"] = self._origin, self._contents
+        state["_position"] = position
+        if by_array:
+            state["_in_order"] = bool((key[1:] > key[:-1]).all())
+            if isinstance(asked, np.ndarray) and asked.ndim == 1:
+                state["_taken_by"] = weakref.ref(asked)
         return out
+
+    def _agrees_with(self, found, key):
+        """Whether nobody has written to rewards and the like since rows were taken."""
+        fields = {name: getattr(self, name) for name in self._row_fields}
+        return all(
+            np.array_equal(getattr(found, name), take_rows(value, key))
+            for name, value in fields.items()
+            if isinstance(value, np.ndarray)
+            and (value.ndim, value.dtype.kind) == (1, "f")
+        )
+
+    def _positions_of(self, key):
+        if self._position is not None:
+            return self._position[key]
+        if isinstance(key, slice):
+            return np.arange(*key.indices(len(self)))
+        return key  # never the array that was passed, whose end ends a shelf
 
     def _is_row_aligned(self, name):
         return True
@@ -191,9 +221,15 @@ class RowContainer:
         """Copy shallowly: the same rows, without cached properties."""
         out = object.__new__(type(self))
         names = (*self._row_fields, *self._carried_fields)
-        for name in (*names, "columns", "_origin", "_position"):
+        for name in (*names, "columns", "_origin", "_position", "_in_order"):
             out.__dict__[name] = getattr(self, name)
+        # The same rows, but something in them is about to differ.
+        out.__dict__["_contents"] = uuid.uuid4().hex
         return out
+
+    def __getstate__(self):
+        ours = ("_taken_by", "_shelf")  # of this process
+        return {name: v for name, v in self.__dict__.items() if name not in ours}
 
     def __sklearn_clone__(self):
         return self  # nothing writes to logs: a policy that holds them shares them

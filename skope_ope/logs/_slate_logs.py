@@ -47,7 +47,9 @@ class SlateLogs(RowContainer):
         Labels of the candidates, shared by rounds. `None`: the index.
     item_features : array-like, default=None
         Features of the candidates, of shape (n_candidates, n_item_features) or
-        (n_rounds, n_candidates, n_item_features).
+        (n_rounds, n_candidates, n_item_features). A third shape saves memory where
+        `item_id` numbers the rows of a catalogue: (n_items, n_item_features) with
+        n_items other than n_candidates.
     slot_reward : array-like of shape (n_rounds, n_slots), default=None
         Non-negative rewards of the slots (clicks, revenue), where known.
     logging_policy : slate policy, default=None
@@ -158,7 +160,7 @@ class SlateLogs(RowContainer):
         state["item_features"] = (
             None if item_features is None else self._check_features(item_features)
         )
-        state["logging_policy"] = logging_policy
+        state["logging_policy"] = _check_logging_policy(logging_policy)
         state["propensity"] = (
             None if propensity is None else check_propensity(propensity, n_rounds)
         )
@@ -188,7 +190,7 @@ class SlateLogs(RowContainer):
         else:
             check_length("n_candidates", limit, len(self), "slate")
             state["n_candidates"] = read_only(limit)
-        state["max_candidates"] = int(limit.max())
+        state["max_candidates"] = int(limit.max() if candidates is None else most)
         over = self.slate >= limit[:, None]
         if over.any():
             row, slot = np.argwhere(over)[0]
@@ -252,13 +254,89 @@ class SlateLogs(RowContainer):
     def _check_features(self, item_features):
         array = as_numbers("item_features", item_features, np.ndim(item_features))
         want = {2: (self.max_candidates,), 3: (len(self), self.max_candidates)}
+        if (
+            array.ndim == 2
+            and len(array) != self.max_candidates
+            and self._names_rows(len(array))
+        ):
+            return array
         if array.ndim not in want or array.shape[:-1] != want[array.ndim]:
             raise ValueError(
                 "item_features must have shape (n_candidates, n_item_features) or "
                 f"(n_rounds, n_candidates, n_item_features) with {len(self)} rounds "
-                f"and {self.max_candidates} candidates, got {array.shape}."
+                f"and {self.max_candidates} candidates, got {array.shape}. One row per "
+                "item of a catalogue needs item_id to hold the numbers of these rows."
             )
         return array
+
+    def _names_rows(self, n_items):
+        """Tell whether `item_id` numbers the rows of a catalogue of items."""
+        numbers = self.item_id
+        return (
+            numbers is not None
+            and numbers.dtype.kind in "iu"
+            and numbers.min() >= 0
+            and numbers.max() < n_items
+        )
+
+    def per_candidate(self, values):
+        """Values of the rows of `item_features`, for the candidates of every round.
+
+        Parameters
+        ----------
+        values : ndarray
+            One entry per row of `item_features`: of shape (n_candidates, ...),
+            (n_items, ...) or (n_rounds, n_candidates, ...).
+
+        Returns
+        -------
+        values : ndarray of shape (n_rounds or 1, n_candidates, ...)
+            A single entry where all rounds have the same.
+        """
+        if self.item_features.ndim == 3:
+            return values
+        if len(self.item_features) == self.max_candidates:
+            return values[None]
+        return values[self.item_id]
+
+    def replace(self, **fields):
+        """Return the same rows with other values in some fields.
+
+        Parameters
+        ----------
+        **fields : array-like or slate policy
+            New values of `logging_policy`, `propensity`, `reward`, `timestamp` or
+            `group`; `None` removes the field.
+
+        Returns
+        -------
+        logs : SlateLogs
+            New logs with the same `row_id`; other fields are shared.
+        """
+        out, n_rounds = self._copy(), len(self)
+        checks = {
+            "logging_policy": _check_logging_policy,
+            "propensity": lambda values: check_propensity(values, n_rounds),
+            "reward": self._check_reward,
+            "timestamp": lambda values: check_timestamp(values, n_rounds),
+            "group": lambda values: check_group(values, n_rounds),
+        }
+        for name, values in fields.items():
+            if name not in checks:
+                raise ValueError(
+                    f"{name!r} cannot be replaced; one of {sorted(checks)} can. Build "
+                    "new logs for the rest."
+                )
+            absent = values is None and name != "reward"
+            out.__dict__[name] = None if absent else checks[name](values)
+        return out
+
+    def _check_reward(self, reward):
+        reward = as_numbers("reward", reward)
+        check_length("reward", reward, len(self), "slate")
+        if self.reward_range is not None:
+            check_reward_range(self.reward_range, reward)
+        return reward
 
     def __len__(self):
         return len(self.slate)
@@ -273,6 +351,24 @@ class SlateLogs(RowContainer):
     def n_slots(self):
         """Number of slots of a slate."""
         return self.slate.shape[1]
+
+    @property
+    def offered(self):
+        """Who could be shown, from `candidates` and `n_candidates` together.
+
+        A boolean array of shape (n_rounds, n_candidates) or (n_rounds, n_slots,
+        n_candidates); None where every round offers all candidates.
+        """
+        limit = self.n_candidates
+        if np.ndim(limit) == 0 and limit == self.max_candidates:
+            return self.candidates
+        limit = np.broadcast_to(limit, len(self))
+        offered = np.arange(self.max_candidates) < limit[:, None]
+        if self.candidates is None:
+            return offered
+        return self.candidates & (
+            offered if self.candidates.ndim == 2 else offered[:, None]
+        )
 
     def __repr__(self):
         return (
@@ -299,6 +395,8 @@ class SlateLogs(RowContainer):
         )
         out["features"] = f"{self.n_features} ({type(self.context).__name__})"
         out["reward"] = f"{value_range(self.reward)}, mean {self.reward.mean():.4g}"
+        if self.logging_policy is not None:
+            out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:
             out["propensity"] = value_range(self.propensity)
         if self.columns:
@@ -309,7 +407,33 @@ class SlateLogs(RowContainer):
         return summary_html("SlateLogs", self.summary())
 
 
+def _check_logging_policy(policy):
+    needed = ("slot_marginals", "slate_proba", "sample")
+    is_policy = all(hasattr(policy, name) for name in needed)
+    if policy is None or (is_policy and not isinstance(policy, type)):
+        return policy
+    raise TypeError(
+        "logging_policy must be a slate policy such as UniformSlatePolicy(n_slots), "
+        f"got {type(policy).__name__}. Marginals of independent slots are given as "
+        "ProductSlatePolicy(slot_proba), the probability of the logged slate alone as "
+        "propensity=..."
+    )
+
+
 def _check_slate(slate):
+    if isinstance(slate, (list, tuple)):
+        sizes = np.array([np.size(row) for row in slate])
+        if (sizes != sizes[:1]).any():
+            row = int(np.flatnonzero(sizes != sizes[0])[0])
+            raise ValueError(
+                f"slate has {sizes[row]} slots at row {row} and {sizes[0]} at row 0. "
+                "Fill shorter slates with -1, an empty slot."
+            )
+    if np.asarray(slate).dtype == bool:
+        raise TypeError(
+            "slate must hold the index of a candidate in every slot, got booleans. "
+            "Who could be shown is `candidates`."
+        )
     array = as_numbers("slate", slate, 2)
     if not array.size:
         raise ValueError("the logs are empty: at least one round and slot is needed.")

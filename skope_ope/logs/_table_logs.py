@@ -13,6 +13,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._csv_columns import Texts, parse_labels
 from skope_ope.logs._read_table import column_names, read_columns
+from skope_ope.logs._validation import check_context_names
 
 MAX_CATEGORIES = 100  # columns that one text feature may take
 
@@ -67,6 +68,10 @@ class Roles:
 
     def context_names(self, names):
         """Return the columns of the context, patterns replaced by what they match."""
+        check_context_names(
+            [name for name in self.context if name in names],
+            {field: name for field, (name, _) in self.fields().items()},
+        )
         used = {name for name, _ in (*self.fields().values(), *self.extra)}
         found = []
         for wanted in self.context:

@@ -257,26 +257,56 @@ def _offsets(values, low):
     return (values - low if low else values).astype(np.intp, copy=False)
 
 
-def class_targets(logs):
-    """Return the logged actions as scikit-learn's classifiers take them.
+def class_targets(logs, codes=None):
+    """Return actions as scikit-learn's classifiers take them.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    codes : ndarray of int of shape (n,), default=None
+        Codes of actions. `None`: the logged ones.
 
     Returns
     -------
-    y : ndarray of shape (n_rounds,)
+    y : ndarray of shape (n,)
         Labels, or codes.
     are_codes : bool
         Whether they are codes: classifiers refuse fractions, bytes and mixed objects
         as labels.
     """
     labels = logs.actions
+    codes = logs.action_index if codes is None else codes
     kind = labels.dtype.kind
     if (
         kind in "SV"
         or (kind == "f" and (labels % 1 != 0).any())
         or (kind == "O" and not all(isinstance(label, str) for label in labels))
     ):
-        return logs.action_index, True
-    return labels[logs.action_index], False
+        return codes, True
+    return labels[codes], False
+
+
+def check_context_names(context, fields):
+    """Raise where the context names a column that says what was done, or one twice.
+
+    Parameters
+    ----------
+    context : sequence of str
+        Columns of the context.
+    fields : dict
+        Columns by field.
+    """
+    for field in ("action", "reward", "propensity"):
+        if field in fields and fields[field] in context:
+            raise ValueError(
+                f"column {fields[field]!r} is the {field}; it cannot be in the context "
+                "as well, which is what was known before the decision. Take it out of "
+                "the context."
+            )
+    twice = [name for k, name in enumerate(context) if name in context[:k]]
+    if twice:
+        raise ValueError(f"the context names column {twice[0]!r} twice.")
 
 
 def plain(value):
@@ -311,6 +341,18 @@ def check_propensity(propensity, n_rounds):
             f"({len(bad)} such rows). {remedy}"
         )
     return array
+
+
+def check_agreement(propensity, name, told):
+    """Raise where propensities are not what another field tells of them."""
+    off = np.abs(told - propensity) > PROBABILITY_TOLERANCE
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise ValueError(
+            f"propensity {propensity[row]:.9g} at row {row} contradicts {name}, which "
+            f"gives {told[row]:.9g} ({int(off.sum())} such rows). Pass only one of the "
+            "two, the one that was in force."
+        )
 
 
 def by_label(name, values, labels):

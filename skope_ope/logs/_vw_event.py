@@ -22,6 +22,29 @@ class VWEvent(NamedTuple):
     proba: list | None = None  # logging distribution in the order of the actions
 
 
+class VWSlot(NamedTuple):
+    """What one slot of a logged event shows."""
+
+    action: int  # position among the actions of the event
+    propensity: float  # given the slots before it
+    reward: float  # of this slot alone; 0 where only the event has one
+    features: list  # (name, value) pairs
+    offered: list | None = None  # positions of the actions that this slot offers
+    proba: list | None = None  # logging distribution in the order of `offered`
+
+
+class VWSlateEvent(NamedTuple):
+    """A logged event of several slots."""
+
+    slots: list  # of VWSlot
+    reward: float | None  # of the whole event; None: the sum over its slots
+    shared: list  # (name, value) pairs
+    actions: list  # one list of pairs per action
+    tags: list  # the names of the actions, where given
+    timestamp: int | None = None  # microseconds from 1970, UTC
+    weight: float = 1.0
+
+
 class MalformedLineError(ValueError):
     """A line that says nothing sensible; `on_error` decides about it."""
 
@@ -37,11 +60,11 @@ class OtherLogError(ValueError):
 OTHER_LOGS = {
     "ccb": (
         "a conditional contextual bandit (ccb) log: each event fills several slots, "
-        "so it is not a single-action log"
+        "so it is not a single-action log; read it as slates with format='ccb'"
     ),
     "slates": (
         "a slates log: each event fills several slots and has one cost for all of "
-        "them, so it is not a single-action log"
+        "them, so it is not a single-action log; read it with format='slates'"
     ),
     "ca": (
         "a log of continuous actions (CATS): actions are numbers with a density, not "

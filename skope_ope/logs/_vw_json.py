@@ -65,8 +65,8 @@ def parse_dsjson(line):
     if parsed is None:
         return None
     return parsed._replace(
-        timestamp=_timestamp(event.get("Timestamp")),
-        weight=_weight(event.get("pdrop")),
+        timestamp=timestamp_of(event.get("Timestamp")),
+        weight=weight_of(event.get("pdrop")),
         proba=_logging_proba(event, parsed),
     )
 
@@ -88,11 +88,11 @@ def _parse(event, container):
             if logged is not None:
                 raise MalformedLineError("more than one action carries a cost")
             logged, position = own, k
-        actions.append(_features(action))
+        actions.append(features_of(action))
         tags.append(action.get("_tag"))
     if logged is None:
         return None
-    if not _is_integer(position):
+    if not is_integer(position):
         raise MalformedLineError(
             "a cost is given and '_labelIndex' is not; it says which entry of "
             "'_multi' was chosen, counted from 0"
@@ -103,23 +103,25 @@ def _parse(event, container):
             "counted from 0"
         )
     outcome = check_outcome(*logged[1:])
-    return VWEvent(position, *outcome, _features(container), actions=actions, tags=tags)
+    return VWEvent(
+        position, *outcome, features_of(container), actions=actions, tags=tags
+    )
 
 
 def _parse_single(event, container):
     """Parse an event without `_multi`; actions are numbered as in `--cb`."""
     if isinstance(event.get("_label"), str):
         parsed = parse_cb(event.get("_label") + " |")
-        return parsed and parsed._replace(shared=_features(container))
+        return parsed and parsed._replace(shared=features_of(container))
     logged = _label(event)
     if logged is None:
         return None
-    if not _is_integer(logged[0]) or logged[0] < 1:
+    if not is_integer(logged[0]) or logged[0] < 1:
         raise MalformedLineError(
             f"'_label_Action' is {logged[0]!r}; without '_multi' it must be the number "
             "of the action, counted from 1"
         )
-    return VWEvent(logged[0], *check_outcome(*logged[1:]), _features(container))
+    return VWEvent(logged[0], *check_outcome(*logged[1:]), features_of(container))
 
 
 def _label(event):
@@ -143,12 +145,12 @@ def _label(event):
         return None
     return (
         found.get("action"),
-        _as_number("cost", cost),
-        _as_number("probability", probability),
+        as_number("cost", cost),
+        as_number("probability", probability),
     )
 
 
-def _as_number(name, value):
+def as_number(name, value):
     try:
         if isinstance(value, (Pairs, list, bool)):
             raise TypeError
@@ -157,7 +159,7 @@ def _as_number(name, value):
         raise MalformedLineError(f"the {name} is {value!r}, not a number") from error
 
 
-def _is_integer(value):
+def is_integer(value):
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -178,7 +180,7 @@ def _refuse_other_logs(event, container):
         raise other_log("igl")
 
 
-def _features(container):
+def features_of(container):
     pairs = []
     try:
         _walk(container, "", pairs)
@@ -235,7 +237,7 @@ def _feature_value(value):
     return value
 
 
-def _timestamp(text):
+def timestamp_of(text):
     if text is None:
         return None
     try:
@@ -246,10 +248,10 @@ def _timestamp(text):
         ) from error
 
 
-def _weight(pdrop):
+def weight_of(pdrop):
     if pdrop is None:
         return 1.0
-    pdrop = _as_number("'pdrop'", pdrop)
+    pdrop = as_number("'pdrop'", pdrop)
     if not 0.0 <= pdrop < 1.0:
         raise MalformedLineError(
             f"'pdrop' is {pdrop:g}; the probability of dropping an event that was "
@@ -270,7 +272,7 @@ def _logging_proba(event, parsed):
     n_actions = len(parsed.actions)
     if not isinstance(proba, list) or len(proba) != n_actions:
         return None
-    if not all(_is_integer(a) for a in ranking) or not all(
+    if not all(is_integer(a) for a in ranking) or not all(
         isinstance(p, (int, float)) and p >= 0 for p in proba
     ):
         return None

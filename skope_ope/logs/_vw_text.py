@@ -114,10 +114,16 @@ def _adf_outcome(words):
 
 def split_label(line):
     """Split a line into (words of the label, tag or None, text of the features)."""
-    label, bar, text = line.partition("|")
-    words = label.split()
+    words = line.partition("|")[0].split()
     if words and words[0] in MULTI_SLOT:
         raise other_log(MULTI_SLOT[words[0]])
+    return split_line(line)
+
+
+def split_line(line):
+    """Split a line of any kind of log like `split_label`."""
+    label, bar, text = line.partition("|")
+    words = label.split()
     if not bar:
         raise MalformedLineError(
             f"no '|' in {line[:60]!r}; it separates the label from the features and is "

@@ -184,3 +184,10 @@ def test_slates_are_split_too():
     logs = SlateLogs(np.zeros((6, 1)), [[0, 1]] * 6, np.ones(6))
     for cv in (3, KFold(3)):
         assert HeldOut(logs, cv).fold.tolist() == [0, 0, 1, 1, 2, 2]
+
+
+def test_folds_in_the_order_of_time_pass_over_groups():
+    logs = logs_of(20, group=np.arange(20) % 3)
+    held_out = HeldOut(logs, TimeSeriesSplit(3))  # scikit-learn would warn
+    alone = HeldOut(logs_of(20), TimeSeriesSplit(3))
+    assert_array_equal(held_out.fold, alone.fold)

@@ -127,6 +127,22 @@ def test_actions_have_the_given_order(make_frame):
     assert logs.action_index.tolist() == [1, 2, 1, 0]
 
 
+def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
+    data = {name: DATA[name] for name in ("age", "item", "click", "server")}
+    proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
+    names = {"action": "item", "reward": "click", "logger": "server"}
+    logs = BanditLogs.from_frame(
+        make_frame({**data, **proba}), **names, logger_proba=[*proba]
+    )
+    assert logs.shape == (4, 1)
+    assert_array_equal(logs.logger_proba, np.column_stack([*proba.values()]))
+    assert_array_equal(logs.propensity, [0.25, 0.7, 0.3, 0.1])  # of who acted
+    again = logs.to_frame()
+    assert_array_equal(column_of(again, "logger_proba_y"), proba["under_y"])
+    with pytest.raises(TypeError, match="logger_proba must be a list of column names"):
+        BanditLogs.from_frame(make_frame(), **names, logger_proba="p")
+
+
 def test_the_frame_is_left_as_it_was(make_frame):
     frame = make_frame()
     logs = BanditLogs.from_frame(frame, **NAMES)
@@ -250,8 +266,12 @@ def test_other_backends_are_refused():
         ({"columns": "age"}, TypeError, "columns must be a list of column names"),
         ({"action": None}, ValueError, "needs the name of the action column"),
         ({"reward": None}, ValueError, "needs the name of the reward column"),
-        ({"reward": "city"}, TypeError, "reward must hold numbers"),
-        ({"propensity": "age"}, ValueError, r"propensity must lie in \(0, 1\]"),
+        ({"reward": "city", "context": ["age"]}, TypeError, "reward must hold numbers"),
+        (
+            {"propensity": "age", "context": ["city"]},
+            ValueError,
+            r"propensity must lie in \(0, 1\]",
+        ),
         ({"timestamp": "city"}, TypeError, "timestamp must be"),
     ],
     ids=str,
@@ -297,6 +317,14 @@ def test_lazy_frames_are_refused():
     polars = pytest.importorskip("polars")
     with pytest.raises(TypeError, match="got LazyFrame"):
         BanditLogs.from_frame(polars.DataFrame(DATA).lazy(), **NAMES)
+
+
+def test_columns_of_several_levels_are_refused():
+    pandas = pytest.importorskip("pandas")
+    names = pandas.MultiIndex.from_tuples([("log", "action"), ("log", "reward")])
+    frame = pandas.DataFrame([[0, 1.0]], columns=names)
+    with pytest.raises(ValueError, match=r"have 2 levels \(a pandas MultiIndex\)"):
+        BanditLogs.from_frame(frame, action=names[0], reward=names[1])
 
 
 def test_columns_of_pandas_may_be_called_by_numbers():
@@ -382,3 +410,17 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ImportError, match=r"pip install 'skope-ope\[frames\]'"):
         BanditLogs.from_frame(frame, **NAMES)
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (["age", "click"], "column 'click' is the reward; it cannot be in the context"),
+        (["age", "item"], "column 'item' is the action"),
+        (["age", "age"], "names column 'age' twice"),
+    ],
+)
+def test_what_was_done_is_no_context(make_frame, context, message):
+    with pytest.raises(ValueError, match=message):
+        BanditLogs.from_frame(make_frame(), **{**NAMES, "context": context})

@@ -4,9 +4,11 @@
 
 import numpy as np
 import pytest
+from scipy.special import bdtr, bdtrc
 
-from skope_ope import IPS, BanditLogs, UniformPolicy
+from skope_ope import IPS, BanditLogs, Replay, UniformPolicy
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._propensity_audit import action_count_chance, action_count_z
 from tests._worlds import d8
 
 
@@ -73,3 +75,76 @@ def test_the_same_wrong_number_everywhere():
     logs = BanditLogs(np.empty((4, 0)), [0, 1, 0, 1], np.zeros(4), np.full(4, 0.25))
     assert logs.inverse_propensity_z == np.inf  # four actions were promised
     assert np.isnan(logs[:1].inverse_propensity_z)
+
+
+# -- how often each action was logged -------------------------------------------------
+def test_counts_by_hand():
+    log = d8()
+    X = log.x.reshape(-1, 1)
+    logs = BanditLogs(X, log.action, log.reward, logging_proba=log.mu)
+    mean, variance = logs.action_count_law
+    np.testing.assert_allclose(mean, log.mu.sum(axis=0))
+    np.testing.assert_allclose(variance, (log.mu * (1 - log.mu)).sum(axis=0))
+    np.testing.assert_allclose(action_count_z(logs), [0.156, 0, -0.158], atol=5e-4)
+
+
+def test_the_law_of_the_counts_is_known_or_not():
+    logs = logged(5000, 0)  # propensities belong to the actions
+    mean, variance = logs.action_count_law
+    np.testing.assert_allclose(mean, [2500, 1500, 1000])
+    np.testing.assert_allclose(variance, [1250, 1050, 800])
+    rng = np.random.RandomState(0)
+    p = rng.uniform(0.2, 0.9, 5000)
+    assert logs.replace(propensity=p).action_count_law is None
+    one = logs.propensity.copy()
+    one[-1] = 0.45  # a single row of another experiment
+    assert logs.replace(propensity=one).action_count_law is None
+    assert logs.replace(propensity=None).action_count_law is None
+    # shares of another experiment: left to the mean of 1 / p
+    assert logs.replace(propensity=np.full(5000, 0.25)).action_count_law is None
+
+
+def test_uniform_choices_among_varying_offers(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    available = rng.random_sample((20_000, 3)) < 0.7
+    available[:, 0] = True
+    mu = available / available.sum(axis=1, keepdims=True)
+    action = (rng.random_sample((20_000, 1)) > mu.cumsum(axis=1)).sum(axis=1)
+    p = mu[np.arange(20_000), action]
+    logs = BanditLogs(np.empty((20_000, 0)), action, p, p, available=available)
+    np.testing.assert_allclose(logs.action_count_law[0], mu.sum(axis=0))
+    assert np.abs(action_count_z(logs)).max() < 4.5
+    assert logs.replace(propensity=p / 2).action_count_law is None
+
+
+def test_the_chance_bounds_the_binomial():
+    logs = logged(2000, 0)
+    for counts in ([900, 700, 400], [1400, 500, 100], [1000, 600, 400]):
+        logs.__dict__["action_counts"] = np.array(counts)
+        for k, p in enumerate([0.5, 0.3, 0.2]):
+            above = bdtrc(max(counts[k], 2000 * p) - 1, 2000, p)
+            below = bdtr(min(counts[k], 2000 * p), 2000, p)
+            far = min(above, below) if counts[k] != 2000 * p else 1
+            assert action_count_chance(logs)[k] >= far
+    assert action_count_chance(logs)[0] == 2  # exactly as expected
+
+
+def test_a_rare_action_that_was_logged_is_no_alarm():
+    p = np.where(np.arange(1000) == 0, 1e-5, 1 - 1e-5)
+    logs = BanditLogs(np.empty((1000, 0)), np.arange(1000) > 0, p, p)
+    assert action_count_z(logs)[0] > 9
+    assert action_count_chance(logs).min() > 0.01
+
+
+def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
+    logs = logged(2000, global_random_seed)
+    wrong = logs.replace(propensity=np.full(2000, 1 / 3))
+    assert abs(wrong.inverse_propensity_z) < 1e-6  # 1 / p is three everywhere
+    with pytest.warns(PropensityWarning, match="where the propensities let expect 666"):
+        IPS().fit(wrong).evaluate(UniformPolicy())
+    with pytest.warns(PropensityWarning, match="recorded propensities are"):
+        Replay(random_state=0).fit(wrong).evaluate(UniformPolicy())
+    # weighted logs were thinned: their counts say nothing
+    thinned = wrong.replace(sample_weight=1 + np.arange(2000) % 2)
+    IPS().fit(thinned).evaluate(UniformPolicy())
+    IPS().fit(logs).evaluate(UniformPolicy())

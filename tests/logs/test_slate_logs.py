@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.model_selection import KFold, train_test_split
 
-from skope_ope import SlateLogs
+from skope_ope import SlateLogs, UniformSlatePolicy
 
 SLATE = np.array([[0, 1], [1, 2], [2, -1]])
 SLOT_REWARD = np.array([[1.0, 0], [0, 2], [1, 0]])
@@ -27,6 +27,9 @@ FIELDS = {
 }
 
 
+UNIFORM = UniformSlatePolicy(2)
+
+
 def slates_of(**fields):
     return SlateLogs(
         **{"context": np.eye(3), "slate": SLATE, "reward": [1, 2, 1], **fields}
@@ -34,12 +37,12 @@ def slates_of(**fields):
 
 
 def test_every_field_is_kept():
-    logs = slates_of(**FIELDS, logging_policy="anything")
+    logs = slates_of(**FIELDS, logging_policy=UNIFORM)
     assert_array_equal(logs.slate, SLATE)
     assert_array_equal(logs.reward, [1.0, 2.0, 1.0])
     for name, value in FIELDS.items():
         assert_array_equal(getattr(logs, name), value)
-    assert logs.logging_policy == "anything"
+    assert logs.logging_policy is UNIFORM
     assert logs.n_slots == 2
     assert logs.max_candidates == 4
     assert logs.shape == (3, 3)
@@ -142,14 +145,14 @@ def test_fields_are_read_only():
 
 @pytest.mark.parametrize("key", [[2, 0], slice(1, None), 1, [True, False, True], []])
 def test_rows_of_every_field(key):
-    logs = slates_of(**FIELDS, logging_policy="anything").with_columns(x=[5, 6, 7])
+    logs = slates_of(**FIELDS, logging_policy=UNIFORM).with_columns(x=[5, 6, 7])
     rows = np.arange(3)[[1] if key == 1 else key] if key != [] else []
     for taken in (logs[key], logs[key, ...]):
         assert len(taken) == len(rows)
         for name in logs._row_fields:
             assert_array_equal(getattr(taken, name), getattr(logs, name)[rows])
         assert taken.max_candidates == 4
-        assert taken.logging_policy == "anything"
+        assert taken.logging_policy is UNIFORM
         assert taken.reward_range == (0, 2)
         assert_array_equal(taken.columns["x"], np.array([5, 6, 7])[rows])
         assert_array_equal(taken.row_id.position, rows)
@@ -192,3 +195,74 @@ def test_summary_names_what_there_is():
     assert slates_of().summary()["candidates"] == "3"
     assert slates_of()[:0].summary() == {"rounds": "0"}
     assert "SlateLogs" in slates_of()._repr_html_()
+
+
+def test_who_is_offered():
+    assert slates_of(n_candidates=4).offered is None
+    limits = slates_of(n_candidates=[4, 4, 3])
+    assert_array_equal(limits.offered, np.arange(4) < [[4], [4], [3]])
+    mask = np.ones((3, 2, 4), dtype=bool)
+    both = slates_of(n_candidates=[4, 4, 3], candidates=mask)
+    assert both.offered.shape == (3, 2, 4)
+    assert_array_equal(both.offered[:, 1], limits.offered)
+    assert_array_equal(both[[2]].offered, both.offered[[2]])
+    wide = slates_of(n_candidates=[4, 4, 3], candidates=np.ones((3, 6), dtype=bool))
+    assert wide.max_candidates == wide.offered.shape[1] == 6
+    assert not wide.offered[:, 4:].any()
+
+
+def test_features_of_a_catalogue():
+    numbers = np.array([[0, 5, 2, 1], [3, 4, 0, 1], [2, 2, 1, 0]])
+    table = np.arange(12.0).reshape(6, 2)
+    logs = slates_of(n_candidates=4, item_id=numbers, item_features=table)
+    assert_array_equal(logs.per_candidate(table), table[numbers])
+    assert_array_equal(logs[[1]].per_candidate(table[:, 0]), table[numbers[[1]], 0])
+    own = slates_of(n_candidates=4, item_features=table[:4])
+    assert_array_equal(own.per_candidate(table[:4, 1]), [table[:4, 1]])
+    by_round = slates_of(n_candidates=4, item_features=table[numbers])
+    assert by_round.per_candidate(numbers) is numbers
+    for ids in (None, numbers + 1, numbers.astype(str)):
+        with pytest.raises(ValueError, match="item_id to hold the numbers of these"):
+            slates_of(n_candidates=4, item_id=ids, item_features=table)
+
+
+@pytest.mark.parametrize("policy", ["uniform", UniformSlatePolicy, np.ones((3, 2, 4))])
+def test_what_is_no_logging_policy(policy):
+    with pytest.raises(TypeError, match=r"ProductSlatePolicy\(slot_proba\)"):
+        slates_of(logging_policy=policy)
+
+
+def test_fields_that_can_be_replaced():
+    logs = slates_of(n_candidates=4, reward_range=(0, 2))
+    new = logs.replace(
+        logging_policy=UNIFORM, propensity=[0.1, 0.2, 0.3], reward=[0] * 3
+    )
+    assert new.row_id == logs.row_id
+    assert new.logging_policy is UNIFORM
+    assert_array_equal(new.propensity, [0.1, 0.2, 0.3])
+    assert_array_equal(new.reward, 0)
+    assert new.replace(propensity=None).propensity is None
+    assert logs.logging_policy is None
+    for fields, message in (
+        ({"slate": SLATE}, "'slate' cannot be replaced; one of"),
+        ({"reward": [3, 0, 0]}, "lies outside reward_range"),
+        ({"reward": [1, 0]}, "reward has 2 rows"),
+        ({"propensity": [0, 1, 1]}, r"in \(0, 1\], got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            logs.replace(**fields)
+
+
+def test_ragged_slates():
+    with pytest.raises(ValueError, match=r"2 slots at row 1 and 3 at row 0\. Fill"):
+        SlateLogs(np.zeros((2, 1)), [[0, 1, 2], [1, 0]], [0, 1])
+
+
+def test_the_summary_names_the_logger():
+    logs = slates_of(logging_policy=UNIFORM)
+    assert logs.summary()["logging policy"] == "UniformSlatePolicy"
+
+
+def test_booleans_are_no_slates():
+    with pytest.raises(TypeError, match="index of a candidate in every slot, got bool"):
+        SlateLogs(np.zeros((2, 1)), np.eye(2, dtype=bool), np.zeros(2))

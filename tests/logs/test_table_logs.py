@@ -127,3 +127,17 @@ def test_constant_and_missing_columns_stay_finite_or_missing():
     features = {"one": np.ones(3), "none": np.full(3, np.nan)}
     out = ContextEncoder(features).transform(features)
     np.testing.assert_array_equal(out, [[0, np.nan]] * 3)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (("age", "click"), "column 'click' is the reward; it cannot be in the context"),
+        (("p",), "column 'p' is the propensity"),
+        (("age", "city", "age"), "names column 'age' twice"),
+    ],
+)
+def test_what_was_done_is_no_context(path, context, message):
+    roles = Roles(action="item", reward="click", propensity="p", context=context)
+    with pytest.raises(ValueError, match=message):
+        read_table_logs(path, roles)
