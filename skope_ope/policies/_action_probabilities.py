@@ -18,6 +18,7 @@ from skope_ope.logs._validation import (
     check_distributions,
     label_codes,
 )
+from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy, as_floats, n_rows, restrict
 
 
@@ -103,6 +104,8 @@ def unwrap(policy):
             policy = policy.best_estimator_
         elif type(policy).__name__ == "FrozenEstimator":
             policy = policy.estimator
+            if isinstance(policy, AdaptivePolicy):  # it learns no more
+                return policy.frozen(explore=True)
         else:
             return policy
 
@@ -121,7 +124,13 @@ def refuse_non_policies(policy):
         )
     if isinstance(policy, BasePolicy) or hasattr(policy, "logs_proba"):
         return
-    if isinstance(_last_step(policy), BasePolicy):
+    last = _last_step(policy)
+    if isinstance(last, AdaptivePolicy):
+        raise TypeError(
+            f"a Pipeline cannot end in {type(last).__name__}, which learns while it "
+            "acts: transform the contexts before the logs are built."
+        )
+    if isinstance(last, BasePolicy):
         return
     if hasattr(policy, "param_grid") or hasattr(policy, "param_distributions"):
         searched = getattr(policy, "estimator", None)
@@ -137,8 +146,9 @@ def refuse_non_policies(policy):
     if hasattr(policy, "__sklearn_tags__") and is_classifier(policy):
         raise TypeError(
             f"{type(policy).__name__} is a classifier, not a policy. Wrap it: "
-            f"ClassifierPolicy({type(policy).__name__}()).fit(X, y), which says "
-            "whether it acts greedily, by softmax or with exploration."
+            f"ClassifierPolicy({_told(policy)}).fit(logs), on other rounds than those "
+            "it is evaluated on; it says whether the policy acts greedily, by softmax "
+            "or with exploration."
         )
     if hasattr(policy, "predict_proba") and hasattr(policy, "classes_"):
         return
@@ -260,3 +270,9 @@ def _report_unknown(labels, proba, unknown):
             "building the logs; the mass is then reported as unsupported."
         )
     warnings.warn(SupportWarning(text, float(mass.mean())), stacklevel=4)
+
+
+def _told(classifier):
+    """Return how to write a classifier: a Pipeline has steps to name."""
+    name = type(classifier).__name__
+    return "pipeline" if hasattr(classifier, "steps") else f"{name}()"

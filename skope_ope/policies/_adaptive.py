@@ -4,12 +4,13 @@
 
 import copy
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._base import BasePolicy, first_best, one_hot
+from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
 
 
 class AdaptivePolicy(BasePolicy):
@@ -27,8 +28,8 @@ class AdaptivePolicy(BasePolicy):
     ----------
     context_free : bool
         Whether one row of probabilities serves all contexts. Such a policy
-        implements `action_row()`, a list with the probability of every action, and
-        its `update` ignores X.
+        implements `action_row()`, a new list with the probability of every action
+        (then `predict_proba` needs not be written), and its `update` ignores X.
     """
 
     context_free = False
@@ -167,6 +168,14 @@ class AdaptivePolicy(BasePolicy):
             A copy, which later updates do not change.
         """
         return FrozenPolicy(copy.deepcopy(self), explore=explore)
+
+    def _proba(self, X, available):
+        if not self.context_free:
+            raise TypeError(
+                f"{type(self).__name__} defines neither predict_proba nor _proba."
+            )
+        proba = np.tile(self.action_row(), (n_rows(X), 1))
+        return restrict(proba, available)
 
     def _exploit(self, X, available):
         """Probabilities without exploration; a subclass may know better."""

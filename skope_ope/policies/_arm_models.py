@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One model of the reward per action, trained on the rounds that took it."""
 
+from contextlib import nullcontext
+from functools import cache
+
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state
 
 from skope_ope.policies._base import n_rows
 from skope_ope.policies._rows import stack_rows
+
+MANY_ROUNDS = 10_000  # of one action, where threads may pay
 
 
 class ArmModels:
@@ -78,6 +83,10 @@ class ArmModels:
 
     def train(self):
         """Train the models of the actions that have new rounds."""
+        with _one_thread(max(self._sums[:, 0])):
+            self._train()
+
+    def _train(self):
         for action in sorted(self._new):
             X = stack_rows(self._contexts[action])
             reward = np.concatenate(self._rewards[action])
@@ -125,6 +134,21 @@ class ArmModels:
                     else model.predict(X)
                 )
         return estimates
+
+
+def _one_thread(n_rounds):
+    """Return a context in which BLAS and OpenMP use one thread, where fits are small.
+
+    Waking the others takes many times longer than such a fit.
+    """
+    return _threads().limit(limits=1) if n_rounds < MANY_ROUNDS else nullcontext()
+
+
+@cache  # looking for the libraries takes longer than many fits
+def _threads():
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()
 
 
 def _seeded(model, rng):

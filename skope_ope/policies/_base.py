@@ -5,7 +5,6 @@
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
-from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
@@ -20,8 +19,6 @@ class BasePolicy(BaseEstimator):
     one column per entry of `logs.actions`.
     """
 
-    # `available` belongs to the rows like X does: it is not metadata.
-    __metadata_request__predict_proba = {"available": UNUSED}
     _doc_link_module = "skope_ope"
 
     def fit(self, X, y=None):
@@ -135,6 +132,21 @@ def as_floats(name, values):
     return as_numbers(name, array, array.ndim, finite=False)
 
 
+def mixture_weights(weights, n_policies):
+    """Return the weights of a mixture: one per policy, a probability each."""
+    weights = np.asarray(weights, dtype=float)
+    if weights.shape != (n_policies,):
+        raise ValueError(
+            f"weights must have one entry per policy ({n_policies}), got shape "
+            f"{weights.shape}."
+        )
+    if not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-9):
+        raise ValueError(
+            f"weights must be non-negative and sum to 1, got {weights.tolist()}."
+        )
+    return weights
+
+
 def n_rows(X):
     """Rows of an array, a sparse matrix, a frame or a list of rows."""
     return X.shape[0] if hasattr(X, "shape") else len(X)
@@ -171,6 +183,13 @@ def greedy(scores, epsilon=0.0, available=None):
         scores = np.where(available, scores, -np.inf)
     proba = one_hot(first_best(scores), scores.shape[1])
     return explore(proba, epsilon, available)
+
+
+def soften(scores, temperature):
+    """Softmax of the rows at a temperature; a score of -inf has probability 0."""
+    with np.errstate(over="ignore"):  # a tiny temperature sends the others to -inf
+        proba = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
+    return proba / proba.sum(axis=1, keepdims=True)
 
 
 def one_hot(index, n_actions):

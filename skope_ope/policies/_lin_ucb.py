@@ -136,7 +136,8 @@ class LinUCB(AdaptivePolicy):
         """
         x = dense_rows(X, "LinUCB")[0]
         inverse, moment = self._inverse[action], self._moment[action]
-        moment += reward * x
+        if reward:
+            moment += reward * x
         step = inverse.dot(x)
         inverse -= step[:, None] * (step / (1.0 + x.dot(step)))
         self._rows_to_add[action].append(x)
@@ -223,20 +224,18 @@ class _LinUCBBlock:
         return np.einsum("ij,ij->j", scaled, features)
 
     @staticmethod
-    def _bound(mean, squared_width):
+    def _bound(mean, squared_width, out=None):
         # rounding may leave -1e-17 where the width is nearly zero
         width = np.sqrt(np.abs(squared_width, out=squared_width), out=squared_width)
-        width += mean
-        return width
+        return np.add(width, mean, out=out)
 
     def refresh(self, start, action):
         policy = self.policy
         mean = policy.coef_[action].dot(self.features)[start:]
         squared_width = self._squared_width(policy._inverse[action], start)
-        scores = self._bound(mean, squared_width)
+        scores = self._bound(mean, squared_width, out=self.scores[action, start:])
         if self.hidden is not None:
             scores[self.hidden[action, start:]] = -np.inf
-        self.scores[action, start:] = scores
         self._choose(start)
         return True
 

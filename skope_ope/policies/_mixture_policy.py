@@ -13,7 +13,8 @@ from skope_ope.policies._action_probabilities import (
     refuse_non_policies,
     unwrap,
 )
-from skope_ope.policies._base import FitFreePolicy, n_rows
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._base import FitFreePolicy, mixture_weights, n_rows
 
 
 class MixturePolicy(FitFreePolicy):
@@ -56,18 +57,9 @@ class MixturePolicy(FitFreePolicy):
                 "policies must be a list of policies, got "
                 f"{type(self.policies).__name__}."
             )
-        weights = np.asarray(self.weights, dtype=float)
         if not len(self.policies):
             raise ValueError("policies is empty: a mixture needs at least one.")
-        if weights.shape != (len(self.policies),):
-            raise ValueError(
-                f"weights must have one entry per policy ({len(self.policies)}), got "
-                f"shape {weights.shape}."
-            )
-        if not ((weights >= 0).all() and abs(weights.sum() - 1) <= 1e-9):
-            raise ValueError(
-                f"weights must be non-negative and sum to 1, got {weights.tolist()}."
-            )
+        weights = mixture_weights(self.weights, len(self.policies))
         for policy in self.policies:
             if isinstance(policy, (str, list, np.ndarray)):
                 raise TypeError(
@@ -75,6 +67,12 @@ class MixturePolicy(FitFreePolicy):
                     f"{type(policy).__name__}. Mix arrays of probabilities as arrays."
                 )
             refuse_non_policies(policy)
+            learner = unwrap(policy)
+            if isinstance(learner, AdaptivePolicy):
+                raise TypeError(
+                    f"{type(learner).__name__} learns while it acts, a mixture does "
+                    "not: mix policy.frozen(), what it has learned."
+                )
         return weights
 
     @property

@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import label_codes
+from skope_ope.logs._validation import is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._arm_models import ArmModels
 from skope_ope.policies._base import greedy
@@ -141,18 +141,23 @@ class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
             )
         self._waiting, self.n_trainings_ = 0, 0
         if self.initial is not None:
-            X, reward = self._initial_rewards()
+            X, reward = self._initial_rewards(logs.context)
             for action, column in enumerate(reward.T):
                 self._models.add(action, X, column)
             self._train()
 
-    def _initial_rewards(self):
+    def _initial_rewards(self, context):
         if len(self.initial) != 2:
             raise ValueError(
                 f"initial must be a pair (X, y), got a tuple of {len(self.initial)}."
             )
         X, y = self.initial
         X = X if hasattr(X, "shape") else np.asarray(X, dtype=float)
+        if is_frame(X) != is_frame(context):
+            raise TypeError(
+                f"initial holds contexts as {type(X).__name__}, the logs as "
+                f"{type(context).__name__}: give both as frames, or none."
+            )
         y = np.asarray(y)
         check_consistent_length(X, y)
         if X.shape[1] != self.n_features_in_:

@@ -48,6 +48,41 @@ def policy_on_columns(policy, source):
     return action_probabilities(policy, rounds)
 
 
+def logs_on_columns(policy, source):
+    """Return the logs that a policy that learns acts on.
+
+    It starts with an empty history, so it is asked in every round of its own; it sees
+    the named columns as they are, as a data frame where one of them holds texts.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        The policy.
+    source : LogFile
+        The logs, and the columns of the file.
+
+    Returns
+    -------
+    logs : BanditLogs
+    """
+    logs, features = source.logs, source.features
+    if features is None or policy.context_free:
+        return logs
+    if any(isinstance(values, Texts) for values in features.values()):
+        context = _frame_of(features)
+    else:
+        context = _stacked(features, len(logs))
+    kept = ("propensity", "logging_proba", "logger", "timestamp", "group")
+    return BanditLogs(
+        context,
+        logs.action,
+        logs.reward,
+        actions=logs.actions,
+        sample_weight=logs.sample_weight,
+        **{name: getattr(logs, name) for name in kept},
+    )
+
+
 def _array_of(policy, source):
     """Return the named columns in their order, as the policy expects them."""
     features = source.features
@@ -62,7 +97,11 @@ def _array_of(policy, source):
             f"but {found}. Name with --context the columns it was trained on, in their "
             "order."
         )
-    return np.column_stack([np.empty((len(source.logs), 0)), *features.values()])
+    return _stacked(features, len(source.logs))
+
+
+def _stacked(features, n_rounds):
+    return np.column_stack([np.empty((n_rounds, 0)), *features.values()])
 
 
 def _frame_of(columns):
@@ -71,8 +110,8 @@ def _frame_of(columns):
         import pandas as pd
     except ImportError as error:
         raise ImportError(
-            "the saved policy was trained on a data frame and needs pandas: pip "
-            "install 'skope-ope[frames]'."
+            "the saved policy takes a data frame, with columns by name or with texts, "
+            "and needs pandas: pip install 'skope-ope[frames]'."
         ) from error
     return pd.DataFrame(
         {

@@ -13,7 +13,7 @@ def stack_rows(parts):
     """One array, sparse matrix or frame from several with the same columns."""
     if len(parts) == 1:
         return parts[0]
-    if sparse.issparse(parts[0]):
+    if any(sparse.issparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
     if is_frame(parts[0]):
         narwhals = import_narwhals()

@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from skope_ope import (
+    IPS,
     UCB1,
     AdaptiveFunctionPolicy,
+    DRns,
     EpochGreedy,
     EpsilonGreedy,
     LinUCB,
@@ -25,6 +31,7 @@ from skope_ope.base import AdaptivePolicy
 from skope_ope.evaluators.sequential import _engine
 from skope_ope.policies._adaptive import Block, FrozenPolicy, fresh
 from skope_ope.utils import all_policies
+from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._lives import live, make_logs, replayed, row_by_row
 
 
@@ -209,6 +216,38 @@ def test_update_must_be_defined():
         Silent().fit(make_logs(4)).update(None, 0, 1.0, 1.0)
 
 
+def test_probabilities_must_be_defined():
+    class Mute(AdaptivePolicy):
+        """Nothing."""
+
+    with pytest.raises(TypeError, match="Mute defines neither predict_proba nor"):
+        Mute().fit(make_logs(4)).predict_proba(np.zeros((1, 3)))
+
+
+def test_a_row_of_probabilities_is_enough_without_contexts():
+    class Matching(AdaptivePolicy):
+        """Plays every action as often as it has won."""
+
+        context_free = True
+
+        def reset(self, logs):
+            super().reset(logs)
+            self.wins_ = np.ones(logs.n_actions)
+
+        def action_row(self):
+            return (self.wins_ / self.wins_.sum()).tolist()
+
+        def update(self, X, action, reward, proba):
+            self.wins_[action] += reward
+            return reward != 0
+
+    check_adaptive_policy(Matching())  # with offers that vary, too
+    policy = Matching().fit(make_logs(4, n_actions=2))
+    offered = np.array([[True, False], [True, True]])
+    proba = policy.predict_proba(np.zeros((2, 3)), offered)
+    np.testing.assert_array_equal(proba, [[1.0, 0.0], [0.5, 0.5]])
+
+
 def test_parameters_are_checked_before_a_life():
     with pytest.raises(ValueError, match="'alpha' parameter of LinUCB"):
         replayed(LinUCB(alpha=-1.0), make_logs(4))
@@ -222,3 +261,26 @@ def test_frozen_policy_of_segments_in_the_logs():
     np.testing.assert_array_equal(
         action_probabilities(frozen, logs), np.tile([1.0, 0, 0, 0], (40, 1))
     )
+
+
+def test_a_frozen_estimator_learns_no_more():
+    logs = make_logs(60)
+    policy = LinUCB().fit(logs)
+    columns = logs.action_index[:30], logs.reward[:30], logs.propensity[:30]
+    policy.update_many(logs.context[:30], *columns)
+    frozen = FrozenEstimator(policy)
+    expected = policy.predict_proba(logs.context)
+    np.testing.assert_array_equal(action_probabilities(frozen, logs), expected)
+    evaluator = DRns(random_state=0).fit(logs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rounds
+        values = [evaluator.evaluate(p) for p in (frozen, policy.frozen(explore=True))]
+        assert IPS().fit(logs).score(frozen) == IPS().fit(logs).score(expected)
+    assert values[0].value == values[1].value
+    assert not values[0].adaptive
+
+
+def test_a_pipeline_cannot_learn():
+    policy = make_pipeline(StandardScaler(), LinUCB())
+    with pytest.raises(TypeError, match="Pipeline cannot end in LinUCB, which learns"):
+        DRns().fit(make_logs(4)).evaluate(policy)

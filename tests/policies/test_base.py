@@ -5,8 +5,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn import config_context
+from sklearn.model_selection import cross_validate
 
-from skope_ope import BanditLogs
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    OffsetTree,
+    PolicyScorer,
+    UniformPolicy,
+)
 from skope_ope.policies import BasePolicy
 from skope_ope.policies._base import (
     check_some_available,
@@ -117,3 +126,15 @@ def test_labels_are_needed():
         ValueError, match=r"HalfPolicy\.fit needs logs, .* y is missing"
     ):
         HalfPolicy().fit(np.zeros((2, 1)))
+
+
+@pytest.mark.parametrize("policy", [UniformPolicy(), ClassifierPolicy(), OffsetTree()])
+def test_metadata_routing_reads_the_methods_of_policies(policy):
+    X = np.arange(40.0)[:, None] % 7
+    logs = BanditLogs(X, [0, 1] * 20, X[:, 0] > 3, [0.5] * 40)
+    options = {"scoring": PolicyScorer(IPS()), "cv": 2, "error_score": "raise"}
+    options["params"] = {}  # old releases unpack it
+    without = cross_validate(policy, logs, **options)["test_score"]
+    with config_context(enable_metadata_routing=True):
+        routed = cross_validate(policy, logs, **options)["test_score"]
+    assert_array_equal(routed, without)

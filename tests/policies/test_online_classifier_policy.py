@@ -228,3 +228,20 @@ def test_bad_classifiers():
 )
 def test_keeps_the_contract(policy):
     check_adaptive_policy(policy)
+
+
+def test_initial_contexts_come_in_the_form_of_the_logs():
+    pandas = pytest.importorskip("pandas")
+    logs = make_logs(60)
+    first = logs.context[:20]
+    sparse_logs, frame_logs = (
+        BanditLogs(make(logs.context), logs.action, logs.reward, logs.propensity)
+        for make in (sparse.csr_matrix, pandas.DataFrame)
+    )
+    dense = OnlineClassifierPolicy(initial=(first, logs.action[:20]))
+    assert replayed(dense, sparse_logs).tolist() == replayed(dense, logs).tolist()
+    frame = OnlineClassifierPolicy(initial=(pandas.DataFrame(first), logs.action[:20]))
+    assert replayed(frame, frame_logs).tolist() == replayed(dense, logs).tolist()
+    for policy, wrong in ((dense, frame_logs), (frame, logs)):
+        with pytest.raises(TypeError, match=r"initial holds contexts as .* as frames"):
+            replayed(policy, wrong)

@@ -8,10 +8,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from skope_ope import BanditLogs, ClassifierPolicy, UniformPolicy
+from skope_ope import BanditLogs, ClassifierPolicy, EpsilonGreedy, LinUCB, UniformPolicy
 from skope_ope.logs._csv_columns import Texts
 from skope_ope.logs._table_logs import LogFile
-from skope_ope.policies._policy_on_columns import policy_on_columns
+from skope_ope.policies._policy_on_columns import logs_on_columns, policy_on_columns
 
 AGE = np.array([20.0, 60.0, 40.0])
 CITY = Texts(np.array([0, 1, 0]), ["Rome", "Oslo"])
@@ -56,7 +56,10 @@ def test_frames_need_pandas(monkeypatch):
     frame = pandas.DataFrame({"age": [20, 60]})
     policy = ClassifierPolicy(LogisticRegression()).fit(frame, ["a", "b"])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="was trained on a data frame and needs pan"):
+    with pytest.raises(
+        ImportError,
+        match="needs pandas",
+    ):
         policy_on_columns(policy, source_of({}, {("age", "feature"): AGE}))
 
 
@@ -86,3 +89,23 @@ def test_arrays_and_logs_of_other_formats_pass_through():
 def test_other_things_are_refused(thing):
     with pytest.raises(TypeError, match=r"policy|class"):
         policy_on_columns(thing, source_of({"age": AGE}))
+
+
+def test_a_policy_that_learns_acts_on_the_columns_as_they_are():
+    source = source_of({"age": AGE})
+    logs = logs_on_columns(LinUCB(), source)
+    np.testing.assert_array_equal(logs.context, AGE[:, None])
+    np.testing.assert_array_equal(logs.actions, ["b", "a"])
+    np.testing.assert_array_equal(logs.reward, source.logs.reward)
+    # who looks at no context needs none of them
+    assert logs_on_columns(EpsilonGreedy(), source) is source.logs
+    known = LogFile(source.logs, "vw")
+    assert logs_on_columns(LinUCB(), known) is source.logs
+
+
+@pytest.mark.frames
+def test_a_policy_that_learns_sees_texts_in_a_frame():
+    pytest.importorskip("pandas")
+    pytest.importorskip("narwhals")
+    logs = logs_on_columns(LinUCB(), source_of({"age": AGE, "city": CITY}))
+    assert logs.context["city"].tolist() == ["Rome", "Oslo", "Rome"]

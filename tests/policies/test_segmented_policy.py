@@ -16,6 +16,7 @@ from skope_ope import (
     SegmentedPolicy,
     action_probabilities,
 )
+from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.policies._adaptive import fresh
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._lives import live, make_logs, replayed, row_by_row
@@ -150,7 +151,8 @@ def test_segments_of_a_column_reach_the_progressive_policy():
     proba = []
     for segment in ("group_of", sign):
         policy = SegmentedPolicy(EpsilonGreedy(), segment)
-        result = DRns(random_state=0).fit(logs).evaluate(policy)
+        with pytest.warns(SingleTrajectoryWarning, match="progressive-validation"):
+            result = DRns(random_state=0).fit(logs).evaluate(policy)
         proba.append(action_probabilities(result.progressive_policy_, logs))
     np.testing.assert_array_equal(proba[0], proba[1])
 

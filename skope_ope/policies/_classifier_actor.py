@@ -1,0 +1,143 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Acting on the predictions of a classifier of actions."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import class_targets, label_codes
+from skope_ope.policies._base import (
+    BasePolicy,
+    check_some_available,
+    explore,
+    greedy,
+    soften,
+)
+from skope_ope.propensities._weighted_fit import fit_classifier
+
+ACTING_CONSTRAINTS: dict = {
+    "epsilon": [Interval(Real, 0, 1, closed="both")],
+    "temperature": [Interval(Real, 0, None, closed="neither"), None],
+}
+
+
+class ClassifierActor(MetaEstimatorMixin, BasePolicy):
+    """A policy that asks a fitted classifier for the action.
+
+    A subclass has the parameters `classifier`, `epsilon` and `temperature`; its `fit`
+    calls `_learn`, or sets `classifier_`, `classes_` and `_learned_codes`.
+    """
+
+    _parameter_constraints: dict = {
+        "classifier": [HasMethods(["fit", "predict"]), None],
+        **ACTING_CONSTRAINTS,
+    }
+
+    def _get_classifier(self):
+        if self.classifier is not None:
+            return self.classifier
+        from sklearn.linear_model import LogisticRegression
+
+        return LogisticRegression()
+
+    def _learn(self, logs, rows, codes, weight):
+        """Learn to name the action `codes[j]` for the context of `rows[j]`."""
+        y, are_codes = class_targets(logs, codes)
+        classifier = clone(self._get_classifier())
+        self.classifier_ = fit_classifier(classifier, logs.context, rows, y, weight)
+        self.classes_ = logs.actions
+        learned = self.classifier_.classes_
+        self._learned_codes = (
+            learned if are_codes else label_codes(self.classes_, learned)
+        )
+        self.n_features_in_ = logs.n_features
+
+    def _copy_features(self):
+        """Take over what the classifier knows of the features."""
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.classifier_, name):
+                setattr(self, name, getattr(self.classifier_, name))
+
+    def _proba(self, X, available):
+        if self.temperature is None:
+            return greedy(self._scores(X, available), self.epsilon, available)
+        scores = log_probabilities(self.classifier_, X, self.temperature)
+        scores = self._to_classes(scores, -np.inf)
+        if available is not None:
+            check_some_available(available)
+            scores[~available] = -np.inf
+            # where all that is offered has probability 0, it is all the same
+            unknown = np.isneginf(scores).all(axis=1)
+            scores[available & unknown[:, None]] = 0.0
+        return explore(soften(scores, self.temperature), self.epsilon, available)
+
+    def _scores(self, X, available):
+        """Scores whose first maximum is the greedy action among those offered."""
+        predicted = self.classifier_.predict(X)
+        chosen = self._learned_codes[label_codes(self.classifier_.classes_, predicted)]
+        scores = np.zeros((len(chosen), len(self.classes_)))
+        scores[np.arange(len(chosen)), chosen] = 1.0
+        if available is not None:
+            rows = np.flatnonzero(~available[np.arange(len(chosen)), chosen])
+            if rows.size:  # the second best, or the best of what is offered
+                scores[rows] = self._ranking(take_rows(X, rows))
+        return scores
+
+    def _ranking(self, X):
+        """Scores of all actions."""
+        classifier = self.classifier_
+        if hasattr(classifier, "predict_proba"):
+            scores = classifier.predict_proba(X)
+        elif hasattr(classifier, "decision_function"):
+            scores = classifier.decision_function(X)
+            if scores.ndim == 1:  # two classes: one column
+                scores = np.column_stack([-scores, scores])
+        else:
+            raise ValueError(
+                f"{type(classifier).__name__} has neither predict_proba nor "
+                "decision_function: the best of the offered actions is unknown."
+            )
+        return self._to_classes(scores, scores.min() - 1)
+
+    def _to_classes(self, values, fill):
+        """Columns in the order of `classes_`; actions never learned get `fill`."""
+        out = np.full((len(values), len(self.classes_)), fill)
+        out[:, self._learned_codes] = values
+        return out
+
+    def __sklearn_tags__(self):
+        return with_inputs_of(self._get_classifier(), super().__sklearn_tags__())
+
+
+def log_probabilities(classifier, X, temperature):
+    """Log-probabilities of a classifier, which the temperature asks for."""
+    if not hasattr(classifier, "predict_proba"):
+        raise ValueError(
+            f"temperature={temperature} needs predict_proba, which "
+            f"{type(classifier).__name__} does not have. Use temperature=None."
+        )
+    with np.errstate(divide="ignore"):  # log(0) is a probability of 0
+        return np.log(classifier.predict_proba(X))
+
+
+def with_inputs_of(model, tags):
+    """Give the tags of a policy what its model says of its input."""
+    inner = get_tags(model).input_tags
+    tags.input_tags.sparse = inner.sparse
+    tags.input_tags.allow_nan = inner.allow_nan
+    return tags
+
+
+def refuse_to_score():
+    """Raise the error that names what scores a policy on logs."""
+    raise TypeError(
+        "a policy cannot score itself on logs. In a search pass "
+        "scoring=PolicyScorer(evaluator); for one value call "
+        "evaluator.fit(logs).score(policy)."
+    )

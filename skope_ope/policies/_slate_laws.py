@@ -1,0 +1,247 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""The distinct laws by which a slate policy draws the slates of many rounds.
+
+A law is a table of what the policy knows of every candidate (a weight, say), one row
+per candidate. Two rounds share a law where their tables are equal up to the order of
+the candidates. Candidates with equal rows are exchangeable: they are of one type, and
+the moments of a law are those of its types.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_BYTES = 2**24  # 16 MiB: what a batch of laws may take
+
+
+class TypeMoments(NamedTuple):
+    r"""Moments of slates by type of candidate.
+
+    Attributes
+    ----------
+    same : ndarray of shape (n_laws, n_slots, n_slots, n_types)
+        Probability that both slots show the one candidate of the type; on the
+        diagonal, that the slot shows it: the slot marginals.
+    pairs : ndarray of shape (n_laws, n_slots, n_slots, n_types, n_types)
+        Probability that the slots show two given, different candidates of the types.
+        Zero where both slots are the same, or where a type of one candidate meets
+        itself.
+    """
+
+    same: np.ndarray
+    pairs: np.ndarray
+
+
+class LawBatch(NamedTuple):
+    r"""Laws whose types have the same sizes, and their moments.
+
+    Candidates of one type are exchangeable, so that :math:`\Gamma` acts separately on
+    the means over types and, type by type, on what differs from these means. With
+    :math:`n_t` candidates of type t, its blocks are
+
+    .. math::
+
+        M_{(j,t),(k,u)} = \sqrt{n_t n_u} P_{jktu} + [t = u] (S_{jkt} - P_{jktt}),
+        \quad A^t_{jk} = S_{jkt} - P_{jktt}
+
+    with `same` as S and `pairs` as P: one matrix of (n_slots n_types) squared on the
+    vectors :math:`\sum_{a \in t} v_{ja} / \sqrt{n_t}`, and one of n_slots squared for
+    every type of two candidates or more. Their pseudoinverses make that of
+    :math:`\Gamma`, however many candidates there are.
+
+    Attributes
+    ----------
+    laws : ndarray of int of shape (n_laws,)
+        Which laws these are.
+    sizes : ndarray of int of shape (n_types,)
+        Number of candidates of every type.
+    types : ndarray of int of shape (n_candidates,)
+        Type of every candidate, in the order of the law.
+    moments : TypeMoments
+    """
+
+    laws: np.ndarray
+    sizes: np.ndarray
+    types: np.ndarray
+    moments: TypeMoments
+
+    def second_moments(self):
+        r""":math:`\Gamma = E[1_s 1_s^T]` of every law.
+
+        Returns
+        -------
+        gamma : ndarray of shape (n_laws, n_slots, n_candidates, n_slots, n_candidates)
+            Candidates in the order of the law; reshape the last four axes to two to
+            have the matrices.
+        """
+        same, pairs = self.moments
+        gamma = pairs[..., self.types, :][..., self.types]
+        each = np.arange(len(self.types))
+        gamma[..., each, each] = same[..., self.types]
+        return gamma.transpose(0, 1, 3, 2, 4)
+
+
+class SlateLaws:
+    r"""Distinct laws of a policy on logs, and which law every round has.
+
+    A law numbers the candidates in an order of its own, so that rounds which only
+    permute their candidates share it. `slates` and `marginals` translate. What is held
+    per round is the law's number and the order; logs of many rounds and candidates are
+    best taken in parts.
+
+    Parameters
+    ----------
+    policy : BaseSlatePolicy
+        Knows the moments of a law.
+    items : ndarray of shape (n_rounds or 1, n_candidates, n_parameters)
+        What the policy knows of the candidates; a single entry holds for all rounds.
+    n_rounds : int
+        Number of rounds.
+    n_slots : int
+        Number of slots.
+
+    Attributes
+    ----------
+    n_slots : int
+        Number of slots.
+    index : ndarray of int of shape (n_rounds,)
+        Law of every round.
+    items : ndarray of shape (n_laws, n_candidates, n_parameters)
+        The laws; equal rows of one law stand together where they were sorted.
+    order : ndarray of int of shape (n_rounds or 1, n_candidates)
+        Candidate of the round that is candidate k of the law.
+    place : ndarray of int of shape (n_rounds or 1, n_candidates)
+        Its inverse: place of the round's candidate in the law.
+    """
+
+    def __init__(self, policy, items, n_rounds, n_slots):
+        self.policy = policy
+        self.n_slots = n_slots
+        items = np.asarray(items) + 0.0  # -0 and 0 are the same weight
+        if policy._sorted:
+            # stable, the largest parameters first: what cannot be shown comes last
+            self.order = np.lexsort(-items.transpose(2, 0, 1)[::-1], axis=-1)
+            items = np.take_along_axis(items, self.order[:, :, None], axis=1)
+        else:
+            self.order = np.arange(items.shape[1])[None]
+        self.place = np.argsort(self.order, axis=1, kind="stable")
+        first, index = distinct_rows(items.reshape(len(items), -1))
+        self.items = items[first]
+        self.index = np.broadcast_to(index, n_rounds) if len(index) == 1 else index
+
+    def __len__(self):
+        return len(self.items)
+
+    def batches(self, max_bytes=MAX_BYTES):
+        """Yield the laws with their moments, some at a time.
+
+        Parameters
+        ----------
+        max_bytes : int, default=2**24
+            What one batch may take, its working memory included; a batch has one law
+            at least.
+
+        Yields
+        ------
+        batch : LawBatch
+        """
+        for laws, sizes, types, items in self._groups():
+            size = self._at_once(items, sizes, max_bytes)
+            for start in range(0, len(laws), size):
+                part = slice(start, start + size)
+                moments = self.policy._moments(items[part], sizes)
+                yield LawBatch(laws[part], sizes, types, moments)
+
+    def slot_marginals(self):
+        """Probability of every candidate in every slot, by law.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_laws, n_slots, n_candidates)
+            Candidates in the order of the law.
+        """
+        out = np.empty((len(self), self.n_slots, self.items.shape[1]))
+        for laws, sizes, types, items in self._groups():
+            size = self._at_once(items, sizes, MAX_BYTES)
+            for start in range(0, len(laws), size):
+                part = slice(start, start + size)
+                table = self.policy._slot_marginals(items[part], sizes)
+                out[laws[part]] = table[:, :, types]
+        return out
+
+    def slates(self, slates):
+        """Slates of the rounds, with candidates as the law numbers them.
+
+        Parameters
+        ----------
+        slates : ndarray of int of shape (n_rounds, n_slots)
+            Candidates of the rounds; -1 stays.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots)
+        """
+        place = np.broadcast_to(self.place, (len(slates), self.place.shape[1]))
+        numbers = np.take_along_axis(place, np.maximum(slates, 0), axis=1)
+        return np.where(slates < 0, slates, numbers)
+
+    def marginals(self, marginals):
+        """Marginals of another policy in the rounds, in the order of the laws.
+
+        Parameters
+        ----------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+            Of any policy on the same rounds.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+        """
+        return np.take_along_axis(marginals, self.order[:, None], axis=2)
+
+    def _at_once(self, items, sizes, max_bytes):
+        needed = self.policy._bytes_per_law(items, sizes, self.n_slots)
+        return max(1, int(max_bytes // needed))
+
+    def _groups(self):
+        """Yield (laws, sizes, types, items by type) of laws with equal sizes."""
+        starts = np.ones(self.items.shape[:2], dtype=bool)
+        starts[:, 1:] = (self.items[:, 1:] != self.items[:, :-1]).any(axis=2)
+        first, index = distinct_rows(starts)
+        for group, where in enumerate(first):
+            begins = np.flatnonzero(starts[where])
+            laws = np.flatnonzero(index == group)
+            sizes = np.diff(begins, append=starts.shape[1])
+            types = np.cumsum(starts[where]) - 1
+            yield laws, sizes, types, self.items[laws][:, begins]
+
+
+def distinct_rows(table):
+    """Distinct rows of a table, and which of them every row is.
+
+    Parameters
+    ----------
+    table : ndarray of shape (n_rows, n_columns)
+        Numbers or booleans.
+
+    Returns
+    -------
+    first : ndarray of int of shape (n_distinct,)
+        A row of every kind.
+    index : ndarray of int of shape (n_rows,)
+    """
+    table = np.ascontiguousarray(table)
+    if len(table) == 1 or not table.shape[1]:
+        return np.zeros(min(len(table), 1), np.intp), np.zeros(len(table), np.intp)
+    # numbers are much faster to sort than rows; that no two rows met in one number
+    # is checked
+    words = table.view(f"u{table.dtype.itemsize}").astype(np.uint64, copy=False)
+    factors = np.random.RandomState(0).randint(0, 2**62, table.shape[1], np.uint64)
+    codes = words @ (2 * factors + 1)
+    _, first, index = np.unique(codes, return_index=True, return_inverse=True)
+    index = index.reshape(-1)
+    if (words[first[index]] != words).any():
+        rows = words.view(f"V{words.dtype.itemsize * words.shape[1]}")[:, 0]
+        _, first, index = np.unique(rows, return_index=True, return_inverse=True)
+    return first, index.reshape(-1)

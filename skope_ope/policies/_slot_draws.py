@@ -1,0 +1,205 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Exact moments of slates that are drawn slot by slot without replacement.
+
+Slot :math:`j` draws a candidate that no earlier slot shows, with probability
+proportional to its weight there. Candidates with the same weights are of one type, so
+what matters of the earlier slots is only how many of each type they took. Dynamic
+programming runs over these counts: over types where candidates share weights, over
+subsets of candidates where all weights differ.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_STATES = 2**20  # of one slot; a table of so many states and its edges fits memory
+
+
+class Level(NamedTuple):
+    """What may have been taken before a slot, and where a draw leads."""
+
+    left: np.ndarray  # (n_states, n_types): candidates that the slot may still draw
+    draws: list  # for each type: (states before, states after)
+    empty: tuple  # (states before, states after) where nothing is left to draw
+    n_next: int  # states of the next slot
+
+
+@lru_cache(maxsize=64)
+def levels_of(sizes, drawn, n_slots):
+    """States of every slot.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Number of candidates of every type.
+    drawn : bytes
+        Booleans of shape (n_slots, n_types): which types have weight in which slot.
+    n_slots : int
+        Number of slots.
+
+    Returns
+    -------
+    levels : list of Level
+    """
+    n_types = len(sizes)
+    drawn = np.frombuffer(drawn, dtype=bool).reshape(n_slots, n_types)
+    sizes = np.array(sizes)
+    taken = np.zeros((1, n_types), dtype=np.int16)
+    levels = []
+    for slot in range(n_slots):
+        left = (sizes - taken) * drawn[slot]
+        before = [np.flatnonzero(column) for column in left.T]
+        before.append(np.flatnonzero(~left.any(axis=1)))
+        after = [taken[rows] for rows in before]
+        for number, rows in enumerate(after[:-1]):
+            rows[:, number] += 1
+        taken, where = _distinct(np.concatenate(after), sizes, n_slots)
+        if len(taken) > MAX_STATES:
+            raise ValueError(
+                f"the exact moments of these slates need more than {MAX_STATES} sets "
+                f"of candidates that the first {slot + 1} of {n_slots} slots may have "
+                f"taken: {int(sizes.sum())} candidates have {n_types} distinct "
+                "weights. Give them fewer distinct weights, or take moments over "
+                "samples with SampledSlatePolicy."
+            )
+        after = np.split(where, np.cumsum([len(rows) for rows in before])[:-1])
+        edges = list(zip(before, after, strict=True))
+        levels.append(Level(left.astype(float), edges[:-1], edges[-1], len(taken)))
+    return levels
+
+
+def _distinct(counts, sizes, n_slots):
+    """Distinct rows of counts, and which of them every row is."""
+    radix = np.minimum(sizes, n_slots).astype(object) + 1
+    steps = np.cumprod(np.concatenate([[1], radix[:-1]]).astype(object))
+    if steps[-1] * radix[-1] < 2**62:
+        codes = counts @ steps.astype(np.int64)
+    else:  # too many types for one integer: compare the bytes of the rows
+        codes = np.ascontiguousarray(counts)
+        codes = codes.view(f"V{codes.dtype.itemsize * codes.shape[1]}")[:, 0]
+    _, first, where = np.unique(codes, return_index=True, return_inverse=True)
+    return counts[first], where.reshape(-1)
+
+
+def states_forward(weights, levels):
+    """Probabilities of the states before every slot, and of the draws from them.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_slots, n_types, n_laws)
+        Weight of one candidate of every type.
+    levels : list of Level
+        States of the slots.
+
+    Yields
+    ------
+    reached : ndarray of shape (n_states, n_laws)
+    proba : ndarray of shape (n_states, n_types, n_laws)
+    """
+    reached = np.ones((1, weights.shape[2]))
+    for level, weight in zip(levels, weights, strict=True):
+        proba = level.left[:, :, None] * weight
+        total = proba.sum(axis=1, keepdims=True)
+        proba /= np.where(total > 0, total, 1.0)
+        yield reached, proba
+        following = np.zeros((level.n_next, weights.shape[2]))
+        for kind, (before, after) in enumerate(level.draws):
+            following[after] += reached[before] * proba[before, kind]
+        before, after = level.empty
+        following[after] += reached[before]
+        reached = following
+
+
+def type_marginals(weights, sizes):
+    """Probability that a slot shows a candidate of a type.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_laws, n_slots, n_types)
+        Weight of one candidate of every type; zero in the same places in all laws.
+    sizes : ndarray of int of shape (n_types,)
+        Number of candidates of every type.
+
+    Returns
+    -------
+    marginals : ndarray of shape (n_laws, n_slots, n_types)
+    """
+    forward = states_forward(_laws_last(weights), _levels(weights, sizes))
+    draws = [np.einsum("sn,stn->nt", reached, proba) for reached, proba in forward]
+    return np.stack(draws, axis=1)
+
+
+def type_pairs(weights, sizes):
+    r"""Probabilities of one and of two slots showing candidates of given types.
+
+    With the probability :math:`f_j(S)` of state :math:`S` before slot :math:`j` and
+    :math:`g_j(S; k, u)` that slot :math:`k` shows type :math:`u` after that state,
+
+    .. math::
+
+        P(s_j \in t, s_k \in u) = \sum_S f_j(S) p_j(t|S) g_{j+1}(S + t; k, u)
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_laws, n_slots, n_types)
+        Weight of one candidate of every type; zero in the same places in all laws.
+    sizes : ndarray of int of shape (n_types,)
+        Number of candidates of every type.
+
+    Returns
+    -------
+    marginals : ndarray of shape (n_laws, n_slots, n_types)
+    pairs : ndarray of shape (n_laws, n_slots, n_types, n_slots, n_types)
+        Zero where both slots are the same.
+    """
+    levels = _levels(weights, sizes)
+    n_laws, n_slots, n_types = weights.shape
+    # laws stand last: what is gathered by state is then contiguous
+    forward = list(states_forward(_laws_last(weights), levels))
+    marginals = np.empty((n_slots, n_types, n_laws))
+    pairs = np.zeros((n_slots, n_types, n_slots * n_types, n_laws))
+    later = None  # g of the next slot: (states, later slots times types, laws)
+    for slot in range(n_slots - 1, -1, -1):
+        reached, proba = forward.pop()
+        np.einsum("sn,stn->tn", reached, proba, out=marginals[slot])
+        if later is None:
+            later = proba
+            continue
+        width = later.shape[1]
+        here = np.empty((len(proba), n_types + width, n_laws))
+        here[:, :n_types] = proba
+        here[:, n_types:] = 0.0
+        for kind, (before, after) in enumerate(levels[slot].draws):
+            coming = later[after]
+            coming *= proba[before, kind, None]
+            here[before, n_types:] += coming
+            out = pairs[slot, kind, -width:]
+            np.einsum("sn,sun->un", reached[before], coming, out=out)
+        before, after = levels[slot].empty
+        here[before, n_types:] = later[after]
+        later = here
+    pairs = pairs.reshape(n_slots, n_types, n_slots, n_types, n_laws)
+    pairs = pairs + pairs.transpose(2, 3, 0, 1, 4)
+    return marginals.transpose(2, 0, 1), pairs.transpose(4, 0, 1, 2, 3)
+
+
+def _laws_last(weights):
+    return np.ascontiguousarray(weights.transpose(1, 2, 0))
+
+
+def _levels(weights, sizes):
+    drawn = (weights[0] > 0).tobytes()
+    sizes = tuple(int(size) for size in sizes)
+    return levels_of(sizes, drawn, weights.shape[1])
+
+
+def working_bytes(weights, sizes):
+    """Bytes that `type_pairs` needs for one law."""
+    n_slots, n_types = weights.shape[1:]
+    states = [len(level.left) for level in _levels(weights, sizes)]
+    widest = max(
+        2 * count * (n_slots - slot) * n_types for slot, count in enumerate(states)
+    )
+    return 8 * (widest + sum(states) * n_types + 2 * (n_slots * n_types) ** 2)

@@ -1,0 +1,78 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import (
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
+    SampledSlatePolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from tests.policies._slate_worlds import moments_of_laws, rounds
+
+
+def draw(logs, rng):
+    return np.stack([rng.permutation(3)[:2] for _ in range(len(logs))])
+
+
+def test_marginals_are_means_over_draws(global_random_seed):
+    logs = rounds(3, 2, 3)
+    policy = SampledSlatePolicy(draw, n_samples=2000, random_state=global_random_seed)
+    marginals = policy.slot_marginals(logs)
+    assert_allclose(marginals.sum(axis=2), 1)
+    # 18 shares for 100 seeds: five standard errors
+    assert np.abs(marginals - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 2000)
+    assert_array_equal(policy.slot_marginals(logs), marginals)
+    shown = policy.sample(logs, 0)
+    rows = np.arange(3)[:, None]
+    want = marginals[rows, [0, 1], shown]
+    assert_array_equal(policy.marginal_proba(logs, shown), want)
+
+
+def test_what_can_only_be_sampled_has_no_law():
+    policy = SampledSlatePolicy(draw, n_samples=3)
+    logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, 0]], [0, 1])
+    for method in (policy.laws, policy.slate_proba):
+        with pytest.raises(TypeError, match=r"it can be a target .* not a logger"):
+            method(logs)
+
+
+def test_second_moments_of_a_policy(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    weights = rng.uniform(0.2, 1, (4, 4))
+    weights[3] = [1, 2, 2, 1]  # exchangeable candidates share their counts
+    logs = rounds(4, 2, 4).with_columns(w=weights)
+    inner = PlackettLuceSlatePolicy("w", 2)
+    policy = SampledSlatePolicy(inner, n_samples=4000, random_state=global_random_seed)
+    gamma, want = moments_of_laws(policy, logs), moments_of_laws(inner, logs)
+    error = np.sqrt(want * (1 - want) / 4000)
+    # some 250 entries for 100 seeds
+    assert (np.abs(gamma - want) <= 5.5 * error + 1e-15).all()
+    slates = inner.sample(logs, 0)
+    assert_array_equal(
+        policy.slate_proba(logs, slates), inner.slate_proba(logs, slates)
+    )
+    assert_allclose(moments_of_laws(policy, logs[[3, 1]]), gamma[[3, 1]], atol=1e-15)
+    mixed = MixtureSlatePolicy([policy, UniformSlatePolicy(2)], [0.5, 0.5])
+    exact = MixtureSlatePolicy([inner, UniformSlatePolicy(2)], [0.5, 0.5])
+    difference = moments_of_laws(mixed, logs) - moments_of_laws(exact, logs)
+    assert np.abs(difference).max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("policy", "n_samples", "error", "message"),
+    [
+        (3, 10, TypeError, "must have sample"),
+        (draw, 0, ValueError, "n_samples must be a positive integer, got 0"),
+        (lambda logs, rng: np.zeros((2, 2)), 2, TypeError, "must hold integers"),
+        (lambda logs, rng: draw(logs, rng)[:, :1], 2, ValueError, "has 1 slots"),
+        (lambda logs, rng: draw(logs, rng) + 2, 2, ValueError, "candidates are 0 to 2"),
+    ],
+)
+def test_bad_samplers(policy, n_samples, error, message):
+    with pytest.raises(error, match=message):
+        SampledSlatePolicy(policy, n_samples=n_samples).slot_marginals(rounds(2, 2, 3))
