@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """With what probability: estimate and bound propensities, logs -> logs."""
 
+from skope_ope.propensities._logger_propensity_estimator import (
+    LoggerPropensityEstimator,
+)
 from skope_ope.propensities._propensity_clipper import PropensityClipper
 from skope_ope.propensities._propensity_estimator import PropensityEstimator
 
-__all__ = ["PropensityClipper", "PropensityEstimator"]
+__all__ = ["LoggerPropensityEstimator", "PropensityClipper", "PropensityEstimator"]

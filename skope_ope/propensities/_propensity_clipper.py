@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 
 
@@ -55,6 +56,6 @@ class PropensityClipper(BaseLogTransformer):
         if logs.propensity is None:
             raise ValueError(
                 "PropensityClipper needs logs with propensities, these have none. Put "
-                "PropensityEstimator in front of it."
+                f"{estimating_step(logs)} in front of it."
             )
         return logs.propensity

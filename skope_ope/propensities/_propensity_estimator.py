@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._propensity_audit import acting_loggers
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.logs._validation import class_targets, label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
@@ -60,6 +61,7 @@ class PropensityEstimator(BaseLogTransformer):
 
     See Also
     --------
+    LoggerPropensityEstimator : For logs of several loggers.
     PropensityClipper : Bounds known propensities.
 
     Examples
@@ -89,6 +91,7 @@ class PropensityEstimator(BaseLogTransformer):
 
     def _fit(self, logs):
         self.actions_ = logs.actions
+        self._warn_of_loggers(logs)
         if logs.sample_weight is not None and weight_parameter(self._inner()) is None:
             warnings.warn(
                 PropensityWarning(
@@ -110,14 +113,7 @@ class PropensityEstimator(BaseLogTransformer):
         }
         self.classifier_ = self._models[FULL] = self._classifier_of(logs)
         estimates = self._estimates(logs)
-        certain = float((estimates > CERTAIN).mean())
-        if logs.n_actions > 1 and certain > CERTAIN_SHARE:
-            raise ValueError(
-                f"the logged action is certain given the context in {certain:.1%} of "
-                "the rounds: the logger looks deterministic, and its logs say nothing "
-                "about other actions. Logs of several loggers, or of one that "
-                "explores, are needed."
-            )
+        self._refuse_certain(estimates, logs)
         self.n_floored_ = int((estimates < self.floor).sum())
         if self.n_floored_:
             warnings.warn(
@@ -127,6 +123,30 @@ class PropensityEstimator(BaseLogTransformer):
                     self.n_floored_,
                 ),
                 stacklevel=3,
+            )
+
+    def _warn_of_loggers(self, logs):
+        several = acting_loggers(logs)
+        if several > 1:
+            warnings.warn(
+                PropensityWarning(
+                    f"these logs are those of {several} loggers, and "
+                    f"{type(self).__name__} learns one logger of all rounds: where "
+                    "they acted one after the other the estimates are those of none. "
+                    "Use LoggerPropensityEstimator.",
+                    several,
+                ),
+                stacklevel=4,
+            )
+
+    def _refuse_certain(self, estimates, logs):
+        certain = float((estimates > CERTAIN).mean())
+        if logs.n_actions > 1 and certain > CERTAIN_SHARE:
+            raise ValueError(
+                f"the logged action is certain given the context in {certain:.1%} of "
+                "the rounds: the logger looks deterministic, and its logs say nothing "
+                "about other actions. Logs of several loggers, or of one that "
+                "explores, are needed."
             )
 
     def _inner(self):
@@ -176,13 +196,16 @@ class PropensityEstimator(BaseLogTransformer):
             full = np.divide(full, mass, out=full, where=mass > 0)
         return full[np.arange(len(rounds)), rounds.action_index]
 
-    def _transform(self, logs):
+    def _check_actions(self, logs):
         if (label_codes(self.actions_, logs.actions) < 0).any():
             unseen = logs.actions[label_codes(self.actions_, logs.actions) < 0]
             raise ValueError(
                 f"action {plain(unseen[0])!r} of the logs was unknown in fit. Fit on "
                 "logs that know it (actions=[...])."
             )
+
+    def _transform(self, logs):
+        self._check_actions(logs)
         propensity = np.clip(self._estimates(logs), self.floor, 1.0)
         return logs.replace(
             logging_proba=None, logger_proba=None, propensity=propensity

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fit any scikit-learn model with row weights, where it can take them."""
 
+import numpy as np
 from sklearn import config_context
 from sklearn.utils.validation import has_fit_parameter
+
+from skope_ope.logs._row_container import take_rows
 
 
 def weight_parameter(model):
@@ -32,3 +35,44 @@ def fit_weighted(model, X, y, weight):
     # its steps whether it wants weights. Here the last step alone is meant.
     with config_context(enable_metadata_routing=False):
         return model.fit(X, y, **{weight_parameter(model): weight})
+
+
+def fit_classifier(classifier, context, rows, y, weight):
+    """Fit a classifier on some rows of the contexts, weighted.
+
+    Parameters
+    ----------
+    classifier : classifier
+        Is fitted, unless the labels are all the same: then a constant one is. One
+        that takes no weights is fitted on rows drawn in their proportion.
+    context : array, sparse matrix or frame of shape (n_rounds, n_features)
+        Contexts.
+    rows : ndarray of int of shape (n,)
+        Rows of the contexts; a row may occur more than once.
+    y, weight : ndarray of shape (n,)
+        The label of each, and its positive weight.
+
+    Returns
+    -------
+    classifier : classifier
+        The fitted one.
+    """
+    if weight_parameter(classifier) is None:
+        rng = np.random.RandomState(0)
+        drawn = np.sort(rng.choice(len(rows), len(rows), p=weight / weight.sum()))
+        rows, y, weight = rows[drawn], y[drawn], None
+    if (y == y[0]).all():
+        # One label leaves nothing to tell apart.
+        from sklearn.dummy import DummyClassifier
+
+        classifier = DummyClassifier(strategy="most_frequent")
+    return check_classes(fit_weighted(classifier, take_rows(context, rows), y, weight))
+
+
+def check_classes(classifier):
+    """Return a fitted classifier; what learned no classes is none."""
+    if not hasattr(classifier, "classes_"):
+        raise TypeError(
+            f"{type(classifier).__name__} is no classifier: fit gave it no classes_."
+        )
+    return classifier

@@ -3,5 +3,6 @@
 """What we believe: models of the reward of every action, fitted out of fold."""
 
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
+from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
 
-__all__ = ["ActionRewardModel"]
+__all__ = ["ActionRewardModel", "AdditiveSlateModel"]

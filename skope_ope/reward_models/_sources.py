@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
-from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
+from skope_ope.reward_models._cross_fit import MeanReward, cross_fitted
 
 
 class NumberSource:
@@ -42,7 +42,11 @@ class ArraySource:
 
     def __init__(self, q_hat, logs):
         self.logs = logs
-        self.q_hat = _check_q_hat(q_hat, logs, "reward_model")
+        remedy = (
+            " An array belongs to the rows of fit; for folds carry it along with "
+            "logs.with_columns(q_hat=...) and pass reward_model='q_hat'."
+        )
+        self.q_hat = _check_q_hat(q_hat, logs, "reward_model", remedy)
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`, which must be those of fit."""
@@ -103,15 +107,26 @@ class FrozenSource:
         return q_hat
 
 
-def _check_q_hat(q_hat, logs, name):
+def _check_q_hat(q_hat, logs, name, remedy=""):
     if not isinstance(q_hat, np.ndarray) or q_hat.dtype != np.float64:
         q_hat = as_numbers(name, as_array(name, q_hat, logs.actions), 2)
     if q_hat.shape != (len(logs), logs.n_actions):
         raise ValueError(
             f"{name} must have shape ({len(logs)}, {logs.n_actions}), the expected "
-            f"reward of every action in every round, got {q_hat.shape}."
+            f"reward of every action in every round, got {q_hat.shape}.{remedy}"
         )
     return q_hat
+
+
+def refuse_non_models(model, name):
+    """Raise where a policy or a class stands for the reward model `name`."""
+    if isinstance(model, BasePolicy):
+        raise TypeError(
+            f"{name} is the policy {type(model).__name__}, but a model of the rewards "
+            "is expected; evaluators take a policy in evaluate(policy)."
+        )
+    if isinstance(model, type):
+        raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
 def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
@@ -155,15 +170,7 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
                 f"column, got {type(model).__name__}."
             )
         return ArraySource(model, logs)
-    if isinstance(model, BasePolicy):
-        raise TypeError(
-            f"reward_model is the policy {type(model).__name__}; evaluators take the "
-            "policy in evaluate(policy), and a model of the rewards here."
-        )
-    if isinstance(model, type):
-        raise TypeError(
-            f"reward_model is the class {model.__name__}; make an instance of it."
-        )
+    refuse_non_models(model, "reward_model")
     if isinstance(cv, str):
         if cv != "prefit":
             raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
@@ -174,4 +181,4 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
         model = MeanReward()
     elif not isinstance(model, ActionRewardModel):
         model = ActionRewardModel(model)
-    return CrossFittedModel(model, logs, cv, sample_weight, uncovered)
+    return cross_fitted(model, logs, cv, sample_weight, uncovered)

@@ -258,7 +258,8 @@ def test_only_the_probabilities_change():
         logger_proba=np.column_stack([logged(MU)] * 2),
         group=np.arange(N),
     ).with_columns(q=np.zeros(N))
-    out = PropensityEstimator().fit(logs).transform(logs)
+    with pytest.warns(PropensityWarning, match="those of 2 loggers"):
+        out = PropensityEstimator().fit(logs).transform(logs)
     assert out.context is logs.context
     assert out.row_id == logs.row_id
     assert out.columns == logs.columns

@@ -10,11 +10,15 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+from skope_ope.propensities._weighted_fit import (
+    fit_classifier,
+    fit_weighted,
+    weight_parameter,
+)
 
 RNG = np.random.RandomState(0)
 X, Y = RNG.normal(size=(40, 2)), RNG.random_sample(40)
@@ -72,3 +76,37 @@ def test_some_weights_may_be_zero():
     fitted = fit_weighted(LogisticRegression(), X, Y > 0.5, weight)
     part = LogisticRegression().fit(X[:20], Y[:20] > 0.5)
     assert_allclose(fitted.predict_proba(X), part.predict_proba(X), atol=1e-3)
+
+
+ROWS = np.repeat(np.arange(40), 2)
+LABELS = np.where(RNG.random_sample(80) < 0.5, "a", "b")
+MASS = RNG.random_sample(80)
+
+
+def test_a_classifier_of_weighted_rows():
+    fitted = fit_classifier(LogisticRegression(), X, ROWS, LABELS, MASS)
+    by_hand = LogisticRegression().fit(X[ROWS], LABELS, sample_weight=MASS)
+    assert_allclose(fitted.predict_proba(X), by_hand.predict_proba(X))
+
+
+def test_a_classifier_without_weights_gets_rows_in_their_proportion():
+    rows, labels = np.repeat(np.arange(40), 100), np.tile([*"aabb"], 1000)
+    mass = np.tile([0.7, 0.0, 0.2, 0.1], 1000)
+    model = KNeighborsClassifier(100)
+    fitted = fit_classifier(model, X, rows, labels, mass)
+    assert fitted.n_samples_fit_ == 4000
+    share = fitted.predict_proba(X)[:, 0].mean()
+    assert abs(share - 0.7) < 4 * (0.7 * 0.3 / 4000) ** 0.5
+    again = fit_classifier(KNeighborsClassifier(100), X, rows, labels, mass)
+    assert_allclose(again.predict_proba(X), fitted.predict_proba(X))
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), KNeighborsClassifier()])
+def test_one_label_needs_no_classifier(model):
+    fitted = fit_classifier(model, X, ROWS, np.full(80, "b"), MASS)
+    assert {*fitted.predict(X)} == {"b"}
+
+
+def test_a_regressor_is_no_classifier():
+    with pytest.raises(TypeError, match="Ridge is no classifier"):
+        fit_classifier(Ridge(), X, ROWS, (LABELS == "a").astype(int), MASS)

@@ -26,8 +26,15 @@ from skope_ope import (
     DoublyRobust,
     UniformPolicy,
 )
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import ModelErrorWarning
-from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
+from skope_ope.logs._shelf import give_shelf
+from skope_ope.reward_models._cross_fit import (
+    CrossFittedModel,
+    MeanReward,
+    cross_fitted,
+    leave_for_others,
+)
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -339,3 +346,58 @@ def test_pickled_sources_predict_the_same():
     source = CrossFittedModel(ActionRewardModel(Ridge()), logs, 3)
     other = pickle.loads(pickle.dumps(source))
     assert_array_equal(predictions(other, logs), predictions(source, logs))
+
+
+def on_a_shelf(logs, rows):
+    part = logs[rows]
+    assert give_shelf(part) is part._shelf is not None
+    return part
+
+
+def test_kept_predictions_answer_like_the_models():
+    logs = make_bandit_logs(120, random_state=0)
+    part = logs[np.arange(80)]
+    plain = CrossFittedModel(ActionRewardModel(Ridge()), part, 4)
+    kept = CrossFittedModel(ActionRewardModel(Ridge()), part, 4).keep_predictions()
+    assert not kept.models_
+    for rounds in (part, part[10:30], logs):  # the last ones by models fitted again
+        np.testing.assert_allclose(
+            kept.bind(rounds)(rounds, 0), plain.bind(rounds)(rounds, 0), rtol=1e-12
+        )
+    np.testing.assert_array_equal(
+        kept.bind(part)(part[20:40], 20), kept.bind(part)(part, 0)[20:40]
+    )
+
+
+def test_fits_on_a_shelf_are_shared_where_everything_agrees():
+    logs, rows = make_bandit_logs(120, random_state=0), np.arange(80)
+    part = on_a_shelf(logs, rows)
+    model = ActionRewardModel(Ridge())
+    shared = cross_fitted(model, part, 4)
+    assert cross_fitted(ActionRewardModel(Ridge()), part, 4) is shared
+    for other in (
+        cross_fitted(ActionRewardModel(Ridge(2.0)), part, 4),
+        cross_fitted(ActionRewardModel(Ridge(), "one_hot"), part, 4),
+        cross_fitted(model, part, 3),
+        cross_fitted(model, part, 4, np.ones(80)),
+        cross_fitted(model, part, 4, uncovered=0.5),
+        cross_fitted(model, part, iter(KFold(4).split(part))),
+        cross_fitted(model, logs, 4),
+        cross_fitted(model, logs.replace(reward=logs.reward)[rows], 4),
+    ):
+        assert other is not shared
+
+
+def test_a_fit_is_left_for_others():
+    logs, rows = make_bandit_logs(120, random_state=0), np.arange(80)
+    part = logs[rows]
+    source = CrossFittedModel(ActionRewardModel(Ridge()), part, 4)
+    leave_for_others(source)  # nobody asked for it
+    assert source.models_
+    give_shelf(part)
+    leave_for_others(source)
+    assert cross_fitted(ActionRewardModel(Ridge()), part, 4) is source
+    weighted = CrossFittedModel(ActionRewardModel(Ridge(3.0)), part, 4, np.ones(80))
+    leave_for_others(weighted)
+    assert cross_fitted(ActionRewardModel(Ridge(3.0)), part, 4) is not weighted
+    leave_for_others(None)

@@ -1,0 +1,154 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rewards of slates as sums over their slots."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.reward_models._slate_design import slot_design
+
+
+class AdditiveSlateModel(BaseEstimator):
+    r"""A slate's reward as a sum over slots of one model of candidate and slot.
+
+    .. math:: \hat r(x, s) = b + \sum_j f(x, s_j, j)
+
+    The regressor f sees the context, the candidate's features and the slot. It is
+    fitted by backfitting: in turn, what the sum leaves unexplained is shared among
+    the slots of a slate, and the regressor is fitted to its own values plus that
+    share. A slate whose value is a sum over slots needs no more than slot marginals of
+    a policy, which is why `SlateDoublyRobust` takes this form of model only. Read
+    more in the :ref:`User Guide <slates>`.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor, default=None
+        The model of a slot. `None`: `Ridge()`.
+    max_iter : int, default=20
+        Most rounds of backfitting.
+    tol : float, default=1e-3
+        Backfitting stops where no sum changes by more than this share of the spread
+        of the rewards.
+
+    Attributes
+    ----------
+    intercept_ : float
+        Mean reward b.
+    regressor_ : regressor
+        The fitted model of a slot.
+    n_iter_ : int
+        Rounds of backfitting.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skope_ope import AdditiveSlateModel, SlateLogs
+    >>> slates = [[0, 1], [1, 0], [2, 1], [0, 2]]
+    >>> logs = SlateLogs(np.zeros((4, 1)), slates, [3, 3, 5, 4])
+    >>> model = AdditiveSlateModel(LinearRegression(), max_iter=200, tol=1e-9)
+    >>> model.fit(logs).predict(logs, logs.slate).round(2)
+    array([3., 3., 5., 4.])
+    """
+
+    _parameter_constraints: dict = {
+        "regressor": [HasMethods(["fit", "predict"]), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+    _doc_link_module = "skope_ope"
+
+    def __init__(self, regressor=None, *, max_iter=20, tol=1e-3):
+        self.regressor = regressor
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs):
+        """Fit on the slates and rewards of logs.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            Training rounds.
+
+        Returns
+        -------
+        self : AdditiveSlateModel
+        """
+        if not isinstance(logs, SlateLogs):
+            raise TypeError(f"logs must be SlateLogs, got {type(logs).__name__}.")
+        regressor = self.regressor
+        if regressor is None:
+            from sklearn.linear_model import Ridge
+
+            regressor = Ridge()
+        rounds, slots = np.nonzero(logs.slate != EMPTY)
+        n_shown = np.bincount(rounds, minlength=len(logs))
+        self.n_features_in_ = logs.n_features
+        self.intercept_ = float(logs.reward.mean())
+        if not rounds.size:
+            raise ValueError(
+                "all slots of the slates are empty: nothing can be learned."
+            )
+        X = slot_design(logs, rounds, slots, logs.slate[rounds, slots])
+        parts, sums = np.zeros(len(rounds)), np.zeros(len(logs))
+        smallest = self.tol * logs.reward.std()
+        self.n_iter_, change = 0, np.inf
+        while self.n_iter_ < self.max_iter and change > smallest:
+            gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
+            self.regressor_ = clone(regressor).fit(X, parts + gap[rounds])
+            parts = np.asarray(self.regressor_.predict(X), dtype=float)
+            before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
+            change = np.abs(sums - before).max()
+            self.n_iter_ += 1
+        return self
+
+    def predict(self, logs, slates):
+        """Predict the reward of slates.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : ndarray of int of shape (n_rounds, n_slots)
+            Slates of the rounds.
+
+        Returns
+        -------
+        reward : ndarray of shape (n_rounds,)
+        """
+        check_is_fitted(self)
+        rounds, slots = np.nonzero(slates != EMPTY)
+        return self._sum(logs, rounds, slots, slates[rounds, slots], 1.0)
+
+    def expect(self, logs, marginals):
+        """Predict the mean reward of a policy from its slot marginals.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+            Probability of every candidate in every slot.
+
+        Returns
+        -------
+        reward : ndarray of shape (n_rounds,)
+        """
+        check_is_fitted(self)
+        entries = np.nonzero(marginals)
+        return self._sum(logs, *entries, marginals[entries])
+
+    def _sum(self, logs, rounds, slots, candidates, weight):
+        if not rounds.size:
+            return np.full(len(logs), self.intercept_)
+        X = slot_design(logs, rounds, slots, candidates)
+        parts = weight * np.asarray(self.regressor_.predict(X), dtype=float)
+        return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))

@@ -1,0 +1,89 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Features of slates, and of single candidates in slots."""
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.logs._frames import add_columns, import_narwhals
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import is_frame
+
+
+def slate_design(logs, slates):
+    """Join the contexts with the features of what every slot shows.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    slates : ndarray of int of shape (n_rounds, n_slots)
+        Slates of the rounds; an empty slot has zeros.
+
+    Returns
+    -------
+    X : ndarray, CSR matrix or frame with n_rounds rows
+        Beside the context, n_slots times as many columns as a candidate has features
+        (one-hot, where the logs have no `item_features`); in a frame they are called
+        `slot_<slot>_<feature>`.
+    """
+    rounds = np.arange(len(logs))
+    parts = [candidate_features(logs, rounds, column) for column in slates.T]
+    names = [f"slot_{j}_{k}" for j, p in enumerate(parts) for k in range(p.shape[1])]
+    return _beside(logs.context, np.hstack(parts), names)
+
+
+def slot_design(logs, rounds, slots, candidates):
+    """Join contexts with the features of single candidates and their slots.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    rounds, slots, candidates : ndarray of int of shape (n_entries,)
+        Which candidate, in which slot of which round.
+
+    Returns
+    -------
+    X : ndarray, CSR matrix or frame with n_entries rows
+        Beside the context, the features of the candidate and one indicator per slot;
+        in a frame `item_<feature>` and `slot_<slot>`.
+    """
+    items = candidate_features(logs, rounds, candidates)
+    slot = np.zeros((len(rounds), logs.n_slots))
+    slot[np.arange(len(rounds)), slots] = 1.0
+    names = [f"item_{k}" for k in range(items.shape[1])]
+    names += [f"slot_{j}" for j in range(logs.n_slots)]
+    context = take_rows(logs.context, rounds)
+    return _beside(context, np.hstack([items, slot]), names)
+
+
+def candidate_features(logs, rounds, candidates):
+    """Return features of candidates of rounds, zeros for empty slots.
+
+    Indicators of the candidate's index, where the logs have no `item_features`.
+    """
+    if logs.item_features is None:
+        features = np.zeros((len(rounds), logs.max_candidates))
+        shown = np.flatnonzero(candidates != EMPTY)
+        features[shown, candidates[shown]] = 1.0
+        return features
+    table = logs.item_features
+    if table.ndim == 3:
+        features = table[rounds, candidates]
+    elif len(table) == logs.max_candidates:
+        features = table[candidates]
+    else:  # a catalogue, whose rows the labels number
+        features = table[logs.item_id[rounds, candidates]]
+    features[candidates == EMPTY] = 0.0
+    return features
+
+
+def _beside(context, features, names):
+    if is_frame(context):
+        frame = import_narwhals().from_native(context, eager_only=True)
+        return add_columns(frame, dict(zip(names, features.T, strict=True)))
+    if sparse.issparse(context):
+        return sparse.hstack([context, sparse.csr_matrix(features)], format="csr")
+    return np.hstack([context, features])

@@ -1,0 +1,186 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models of the reward of a whole slate, and their fits out of fold."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.reward_models._slate_design import slate_design
+from skope_ope.reward_models._sources import refuse_non_models
+
+
+class MeanSlateModel(BaseEstimator):
+    """The mean reward for every slate, or a number.
+
+    Parameters
+    ----------
+    number : float, default=None
+        What is predicted; `None`: the mean reward of the training rounds.
+    """
+
+    def __init__(self, number=None):
+        self.number = number
+
+    def fit(self, logs):
+        """Average the rewards."""
+        self.mean_ = logs.reward.mean() if self.number is None else self.number
+        return self
+
+    def predict(self, logs, slates):
+        """Return the same number for all rounds."""
+        return np.full(len(logs), float(self.mean_))
+
+
+class SlateModel(BaseEstimator):
+    """Any regressor of the context and the features of all slots.
+
+    Parameters
+    ----------
+    regressor : regressor, or classifier where rewards are 0/1
+        It sees the columns of `slate_design`.
+    """
+
+    def __init__(self, regressor):
+        self.regressor = regressor
+
+    def fit(self, logs):
+        """Fit a clone of the regressor."""
+        if is_classifier(self.regressor) and not np.isin(logs.reward, (0, 1)).all():
+            raise ValueError(
+                f"the classifier {type(self.regressor).__name__} models rewards of 0 "
+                "and 1, these logs have others. Use a regressor."
+            )
+        X = slate_design(logs, logs.slate)
+        self.regressor_ = clone(self.regressor).fit(X, logs.reward)
+        return self
+
+    def predict(self, logs, slates):
+        """Predict the reward of slates."""
+        regressor = getattr(self, "regressor_", self.regressor)
+        return expected_reward(regressor, slate_design(logs, slates))
+
+
+def expected_reward(model, X):
+    """Prediction of a regressor, or a classifier's probability of the reward 1."""
+    if not is_classifier(model):
+        return np.asarray(model.predict(X), dtype=float).reshape(len(X), -1)[:, 0]
+    proba = np.asarray(model.predict_proba(X))
+    ones = np.flatnonzero(np.asarray(model.classes_) == 1)
+    return proba[:, ones[0]] if ones.size else np.zeros(len(proba))
+
+
+class FrozenSlateModel:
+    """A model fitted beforehand, on other rounds; or a number."""
+
+    n_uncovered_ = 0
+
+    def __init__(self, model):
+        self.model = model
+
+    def predict(self, logs, call):
+        """Return `call(model, rounds, rows)` for all rounds at once."""
+        return call(self.model, logs, slice(None))
+
+
+class CrossFittedSlateModel:
+    """Fold models for the rounds of fit, and one of all rounds for others.
+
+    Parameters
+    ----------
+    model : slate model
+        What is cloned and fitted.
+    logs : SlateLogs
+        The training rounds.
+    cv : int, splitter or iterable of (train, test)
+        The folds, see `HeldOut`.
+
+    Attributes
+    ----------
+    n_uncovered_ : int
+        Rounds that no test part covers; the mean reward of the others stands for them.
+    """
+
+    def __init__(self, model, logs, cv):
+        self.model, self.logs = model, logs
+        self.held_out_ = HeldOut(logs, cv)
+        self.models_ = {
+            k: clone(model).fit(logs[train])
+            for k, train in enumerate(self.held_out_.train)
+        }
+        covered = self.held_out_.fold != UNCOVERED
+        self.n_uncovered_ = int((~covered).sum())
+        if self.n_uncovered_:
+            self.models_[UNCOVERED] = MeanSlateModel().fit(logs[covered])
+
+    def predict(self, logs, call):
+        """Put the predictions of the folds together.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds; those of fit are known by their `row_id`.
+        call : callable
+            `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rounds,)
+        """
+        fold = self.held_out_.of(logs)
+        values = np.empty(len(logs))
+        for k in np.unique(fold).tolist():
+            rows = np.flatnonzero(fold == k)
+            values[rows] = call(self._model(k), logs[rows], rows)
+        return values
+
+    def _model(self, fold):
+        if fold == FULL and FULL not in self.models_:
+            # of all training rounds, fitted when other logs first ask
+            self.models_[FULL] = clone(self.model).fit(self.logs)
+        return self.models_[fold]
+
+
+def slate_reward_source(model, logs, cv, wrap):
+    """Return what predicts rewards of slates from anything that may stand for it.
+
+    Parameters
+    ----------
+    model : None, number, FrozenEstimator or model
+        `None` is the out-of-fold mean reward.
+    logs : SlateLogs
+        The rounds of fit.
+    cv : int, splitter, iterable or "prefit"
+        How rounds are held out of the fits that predict for them.
+    wrap : callable
+        Makes a slate model of a model, or raises.
+
+    Returns
+    -------
+    source : object with `predict(logs, call)`
+    """
+    refuse_non_models(model, "reward_model")
+    if isinstance(model, Real) and not isinstance(model, bool):
+        if not np.isfinite(model):
+            raise ValueError(f"reward_model must be a finite number, got {model}.")
+        return FrozenSlateModel(MeanSlateModel(float(model)).fit(logs))
+    frozen = type(model).__name__ == "FrozenEstimator"
+    if frozen:
+        model = model.estimator
+    if model is not None and not hasattr(model, "fit"):
+        raise TypeError(
+            "reward_model must be a scikit-learn regressor, an AdditiveSlateModel, a "
+            f"number or None, got {type(model).__name__}."
+        )
+    if isinstance(cv, str) and cv != "prefit":
+        raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
+    if frozen or isinstance(cv, str):
+        if model is None:
+            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+        check_is_fitted(model)
+        return FrozenSlateModel(wrap(model))
+    model = MeanSlateModel() if model is None else wrap(model)
+    return CrossFittedSlateModel(model, logs, cv)
