@@ -17,6 +17,7 @@ from skope_ope.evaluators.sequential._result import (
     SequentialValue,
     Trajectory,
 )
+from skope_ope.evaluators.sequential._walked_overlap import walked_overlap
 from skope_ope.evaluators.static import _engine as static_engine
 from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.evaluators.static._engine import Extract, Job, TermStore
@@ -94,6 +95,8 @@ class SequentialEvaluator(BaseEvaluator):
         if not adaptive:
             known, overlap = self._known(target, logs)
         runs = self._runs(target, logs, known)
+        if adaptive and logs.propensity is not None:
+            overlap = walked_overlap(runs, logs)
         return self._policy_value(runs, logs, adaptive, overlap)
 
     def _check_settings(self, adaptive, target, logs):
@@ -141,7 +144,8 @@ class SequentialEvaluator(BaseEvaluator):
         return None
 
     def _policy_value(self, runs, logs, adaptive, overlap):
-        warned = self._order_warnings(logs) + support_warnings(overlap)
+        warned = self._order_warnings(logs)
+        warned += self._weight_warnings(logs, overlap, adaptive)
         units = [self._units(run, logs) for run in runs]
         several = len(runs) > 1
         parts = np.array([_mean_value(of_run) for of_run in units])
@@ -170,17 +174,17 @@ class SequentialEvaluator(BaseEvaluator):
                 round_values[rows] = len(logs) * share * unit.influence
                 trajectories.append(Trajectory(rows, unit.value, share))
         round_values += value
-        diagnostics = self._diagnostics(runs, logs)
+        diagnostics = self._diagnostics(runs, logs, overlap)
         diagnostics["n_trajectories"] = len(trajectories)
-        if overlap is not None:
+        if overlap is not None and not adaptive:
             diagnostics["unsupported_mass"] = overlap.missing_mass
         error, freedom, what = self._standard_error(
             formed, round_values, adaptive, diagnostics["n_accepted"]
         )
         diagnostics["standard_error_of"] = what
-        if adaptive and formed.size == 1 and np.isnan(error):
-            warned.append(_single_trajectory())
-        warned += self._alarms(diagnostics)
+        if adaptive and formed.size == 1:
+            warned.append(_single_trajectory(error, self.horizon, what))
+        warned += self._alarms(diagnostics, adaptive)
         return SequentialValue(
             value,
             error,
@@ -247,8 +251,9 @@ class SequentialEvaluator(BaseEvaluator):
                 most,
             )
         return LowOverlapWarning(
-            "no logged round was accepted (T = 0): the value is NaN. The logger never "
-            "took the actions that the policy takes.",
+            "no logged round was accepted (T = 0): the value is NaN. The logger hardly "
+            "takes the actions that the policy takes, or the rounds are too few for "
+            "their acceptance ratio.",
             0,
         )
 
@@ -265,7 +270,11 @@ class SequentialEvaluator(BaseEvaluator):
             )
         ]
 
-    def _diagnostics(self, runs, logs):
+    def _weight_warnings(self, logs, overlap, adaptive):
+        """Return what the weights of the policy say of its overlap with the logs."""
+        return [] if adaptive else support_warnings(overlap)
+
+    def _diagnostics(self, runs, logs, overlap):
         accepted = sum(len(run.trace.accepted) for run in runs)
         return {
             "n_rounds": len(logs),
@@ -276,7 +285,7 @@ class SequentialEvaluator(BaseEvaluator):
             "effective_sample_size": float(accepted),
         }
 
-    def _alarms(self, diagnostics):
+    def _alarms(self, diagnostics, adaptive):
         if not 0 < diagnostics["n_accepted"] < min(FEW, diagnostics["n_rounds"] / 2):
             return []
         return [
@@ -297,13 +306,21 @@ def _mean_value(units):
     return np.mean([unit.value for unit in units]) if units else np.nan
 
 
-def _single_trajectory():
-    return SingleTrajectoryWarning(
-        "one trajectory of a policy that learns has no standard error: it is NaN. Set "
-        "horizon so that the logs give several trajectories, or evaluate parts of the "
-        "logs with repeated_runs.",
-        1,
+def _single_trajectory(error, horizon, what):
+    setting = "Set horizon" if horizon is None else "Set a smaller horizon"
+    remedy = (
+        f"{setting} so that the logs give several trajectories, or evaluate parts of "
+        "the logs with repeated_runs."
     )
+    if np.isnan(error):
+        told = "one trajectory of a policy that learns has no standard error: it is NaN"
+    else:
+        told = (
+            f"the standard error and the interval of a single trace are about {what}, "
+            "a mixture of all that was learned on the way, not about the value of the "
+            "learning itself at some horizon, which varies more"
+        )
+    return SingleTrajectoryWarning(f"{told}. {remedy}", 1)
 
 
 @dataclass

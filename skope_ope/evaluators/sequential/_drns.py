@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope.evaluators._alarms import overlap_warnings, propensity_warnings
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
@@ -17,13 +18,14 @@ from skope_ope.evaluators.sequential._violations import (
     violation_diagnostics,
     violation_warnings,
 )
+from skope_ope.evaluators.sequential._walked_overlap import walk_warnings
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
+from skope_ope.logs._folds import FULL
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
 
 DRIFT_Z = 6  # standard errors, one comparison per action
-UNORDERED = ("KFold", "RepeatedKFold", "ShuffleSplit")  # they train on later rounds
 
 
 class DRns(SequentialEvaluator):
@@ -59,7 +61,8 @@ class DRns(SequentialEvaluator):
     horizon : int, default=None
         Length of a history: after that many accepted rounds the trajectory's value is
         kept and the policy starts anew; the quantile and c go on. The value is the
-        mean over complete trajectories.
+        mean over complete trajectories. `None` is a single trace: for a policy that
+        learns, its standard error is about another policy, see Notes.
     n_splits : int, default=1
         Consecutive parts of the logs that are evaluated on their own and averaged.
     cv : int, splitter, iterable or "prefit", default=5
@@ -83,10 +86,12 @@ class DRns(SequentialEvaluator):
     Notes
     -----
     A single trace of a policy that learns values its progressive-validation policy,
-    `result.progressive_policy_`, and its standard error and
-    `deviation_bound(delta, max_weight=M)` (Theorem 2; rewards in [0, 1], a model fixed
-    beforehand) are about that policy. Several trajectories or parts give a standard
-    error of the policy's own value.
+    `result.progressive_policy_`, a mixture of what was learned on the way. Its standard
+    error, its interval and `deviation_bound(delta, max_weight=M)` (Theorem 2; rewards
+    in [0, 1], a model fixed beforehand) are about that policy, as a
+    `SingleTrajectoryWarning` and `diagnostics["standard_error_of"]` say: had the policy
+    learned another time, it would have learned something else, and its value varies
+    more. Several trajectories or parts give a standard error of the policy's own value.
 
     References
     ----------
@@ -145,8 +150,9 @@ class DRns(SequentialEvaluator):
             model = middle_reward(logs)
         source = reward_source(model, logs, self.cv, uncovered=middle_reward(logs))
         self.model_is_fixed_ = not isinstance(source, CrossFittedModel)
-        plain_folds = isinstance(self.cv, int) or type(self.cv).__name__ in UNORDERED
-        if not self.model_is_fixed_ and plain_folds and _propensities_drift(logs):
+        if self.model_is_fixed_:
+            return source
+        if _learns_from_later_rounds(source.held_out_) and _drift(logs):
             warnings.warn(
                 ModelErrorWarning(
                     "the propensities of the logs change over time, as those of a "
@@ -198,20 +204,29 @@ class DRns(SequentialEvaluator):
     def _values_the_progressive_policy(self):
         return self.horizon is None and self.n_splits == 1 and self.normalize
 
-    def _diagnostics(self, runs, logs):
-        out = super()._diagnostics(runs, logs)
+    def _weight_warnings(self, logs, overlap, adaptive):
+        if adaptive:
+            return walk_warnings(logs, overlap)
+        return overlap_warnings(self, overlap, logs) + propensity_warnings(logs)
+
+    def _diagnostics(self, runs, logs, overlap):
+        out = super()._diagnostics(runs, logs, overlap)
+        out["effective_sample_size"] = overlap.effective_sample_size
         c = np.concatenate([run.trace.c for run in runs])
-        out["effective_sample_size"] = float(c.sum() ** 2 / (c * c).sum())
+        share = c / c.max()  # squares of tiny ratios would be zero
+        out["effective_ratios"] = float(share.sum() ** 2 / share.dot(share))
         out["sum_c"] = float(c.sum())
         out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
         out.update(violation_diagnostics(runs, logs))
         return out
 
-    def _alarms(self, diagnostics):
+    def _alarms(self, diagnostics, adaptive):
         # fewer than q of the ratios lie below the quantile, so fewer are violated
         allowed = self.q if self.acceptance == "quantile" else 0.0
-        warned = super()._alarms(diagnostics)
-        if not diagnostics["n_accepted"]:
+        # R / C of a policy that does not learn does not depend on its acceptances.
+        counts = adaptive or self.horizon is not None or not self.normalize
+        warned = super()._alarms(diagnostics, adaptive) if counts else []
+        if adaptive and not diagnostics["n_accepted"]:
             warned.append(
                 LowOverlapWarning(
                     "no logged round was accepted (T = 0): a policy that learns is "
@@ -219,7 +234,14 @@ class DRns(SequentialEvaluator):
                     0,
                 )
             )
-        return warned + violation_warnings(diagnostics, allowed)
+        advice = "Lower cmax."
+        if self.acceptance == "quantile" and self.q == 0:
+            advice = (
+                "With q=0 they are rounds before a smaller ratio was met: take "
+                "acceptance='worst_case' for the smallest from the start, or say how "
+                "many are allowed, as q=0.01."
+            )
+        return warned + violation_warnings(diagnostics, allowed, advice)
 
     def _policy_value(self, runs, logs, adaptive, overlap):
         result = super()._policy_value(runs, logs, adaptive, overlap)
@@ -227,7 +249,10 @@ class DRns(SequentialEvaluator):
             "cmax": self.cmax,
             "C": float(result.acceptance_ratios.sum()),
             "single": self.horizon is None and len(runs) == 1 and self.normalize,
-            "fixed_model": self.model_is_fixed_,
+            "fixed_model": self._model_is_fixed_for(logs),
+            "largest_weight": max(
+                float((run.trace.pi / logs.propensity[run.rows]).max()) for run in runs
+            ),
             "model_range": (
                 min(float(q.min()) for run in runs for q in run.trace.model_values),
                 max(float(q.max()) for run in runs for q in run.trace.model_values),
@@ -239,6 +264,12 @@ class DRns(SequentialEvaluator):
                 trace.policy, logs, trace.accepted, trace.pi, trace.c
             )
         return result
+
+    def _model_is_fixed_for(self, logs):
+        """Tell whether the model was fitted without any of these rounds."""
+        if self.model_is_fixed_:
+            return True
+        return bool((self.reward_source_.held_out_.of(logs) == FULL).all())
 
     @staticmethod
     def _deviation_bound(result, delta, *, max_weight=None, form="sharp"):
@@ -259,10 +290,16 @@ class DRns(SequentialEvaluator):
             raise ValueError(
                 "Theorem 2 needs a reward model fixed beforehand; this one was "
                 "cross-fitted on the evaluated rounds. Pass a number, or "
-                "FrozenEstimator(model) fitted on other rounds."
+                "FrozenEstimator(model) fitted on other rounds, or evaluate on other "
+                "logs than those of fit."
             )
         check_unit_interval("rewards", result.reward_bounds)
         check_unit_interval("model values", terms["model_range"])
+        if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
+            raise ValueError(
+                f"max_weight={max_weight:.6g} is no bound on pi(a|x, h) / p: the "
+                f"largest in these rounds is {terms['largest_weight']:.6g}."
+            )
         n, log = result.n_rounds, np.log(2 / delta)
         width = terms["cmax"] * (1 + max_weight)
         variance = n * terms["cmax"] ** 2 * (3 + max_weight)
@@ -293,6 +330,23 @@ def middle_reward(logs):
     if logs.reward.min() >= 0 and logs.reward.max() <= 1:
         return 0.5
     return None
+
+
+def _learns_from_later_rounds(held_out):
+    """Tell whether a round is predicted by a model that saw a later one."""
+    for k, train in enumerate(held_out.train):
+        test = np.flatnonzero(held_out.fold == k)
+        if test.size and train.max() > test[0]:
+            return True
+    return False
+
+
+def _drift(logs):
+    """Ask about the propensities once for all candidates of a search."""
+    shelf = logs._shelf  # another thread may take it away
+    if shelf is None:
+        return _propensities_drift(logs)
+    return shelf.get("drift", lambda: _propensities_drift(logs))
 
 
 def _propensities_drift(logs):

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.evaluators._blocks import ModelChunks, check_block, checked_rows
+from skope_ope.evaluators._blocks import (
+    ModelChunks,
+    check_answer,
+    check_block,
+    checked_rows,
+)
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._adaptive import fresh
@@ -98,7 +103,8 @@ def _by_block(policy, logs, rule, horizon, predict):
         block = policy.look_ahead(X, offered)
         check_block(block.proba, stop - start, n_actions, offered, start)
         codes, rows = logs.action_index[start:stop], np.arange(stop - start)
-        pi_block = block.proba[rows, codes]
+        pi_block = pi[start:stop]
+        pi_block[:] = block.proba[rows, codes]
         at, n_refreshes, stale = 0, 0, False
         while at < stop - start and not stale:
             hits = rule.accepts(pi_block[at:], slice(start + at, stop))
@@ -106,9 +112,9 @@ def _by_block(policy, logs, rule, horizon, predict):
             found = bool(hits[hit])
             end = at + hit + 1 if found else stop - start
             here = slice(start + at, start + end)
-            pi[here] = pi_block[at:end]
             model.add(here, block.proba[at:end])
-            rule.observe(pi[here], here)
+            if rule.observes:
+                rule.observe(pi[here], here)
             at = end
             if not found:
                 break
@@ -120,6 +126,7 @@ def _by_block(policy, logs, rule, horizon, predict):
                 logs.reward.item(row),
                 pi_block.item(end - 1),
             )
+            check_answer(changed, policy)
             rule.renew()
             c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
@@ -143,28 +150,27 @@ def _by_block(policy, logs, rule, horizon, predict):
 
 def _by_row(policy, logs, rule, horizon, predict):
     """Walk without contexts: one row of probabilities holds between two updates."""
-    n_rounds = len(logs)
-    accepts, c = rule.accepts_one, rule.c
-    proba = policy.action_row()
-    accepted, c_values, tables, table_of = [], [c], [proba], [0]
-    seen = 0
+    n_rounds, proba = len(logs), policy.action_row()
+    accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
+    accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
     for start in range(0, n_rounds, NUMBERS):
         rows = slice(start, min(start + NUMBERS, n_rounds))
         codes = logs.action_index[rows].tolist()
-        numbers = rule.rows_of_numbers(rows)
-        for row, (code, pair) in enumerate(zip(codes, numbers, strict=True), start):
+        least = rule.least_proba(rows).tolist()
+        numbers = zip(range(start, rows.stop), codes, least, strict=True)
+        for row, code, least_pi in numbers:
             pi_row = proba[code]
-            if not (pi_row and accepts(pi_row, pair, c)):
+            if pi_row < least_pi or not accepts(pi_row, row):
                 continue
             if rule.observes:
                 since = slice(seen, row + 1)
                 rule.observe(np.asarray(proba)[logs.action_index[since]], since)
                 seen = row + 1
             accepted.append(row)
-            changed = policy.update(None, code, logs.reward.item(row), pi_row)
+            changed = policy.update(None, code, reward(row), pi_row)
+            check_answer(changed, policy)
             rule.renew()
-            c = rule.c
-            c_values.append(c)
+            c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
                 policy.reset(logs[:0])
                 changed = True

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-BLOCK = 1 << 16  # rows turned into Python numbers at once
+FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
 
 
 def quantile_index(q, n):
@@ -64,8 +64,10 @@ class RunningQuantile:
 def trace_known_ratios(pi, p, u, q, cmax):
     """Run DR-ns' acceptance where all probabilities are known beforehand.
 
-    The ratios p / pi are ranked once; seen ranks are marks in a bytearray, in which
-    the quantile is a pointer that moves to the next or the previous mark.
+    The ratios p / pi, at most cmax, are ranked once; seen ranks are marks in a
+    bytearray, in which the quantile is a pointer that moves to the next or the previous
+    mark. Ratios that the quantile cannot reach within a block are marked at its end,
+    all at once.
 
     Parameters
     ----------
@@ -83,35 +85,49 @@ def trace_known_ratios(pi, p, u, q, cmax):
     """
     n_rounds = len(p)
     with np.errstate(divide="ignore"):
-        ratios = p / pi
-    order = np.argsort(ratios, kind="stable")
+        # c is at most cmax, and many ties are ranked in half the time
+        ratios = np.minimum(p / pi, cmax)
+    order = np.argsort(ratios)  # tied ratios may have their ranks in any order
     ratios = ratios[order]
     ranks = np.empty(n_rounds, dtype=np.intp)
     ranks[order] = np.arange(n_rounds)
     del order
-    # c never exceeds cmax: only these rows can be accepted at all.
-    possible = (pi > 0) & (u <= cmax * pi / p)
-    seen, pointer, below = bytearray(n_rounds), -1, 0
+    # `below` marks lie below the pointer; -1 is the place before the first.
+    seen, pointer, below = bytearray(n_rounds), -1, -1
+    marks = np.frombuffer(seen, dtype=np.uint8)
     c, accepted, values = cmax, [], [cmax]
-    ratio_at = ratios.item
-    for start in range(0, n_rounds, BLOCK):
-        block_ranks = ranks[start : start + BLOCK].tolist()
-        rows = np.flatnonzero(possible[start : start + BLOCK])
+    ratio_at, start, size = ratios.item, 0, FIRST_BLOCK
+    while start < n_rounds:
+        stop = min(start + size, n_rounds)
+        block = slice(start, stop)
+        # New ratios only lower an order statistic: in this block the quantile is at
+        # most what it would be at its end without them.
+        highest = _mark_after(seen, pointer, quantile_index(q, stop) - below)
+        low = np.flatnonzero(ranks[block] <= highest)
+        low_ranks = ranks[block][low].tolist()
+        largest_c = max(c, ratio_at(highest))
+        possible = (pi[block] > 0) & (u[block] <= largest_c * pi[block] / p[block])
+        rows = np.flatnonzero(possible)
         at = start + rows
-        columns = (rows, pi[at], p[at], u[at], quantile_indices(q, at + 1))
+        columns = (
+            at,
+            pi[at],
+            p[at],
+            u[at],
+            np.searchsorted(low, rows, side="right"),
+            quantile_indices(q, at + 1),
+        )
         inserted = 0
-        for row, pi_k, p_k, u_k, wanted in zip(
+        for row, pi_k, p_k, u_k, up_to, wanted in zip(
             *(column.tolist() for column in columns), strict=True
         ):
             if u_k > c * pi_k / p_k:
                 continue
-            for rank in block_ranks[inserted : row + 1]:
+            for rank in low_ranks[inserted:up_to]:
                 seen[rank] = 1
                 if rank < pointer:
                     below += 1
-            inserted = row + 1
-            if pointer < 0:
-                pointer = seen.find(1)
+            inserted = up_to
             while below > wanted:
                 pointer = seen.rfind(1, 0, pointer)
                 below -= 1
@@ -119,16 +135,22 @@ def trace_known_ratios(pi, p, u, q, cmax):
                 pointer = seen.find(1, pointer + 1)
                 below += 1
             c = ratio_at(pointer)
-            if c > cmax:
-                c = cmax
-            accepted.append(start + row)
+            accepted.append(row)
             values.append(c)
-        for rank in block_ranks[inserted:]:
-            seen[rank] = 1
-            if rank < pointer:
-                below += 1
+        below += sum(rank < pointer for rank in low_ranks[inserted:])
+        marks[ranks[block]] = 1
+        start, size = stop, min(2 * size, LARGEST_BLOCK)
     accepted = np.array(accepted, dtype=np.intp)
     return accepted, in_force(values, accepted, n_rounds)
+
+
+def _mark_after(seen, rank, steps):
+    """Return the rank that many marks further, the last one where they end."""
+    for _ in range(steps):
+        rank = seen.find(1, rank + 1)
+        if rank < 0:
+            return len(seen) - 1
+    return rank
 
 
 def in_force(values, changes, n_rounds):

@@ -6,12 +6,18 @@ from numbers import Integral, Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope.evaluators._alarms import (
+    mean_weight_warnings,
+    propensity_warnings,
+    support_warnings,
+)
 from skope_ope.evaluators.sequential._replay import AcceptedMean
 from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._violations import (
     violation_diagnostics,
     violation_warnings,
 )
+from skope_ope.evaluators.sequential._walked_overlap import walk_warnings
 
 
 class RejectionSampling(AcceptedMean):
@@ -99,13 +105,21 @@ class RejectionSampling(AcceptedMean):
             c = float(self.cmax)
         return ConstantRule(c, p[rows], u)
 
-    def _diagnostics(self, runs, logs):
-        out = super()._diagnostics(runs, logs)
+    def _weight_warnings(self, logs, overlap, adaptive):
+        if adaptive:
+            return walk_warnings(logs, overlap)
+        # Accepted rounds have no weights: those of the policy tell of propensities.
+        warned = support_warnings(overlap) + mean_weight_warnings(overlap, logs)
+        return warned + propensity_warnings(logs)
+
+    def _diagnostics(self, runs, logs, overlap):
+        out = super()._diagnostics(runs, logs, overlap)
         out.update(violation_diagnostics(runs, logs))
         return out
 
-    def _alarms(self, diagnostics):
-        return super()._alarms(diagnostics) + violation_warnings(diagnostics, 0.0)
+    def _alarms(self, diagnostics, adaptive):
+        warned = super()._alarms(diagnostics, adaptive)
+        return warned + violation_warnings(diagnostics, 0.0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

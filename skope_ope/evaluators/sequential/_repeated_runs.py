@@ -38,12 +38,16 @@ class RepeatedRuns:
         Length of the history of every run, NaN where the evaluator has none.
     how : {"segments", "subsamples"}
         What the runs were made on.
+    row_id : RowId
+        The rounds of the log. Runs of two policies on the same segments of the same
+        log can be subtracted: `runs_a - runs_b` has the paired differences as values.
     """
 
-    def __init__(self, values, n_accepted, how):
+    def __init__(self, values, n_accepted, how, row_id=None):
         self.values = values
         self.n_accepted = n_accepted
         self.how = how
+        self.row_id = row_id
         formed = values[np.isfinite(values)]
         self.n_formed = len(formed)
         self.mean = float(formed.mean()) if len(formed) else float("nan")
@@ -80,6 +84,19 @@ class RepeatedRuns:
             return float("nan"), float("nan")
         error = self.standard_deviation / np.sqrt(self.n_formed)
         return student_interval(self.mean, error, self.n_formed - 1, level)
+
+    def __sub__(self, other):
+        """Paired differences of two policies' runs on the same segments."""
+        if not isinstance(other, RepeatedRuns):
+            return NotImplemented
+        same = self.how == other.how == "segments" and self.row_id == other.row_id
+        if not same or self.row_id is None or len(self.values) != len(other.values):
+            raise ValueError(
+                "runs are subtracted in pairs: make both with how='segments', the same "
+                "n_runs and the same logs."
+            )
+        accepted = np.minimum(self.n_accepted, other.n_accepted)
+        return RepeatedRuns(self.values - other.values, accepted, self.how, self.row_id)
 
     def __repr__(self):
         return (
@@ -188,7 +205,7 @@ def repeated_runs(
     )
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
-    return RepeatedRuns(np.array(values), np.array(n_accepted), how)
+    return RepeatedRuns(np.array(values), np.array(n_accepted), how, logs.row_id)
 
 
 def _run(evaluator, policy, logs, part, seed):

@@ -149,36 +149,60 @@ class Replay(AcceptedMean):
 
     def _order_warnings(self, logs):
         found = super()._order_warnings(logs)
-        if logs.propensity is None and logs.available is None:
+        if logs.available is None:
             counts = logs.action_counts
             expected = len(logs) / logs.n_actions
             statistic = ((counts - expected) ** 2 / expected).sum()
             chance = chdtrc(logs.n_actions - 1, statistic)
             if chance < SURPRISE:
+                told = "and the logs have no propensities"
+                if logs.propensity is not None:
+                    told = "though their recorded propensities are"
                 found.append(
                     PropensityWarning(
                         "the logged actions are not equally frequent (probability "
-                        f"{chance:.1g} under a uniform logger), and the logs have no "
-                        "propensities: Replay is biased unless logging was uniform.",
+                        f"{chance:.1g} under a uniform logger), {told}: Replay is "
+                        "biased unless logging was uniform. RejectionSampling takes "
+                        "any logger whose propensities are known.",
                         float(chance),
                     )
                 )
         return found
 
+    def _policy_value(self, runs, logs, adaptive, overlap):
+        result = super()._policy_value(runs, logs, adaptive, overlap)
+        result.bound_terms = {"n_actions": int(np.max(_offered(logs)))}
+        return result
+
     @staticmethod
-    def _deviation_bound(result, delta, **assumptions):
-        missing = {"n_actions", "value_bound"} - set(assumptions)
+    def _deviation_bound(result, delta, *, n_actions=None, value_bound=None):
+        given = {"n_actions": n_actions, "value_bound": value_bound}
+        missing = [name for name, value in given.items() if value is None]
         if missing:
             raise ValueError(
-                f"the bound of Replay needs {' and '.join(sorted(missing))}: the "
+                f"the bound of Replay needs {' and '.join(missing)}: the "
                 "number of actions and an upper bound on the value, known beforehand; "
                 "it holds for stationary policies and rewards in [0, 1]."
             )
-        k, g = assumptions["n_actions"], assumptions["value_bound"]
+        k, g = n_actions, value_bound
         if result.adaptive:
             raise ValueError(
                 "Theorem 2 of the replay paper is about stationary policies; a policy "
                 "that learns need not concentrate."
+            )
+        if result.horizon is not None:
+            raise ValueError(
+                "Theorem 2 of the replay paper is about the whole log: horizon=None."
+            )
+        offered = result.bound_terms["n_actions"]
+        if not offered <= k < np.inf:
+            raise ValueError(
+                f"n_actions={k}, but up to {offered} actions were offered in a round."
+            )
+        if not 0 < g <= 1:
+            raise ValueError(
+                f"value_bound must lie in (0, 1], got {g}: it is an upper bound on the "
+                "value, for rewards in [0, 1]."
             )
         check_unit_interval("rewards", result.reward_bounds)
         log = 3 * k * np.log(4 / delta) / result.n_rounds

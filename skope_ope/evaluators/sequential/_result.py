@@ -87,6 +87,12 @@ class SequentialValue(PolicyValue):
         if row_weights is not None:
             self._terms, self._combine = self._ratio_terms, ratio
 
+    def __repr__(self):
+        about = self.diagnostics["standard_error_of"]
+        if about == OWN:
+            return super().__repr__()
+        return f"{super().__repr__()[:-1]}, standard_error_of={about!r})"
+
     def _ratio_terms(self):
         """Return the terms of a ratio, so that groups of rows have ratios, too."""
         above = (self.round_values - self.value) / self.n_rounds
@@ -109,7 +115,7 @@ class SequentialValue(PolicyValue):
         return group
 
     def _paired_error(self, other, differences):
-        independent = self.independent_rounds and other.independent_rounds
+        independent = self._independent_of_history(other)
         own, others = self.part_values, getattr(other, "part_values", ())
         if not independent and len(own) == len(others) > 1:
             gaps = own - others

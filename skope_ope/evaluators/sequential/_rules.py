@@ -9,6 +9,8 @@ from skope_ope.evaluators.sequential._quantile import (
     trace_known_ratios,
 )
 
+BELOW = 1 - 1e-12  # makes room for rounding where a row is sorted out beforehand
+
 
 class UniformRule:
     """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers.
@@ -22,7 +24,7 @@ class UniformRule:
     """
 
     c = 1.0
-    observes = False
+    observes = False  # whether c depends on the probabilities of earlier rows
 
     def __init__(self, scale, u):
         self.scale, self.u = scale, u
@@ -31,17 +33,13 @@ class UniformRule:
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
         return self.u[rows] < pi * self.scale[rows]
 
-    def rows_of_numbers(self, rows):
-        """Yield (u, scale) as Python numbers, for the loop without contexts."""
-        return zip(self.u[rows].tolist(), self.scale[rows].tolist(), strict=True)
+    def least_proba(self, rows):
+        """Return probabilities below which `rows` (a slice) are never accepted."""
+        return self.u[rows] / self.scale[rows] * BELOW
 
-    @staticmethod
-    def accepts_one(pi, numbers, c):
-        """Tell whether one row is accepted."""
-        return numbers[0] < pi * numbers[1]
-
-    def observe(self, pi, rows):
-        """Take note of the probabilities of `rows`, in their order."""
+    def accepts_one(self, pi, row):
+        """Tell whether one row is accepted at probability `pi`."""
+        return self.u.item(row) < pi * self.scale.item(row)
 
     def renew(self):
         """Set c after an acceptance."""
@@ -63,26 +61,23 @@ class ConstantRule:
         Propensities and uniform numbers.
     """
 
-    observes = False  # whether c depends on the probabilities of earlier rows
+    observes = False
 
     def __init__(self, c, p, u):
-        self.c, self.p, self.u = c, p, u
+        self.c = self.cmax = c
+        self.p, self.u = p, u
 
     def accepts(self, pi, rows):
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
         return (pi > 0) & (self.u[rows] <= self.c * pi / self.p[rows])
 
-    def rows_of_numbers(self, rows):
-        """Yield (u, p) as Python numbers, for the loop without contexts."""
-        return zip(self.u[rows].tolist(), self.p[rows].tolist(), strict=True)
+    def least_proba(self, rows):
+        """Return probabilities below which `rows` (a slice) are never accepted."""
+        return self.u[rows] * self.p[rows] / self.cmax * BELOW
 
-    @staticmethod
-    def accepts_one(pi, numbers, c):
-        """Tell whether one row is accepted."""
-        return pi > 0 and numbers[0] <= c * pi / numbers[1]
-
-    def observe(self, pi, rows):
-        """Take note of the probabilities of `rows`, in their order."""
+    def accepts_one(self, pi, row):
+        """Tell whether one row is accepted at probability `pi`."""
+        return pi > 0 and self.u.item(row) <= self.c * pi / self.p.item(row)
 
     def renew(self):
         """Set c after an acceptance."""
@@ -104,7 +99,7 @@ class QuantileRule(ConstantRule):
 
     def __init__(self, q, cmax, p, u):
         super().__init__(cmax, p, u)
-        self.q, self.cmax = q, cmax
+        self.q = q
         self._ratios = RunningQuantile(q)
 
     def observe(self, pi, rows):

@@ -12,6 +12,7 @@ import numpy as np
 from skope_ope.exceptions import PropensityWarning
 
 CHANCE_Z = 3  # standard errors
+NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 
 
 def violation_diagnostics(runs, logs):
@@ -20,26 +21,29 @@ def violation_diagnostics(runs, logs):
     c = np.concatenate([run.trace.c for run in runs])
     w = pi / logs.propensity
     # 1 + 1e-9: probabilities from two code paths differ in their last digits.
-    violated = c * w > 1 + 1e-9
-    mass = (w * violated).mean() - (violated / c).mean()
+    violated = np.flatnonzero(c * w > 1 + 1e-9)
+    mass = (w[violated] - 1 / c[violated]).sum() / len(w)
     return {
-        "n_violations": int(violated.sum()),
-        "violation_share": float(violated.mean()),
+        "n_violations": len(violated),
+        "violation_share": len(violated) / len(w),
         "bias_mass": float(mass),
     }
 
 
-def violation_warnings(diagnostics, allowed):
+def violation_warnings(diagnostics, allowed, advice="Lower cmax."):
     """Return a warning where more rounds were violated than allowed, beyond chance."""
     share, n_rounds = diagnostics["violation_share"], diagnostics["n_rounds"]
     # c is a quantile of earlier rounds: about `allowed` of the later ones violate it.
     if share <= allowed + CHANCE_Z * np.sqrt(allowed * (1 - allowed) / n_rounds):
         return []
+    if diagnostics["bias_mass"] <= NEGLIGIBLE:
+        return []
     return [
         PropensityWarning(
-            f"the acceptance ratio was too large in {share:.2%} of the rounds (allowed "
-            f"{allowed:.2%}): the simulated history is biased towards common actions "
-            f"(estimated bias mass {diagnostics['bias_mass']:.3g}). Lower cmax.",
+            f"the acceptance ratio was too large in {diagnostics['n_violations']} of "
+            f"{n_rounds} rounds ({allowed:.3g} of all are allowed): the simulated "
+            "history is biased towards common actions (estimated bias mass "
+            f"{diagnostics['bias_mass']:.3g}). {advice}",
             share,
         )
     ]

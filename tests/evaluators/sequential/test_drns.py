@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import re
 import warnings
 from itertools import pairwise
 
@@ -14,12 +15,14 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 
 from skope_ope import (
     ActionRewardModel,
+    AdaptiveFunctionPolicy,
     BanditLogs,
     DoublyRobust,
     DRns,
     EpsilonGreedy,
     LinUCB,
     UniformPolicy,
+    evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import (
@@ -30,6 +33,7 @@ from skope_ope.exceptions import (
     OPEWarning,
     PropensityWarning,
     SingleTrajectoryWarning,
+    SupportWarning,
 )
 from tests._learners import RulePolicy, greedy_rule, spec_rule
 
@@ -84,7 +88,8 @@ def test_fixed_trace(parameters, value, rows, c, n_violations, ask):
     np.testing.assert_array_equal(result.acceptance_ratios, c)
     assert result.n_violations == result.diagnostics["n_violations"] == n_violations
     assert result.diagnostics["sum_c"] == pytest.approx(c.sum(), abs=1e-15)
-    assert result.effective_sample_size == pytest.approx(c.sum() ** 2 / (c @ c))
+    ratios = result.diagnostics["effective_ratios"]
+    assert ratios == pytest.approx(c.sum() ** 2 / (c @ c))
 
 
 def test_round_values_of_the_fixed_trace():
@@ -186,7 +191,7 @@ def test_theorem_2(n, total, weight, paper, sharp):
     logs = make_bandit_logs(50, random_state=0)
     result = quiet(DRns(reward_model=0.5).fit(logs), EpsilonGreedy())
     result.n_rounds = n
-    result.bound_terms["C"] = total
+    result.bound_terms.update(C=total, largest_weight=1.0)
     bound = result.deviation_bound
     assert bound(0.05, max_weight=weight, form="paper") == pytest.approx(
         paper, abs=1e-6
@@ -197,21 +202,21 @@ def test_theorem_2(n, total, weight, paper, sharp):
 def test_theorem_2_asks_for_what_it_needs():
     logs = make_bandit_logs(300, random_state=0)
     result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
-    assert result.deviation_bound(max_weight=20.0) > 0
+    assert result.deviation_bound(max_weight=1e4) > 0
     with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
         result.deviation_bound()
     with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
         result.deviation_bound(max_weight=20, form="blunt")
     fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs)
     with pytest.raises(ValueError, match="model fixed beforehand"):
-        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
     frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
     fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
-    assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20) > 0
+    assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4) > 0
     for parameters in ({"horizon": 5}, {"normalize": False}):
         fitted = DRns(random_state=0, **parameters).fit(logs)
         with pytest.raises(ValueError, match="single normalised trace"):
-            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=20)
+            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
     for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
         shifted = BanditLogs(
             logs.context, logs.action, logs.reward + shift, logs.propensity
@@ -219,7 +224,42 @@ def test_theorem_2_asks_for_what_it_needs():
         model = 0.5 if shift else 1.5
         result = quiet(DRns(reward_model=model).fit(shifted), EpsilonGreedy())
         with pytest.raises(ValueError, match=match):
-            result.deviation_bound(max_weight=20)
+            result.deviation_bound(max_weight=1e4)
+
+
+def test_theorem_2_holds_for_a_model_of_other_rounds():
+    logs = make_bandit_logs(300, random_state=0)
+    fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs[:150])
+    assert (
+        quiet(fitted, EpsilonGreedy(), logs[150:]).deviation_bound(max_weight=1e4) > 0
+    )
+    with pytest.raises(ValueError, match="other logs than those of fit"):
+        quiet(fitted, EpsilonGreedy(), logs[149:]).deviation_bound(max_weight=1e4)
+
+
+@pytest.mark.parametrize("max_weight", [-5.0, 1.0, np.nan, np.inf])
+def test_theorem_2_needs_a_bound_that_the_rounds_keep(max_weight):
+    logs = make_bandit_logs(300, random_state=0)
+    result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
+    with pytest.raises(ValueError, match=r"is no bound on pi\(a\|x, h\) / p"):
+        result.deviation_bound(max_weight=max_weight)
+
+
+def test_tiny_ratios_have_an_effective_size():
+    logs = make_bandit_logs(100, random_state=0)
+    result = quiet(DRns(cmax=1e-300, random_state=0).fit(logs), EpsilonGreedy())
+    assert result.diagnostics["effective_ratios"] == pytest.approx(100)
+
+
+def test_single_precision_is_no_violation(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    pi = rng.dirichlet(np.ones(3), 400)
+    action = np.argmax(rng.random_sample(400)[:, None] < pi.cumsum(axis=1), axis=1)
+    p = pi[np.arange(400), action]
+    logs = BanditLogs(np.zeros((400, 1)), action, np.ones(400), p, actions=range(3))
+    result = DRns(q=0, random_state=0).fit(logs).evaluate(pi.astype(np.float32))
+    assert len(result.accepted) == 400
+    assert result.bias_mass < 1e-6
 
 
 def test_default_model_is_the_middle_of_the_rewards():
@@ -255,13 +295,19 @@ def drifting_logs(n=1000):
     return BanditLogs(rng.normal(size=(n, 2)), action, reward, propensity)
 
 
-@pytest.mark.parametrize("cv", [5, KFold(3), KFold(3, shuffle=True, random_state=0)])
+HALVES = [(np.arange(500, 1000), np.arange(500)), (np.arange(500), range(500, 1000))]
+
+
+@pytest.mark.parametrize(
+    "cv", [5, None, KFold(3), KFold(3, shuffle=True, random_state=0), HALVES]
+)
 def test_plain_folds_warn_where_the_logger_learned(cv):
     logs = drifting_logs()
     model = LogisticRegression()
     with pytest.warns(ModelErrorWarning, match="cv=TimeSeriesSplit"):
         DRns(reward_model=model, cv=cv).fit(logs)
-    DRns(reward_model=model, cv=TimeSeriesSplit()).fit(logs)
+    for ordered in (TimeSeriesSplit(), HALVES[1:]):
+        DRns(reward_model=model, cv=ordered).fit(logs)
     DRns(reward_model=0.5, cv=cv).fit(logs)  # nothing is fitted
     DRns(reward_model=model, cv=cv).fit(make_bandit_logs(1000, random_state=0))
 
@@ -298,7 +344,12 @@ def test_parts_and_trajectories_of_a_learner():
     assert gap.standard_error == pytest.approx(errors.std(ddof=1) / np.sqrt(3))
     assert gap.degrees_of_freedom == 2
     # values by day exist; for a learner they have no standard error
-    days = first.by(np.arange(3000) // 1000)
+    with pytest.warns(
+        SingleTrajectoryWarning, match="groups of rounds have no"
+    ) as told:
+        days = first.by(np.arange(3000) // 1000)
+    assert told[0].filename == __file__
+    assert [type(w) for w in days[0].warnings] == [SingleTrajectoryWarning]
     assert list(days) == [0, 1, 2]
     assert np.isnan(days[0].standard_error)
 
@@ -324,14 +375,33 @@ def test_a_short_log_gives_nan_with_the_length_that_was_reached():
 def test_one_trajectory_has_no_standard_error():
     logs = make_bandit_logs(400, random_state=0)
     fitted = DRns(horizon=80, random_state=0).fit(logs)
-    with pytest.warns(SingleTrajectoryWarning, match="Set horizon so that"):
+    with pytest.warns(SingleTrajectoryWarning, match="Set a smaller horizon so"):
         result = fitted.evaluate(EpsilonGreedy())
     assert result.n_trajectories == 1
     assert np.isfinite(result.value)
     assert np.isnan(result.standard_error)
-    with pytest.warns(SingleTrajectoryWarning, match="the difference has no standard"):
-        gap = result - quiet(fitted, EpsilonGreedy(0.5))
+    other = quiet(fitted, EpsilonGreedy(0.5))
+    with pytest.warns(SingleTrajectoryWarning, match="Subtract repeated_runs") as told:
+        gap = result - other
+    assert told[0].filename == __file__
+    assert gap.warnings == (told[0].message,)
     assert np.isnan(gap.standard_error)
+
+
+def test_the_error_of_a_single_trace_says_what_it_is_about():
+    logs = make_bandit_logs(400, random_state=0)
+    fitted = DRns(random_state=0).fit(logs)
+    match = r"about the progressive-validation policy.*Set horizon so that"
+    with pytest.warns(SingleTrajectoryWarning, match=match):
+        result = fitted.evaluate(EpsilonGreedy())
+    assert result.standard_error > 0
+    assert [type(w) for w in result.warnings] == [SingleTrajectoryWarning]
+    assert "standard_error_of='the progressive-validation policy'" in repr(result)
+    with pytest.warns(SingleTrajectoryWarning):
+        table = evaluate(EpsilonGreedy(), logs, evaluators=fitted)
+    assert "SingleTrajectoryWarning" in repr(table)
+    own = fitted.evaluate(UniformPolicy())  # does not learn: no warning
+    assert "standard_error_of" not in repr(own)
 
 
 def test_parts_without_a_value_are_left_out():
@@ -351,22 +421,33 @@ def test_nothing_accepted_warns():
         np.zeros((40, 1)), [0] * 40, np.ones(40), [1.0] * 40, actions=[0, 1]
     )
     pi = np.tile([0.0, 1.0], (40, 1))
-    with pytest.warns(
-        LowOverlapWarning, match=r"no logged round was accepted \(T = 0\)"
+    with (
+        pytest.warns(LowOverlapWarning, match="no logged action has a positive"),
+        pytest.warns(SupportWarning),
     ):
         result = DRns(reward_model=0.3).fit(logs).evaluate(pi)
     assert result.value == pytest.approx(0.3)  # the direct method is left
     assert result.diagnostics["n_accepted"] == 0
+    always = AdaptiveFunctionPolicy(lambda X, history: np.tile([0.0, 1.0], (len(X), 1)))
+    with (
+        pytest.warns(
+            LowOverlapWarning, match=r"\(T = 0\): a policy that learns is val"
+        ),
+        pytest.warns(SingleTrajectoryWarning),
+    ):
+        DRns(reward_model=0.3).fit(logs).evaluate(always)
 
 
 def test_few_acceptances_and_violations_warn():
     logs = make_bandit_logs(200, random_state=1, logging_temperature=0.3)
-    with pytest.warns(LowOverlapWarning, match=r"only \d+ of 200 rounds") as caught:
-        DRns(acceptance="worst_case", random_state=0).fit(logs).evaluate(
-            UniformPolicy()
-        )
-    assert caught[0].message.value < 30
-    with pytest.warns(PropensityWarning, match="Lower cmax") as caught:
+    fitted = DRns(acceptance="worst_case", random_state=0).fit(logs)
+    result = quiet(fitted, EpsilonGreedy())
+    [warning] = [w for w in result.warnings if type(w) is LowOverlapWarning]
+    assert re.match(r"only \d+ of 200 rounds", str(warning))
+    assert warning.value < 30
+    # acceptances are nothing to a policy that does not learn
+    assert "accepted" not in "".join(map(str, quiet(fitted, UniformPolicy()).warnings))
+    with pytest.warns(PropensityWarning, match="or say how many are all") as caught:
         result = DRns(q=0, random_state=0).fit(logs).evaluate(UniformPolicy())
     assert caught[0].message.value == result.diagnostics["violation_share"] > 0
     assert result.bias_mass == result.diagnostics["bias_mass"]
@@ -450,7 +531,8 @@ def test_an_estimator_of_scikit_learn():
     np.testing.assert_array_equal(
         back.learned_policy.coef_, result.learned_policy.coef_
     )
-    assert list(back.by(logs.action)) == list(result.by(logs.action))
+    with pytest.warns(SingleTrajectoryWarning):
+        assert list(back.by(logs.action)) == list(result.by(logs.action))
 
 
 def test_groups_are_ratios_of_their_own():

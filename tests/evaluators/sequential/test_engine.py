@@ -186,7 +186,8 @@ def test_blocks_do_not_matter(sizes, horizon, monkeypatch):
     monkeypatch.setattr(_engine, "FIRST_BLOCK", first)
     monkeypatch.setattr(_engine, "LARGEST_BLOCK", largest)
     monkeypatch.setattr(_engine, "NUMBERS", first)
-    monkeypatch.setattr(_quantile, "BLOCK", first)
+    monkeypatch.setattr(_quantile, "FIRST_BLOCK", first)
+    monkeypatch.setattr(_quantile, "LARGEST_BLOCK", largest)
     for policy, expected in zip(policies, whole, strict=True):
         result = quiet(evaluator, policy)
         np.testing.assert_array_equal(result.accepted, expected.accepted)
@@ -358,3 +359,30 @@ def test_policies_that_break_the_contract(kind, match, ask):
     evaluator = DRns(random_state=0).fit(logs)
     with pytest.raises(ValueError, match=match):
         quiet(evaluator, kind(None, ask=ask))
+
+
+class Forgetful(RulePolicy):
+    """Forgets to say whether it has changed."""
+
+    def update(self, X, action, reward, proba):
+        super().update(X, action, reward, proba)
+
+
+@pytest.mark.parametrize("ask", ["blocks", "rows"])
+def test_update_must_answer(ask):
+    logs = BanditLogs(np.zeros((8, 1)), [1, 0, 0, 1] * 2, np.ones(8), np.full(8, 0.5))
+    policy = Forgetful(lambda history, x: [0.5, 0.5], ask=ask)
+    with pytest.raises(TypeError, match=r"Forgetful\.update returned None; it must"):
+        quiet(DRns(random_state=0).fit(logs), policy)
+
+
+def test_probabilities_must_be_an_array():
+    class Lists(RulePolicy):
+        """Gives a list of lists."""
+
+        def predict_proba(self, X, available=None):
+            return [[0.5, 0.5]] * len(X)
+
+    logs = BanditLogs(np.zeros((4, 1)), [1, 0, 0, 1], np.ones(4), np.full(4, 0.5))
+    with pytest.raises(TypeError, match=r"as list, expected an array of shape \(4, 2"):
+        quiet(DRns(random_state=0).fit(logs), Lists(None))

@@ -6,6 +6,7 @@ from bisect import insort
 import numpy as np
 import pytest
 
+from skope_ope.evaluators.sequential import _quantile
 from skope_ope.evaluators.sequential._quantile import (
     RunningQuantile,
     in_force,
@@ -76,6 +77,32 @@ def test_c_in_force_lies_below_fewer_than_q_n_ratios(q, global_random_seed):
     for row in accepted[accepted < n - 1].tolist():
         below = np.count_nonzero(ratios[: row + 1] < c[row + 1])
         assert below < q * (row + 1) or below == 0
+
+
+@pytest.mark.parametrize("q", LEVELS)
+@pytest.mark.parametrize("blocks", [(1, 1), (2, 7), (64, 64), (256, 1 << 14)])
+def test_known_ratios_give_what_a_sorted_list_gives(
+    q, blocks, global_random_seed, monkeypatch
+):
+    monkeypatch.setattr(_quantile, "FIRST_BLOCK", blocks[0])
+    monkeypatch.setattr(_quantile, "LARGEST_BLOCK", blocks[1])
+    rng = np.random.default_rng(global_random_seed)
+    n = 700
+    pi = np.where(rng.random(n) < 0.2, 0.0, rng.random(n).round(2))
+    p, u = rng.choice([0.1, 0.3, 0.9], n), rng.random(n)
+    if q == 0.5:  # ratios that fall or rise all the time
+        p = np.sort(p)[:: rng.choice([-1, 1])].copy()
+    for cmax in (0.2, 1.0, 3.0):
+        c, seen, expected, in_use = cmax, [], [], []
+        for row, (pi_k, p_k, u_k) in enumerate(zip(pi, p, u, strict=True)):
+            in_use.append(c)
+            insort(seen, p_k / pi_k if pi_k else np.inf)
+            if pi_k > 0 and u_k <= c * pi_k / p_k:
+                expected.append(row)
+                c = min(cmax, seen[quantile_index(q, len(seen))])
+        accepted, found = trace_known_ratios(pi, p, u, q, cmax)
+        assert accepted.tolist() == expected
+        assert found.tolist() == in_use
 
 
 def test_levels_of_a_level_hit_the_value_and_not_the_next():

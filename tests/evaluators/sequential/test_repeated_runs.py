@@ -50,6 +50,29 @@ def test_segments_are_consecutive_and_disjoint():
     assert "how='segments'" in repr(runs)
 
 
+def test_runs_on_the_same_segments_are_subtracted_in_pairs():
+    logs = uniform_logs()
+    first, second = (
+        repeated_runs(Replay(), policy, logs, random_state=0)
+        for policy in (EpsilonGreedy(), UniformPolicy())
+    )
+    gap = first - second
+    np.testing.assert_array_equal(gap.values, first.values - second.values)
+    assert gap.mean == pytest.approx(first.mean - second.mean)
+    low, high = gap.confidence_interval()
+    assert low < gap.mean < high
+    fewer = repeated_runs(Replay(), UniformPolicy(), logs, n_runs=5, random_state=0)
+    elsewhere = repeated_runs(Replay(), UniformPolicy(), uniform_logs(), random_state=0)
+    drawn = repeated_runs(
+        Replay(), UniformPolicy(), logs, how="subsamples", random_state=0
+    )
+    for other in (fewer, elsewhere, drawn):
+        with pytest.raises(ValueError, match="runs are subtracted in pairs"):
+            first - other
+    with pytest.raises(TypeError):
+        first - 1
+
+
 def test_subsamples_keep_the_order_and_have_no_interval():
     logs = uniform_logs()
 

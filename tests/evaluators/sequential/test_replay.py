@@ -25,6 +25,7 @@ from skope_ope.exceptions import (
     OPEWarning,
     PropensityWarning,
     SingleTrajectoryWarning,
+    SupportWarning,
 )
 from tests._learners import RulePolicy, contrary_rule
 
@@ -149,15 +150,17 @@ def test_horizon_averages_complete_histories():
 def test_nothing_accepted_is_nan_with_a_warning():
     logs = BanditLogs(np.zeros((4, 1)), [0] * 4, np.ones(4), actions=[0, 1])
     fitted = Replay().fit(logs)
-    with pytest.warns(
-        LowOverlapWarning, match=r"no logged round was accepted \(T = 0\)"
+    never = np.tile([0.0, 1.0], (4, 1))
+    with (
+        pytest.warns(SupportWarning, match=r"100\.00% .* never took"),
+        pytest.warns(LowOverlapWarning, match=r"no logged round .* \(T = 0\)"),
     ):
-        result = fitted.evaluate(np.tile([0.0, 1.0], (4, 1)))
+        result = fitted.evaluate(never)
     assert np.isnan(result.value)
     assert result.n_trajectories == 0
-    assert result.warnings[0].value == 0
-    with pytest.warns(LowOverlapWarning, match="no logged round"):
-        Replay(horizon=2).fit(logs).evaluate(np.tile([0.0, 1.0], (4, 1)))
+    assert [warning.value for warning in result.warnings] == [1.0, 0]
+    result = quiet(Replay(horizon=2).fit(logs), never)
+    assert "no logged round" in str(result.warnings[1])
 
 
 def test_horizon_that_the_log_cannot_give():
@@ -232,6 +235,16 @@ def test_probabilities_of_the_logged_actions_are_enough():
     )
 
 
+def stub(n_rounds, n_actions):
+    return SimpleNamespace(
+        n_rounds=n_rounds,
+        adaptive=False,
+        horizon=None,
+        reward_bounds=(0.0, 1.0),
+        bound_terms={"n_actions": n_actions},
+    )
+
+
 @pytest.mark.parametrize(
     ("k", "n", "g", "bound"),
     [
@@ -241,8 +254,7 @@ def test_probabilities_of_the_logged_actions_are_enough():
     ],
 )
 def test_theorem_2(k, n, g, bound):
-    stub = SimpleNamespace(n_rounds=n, adaptive=False, reward_bounds=(0.0, 1.0))
-    radius = Replay._deviation_bound(stub, 0.05, n_actions=k, value_bound=g)
+    radius = Replay._deviation_bound(stub(n, k), 0.05, n_actions=k, value_bound=g)
     assert radius == pytest.approx(bound, abs=5e-7)
 
 
@@ -261,9 +273,21 @@ def test_theorem_2_asks_for_what_it_needs():
     scaled = Replay().fit(BanditLogs(logs.context, logs.action, 3 * logs.reward))
     with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
         quiet(scaled, UniformPolicy()).deviation_bound(**known)
-    stub = SimpleNamespace(n_rounds=1000, adaptive=False, reward_bounds=(0.0, 1.0))
     with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
-        Replay._deviation_bound(stub, 0.05, n_actions=20, value_bound=0.05)
+        Replay._deviation_bound(stub(1000, 20), 0.05, n_actions=20, value_bound=0.05)
+    for wrong, match in (
+        ({"n_actions": 1}, "n_actions=1, but up to 2 actions were offered"),
+        ({"n_actions": np.nan}, "n_actions=nan, but"),
+        ({"value_bound": 0.0}, r"value_bound must lie in \(0, 1\], got 0.0"),
+        ({"value_bound": 1.5}, r"value_bound must lie in \(0, 1\], got 1.5"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            result.deviation_bound(**{**known, **wrong})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'max_weight'"):
+        result.deviation_bound(**known, max_weight=3)
+    parts = quiet(Replay(horizon=100, random_state=0).fit(logs), UniformPolicy())
+    with pytest.raises(ValueError, match="about the whole log: horizon=None"):
+        parts.deviation_bound(**known)
 
 
 def test_values_by_day_are_means_of_accepted_rewards():
