@@ -1,0 +1,211 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far loggers are from a policy, and what their rounds then weigh."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.utils._param_validation import validate_params
+
+from skope_ope.evaluators._stratum_sums import indicators
+
+FLOOR = 1e-12  # of the largest divergence
+
+
+def floored(divergences):
+    """Return divergences without zeros, and which were zero.
+
+    A logger whose terms are all equal looks perfect. Where all are, none is better.
+    """
+    known = divergences[np.isfinite(divergences)]
+    highest = known.max() if known.size else 0.0
+    if highest == 0:
+        out = np.where(divergences == 0, 1.0, divergences)
+        return out, np.zeros(len(divergences), dtype=bool)
+    low = divergences < FLOOR * highest
+    return np.where(low, FLOOR * highest, divergences), low
+
+
+def optimal_weights(divergences, sizes):
+    r"""Weights with the smallest variance, (1 / s_i^2) / sum_j (n_j / s_j^2).
+
+    NaN where no logger that has a round has a finite divergence.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = 1 / divergences
+        return precision / (sizes @ precision)
+
+
+@validate_params(
+    {"divergences": ["array-like", Mapping], "sizes": ["array-like", Mapping]},
+    prefer_skip_nested_validation=True,
+)
+def pooling_variance_ratio(divergences, sizes):
+    r"""Predict what weighting the loggers gains, before their rewards are used.
+
+    .. math:: \gamma = \frac{Var(\text{weighted})}{Var(\text{naive})}
+        = \frac{n^2}{\big(\sum_i n_i / s_i^2\big) \big(\sum_i n_i s_i^2\big)}
+
+    for divergences :math:`s_i^2` (the variance of one inverse propensity term of
+    logger i) and sizes :math:`n_i` that add up to n. Only their proportions matter.
+    It is one where all divergences are equal, and small where loggers differ and have
+    about as many rounds each [1]_.
+
+    Parameters
+    ----------
+    divergences : array-like of shape (n_loggers,) or dict
+        Positive numbers; `inf` for a logger that is to be left out, which makes the
+        ratio 0. Both may be dicts by logger, as the diagnostics have them.
+    sizes : array-like of shape (n_loggers,) or dict
+        Numbers of rounds.
+
+    Returns
+    -------
+    ratio : float
+        In [0, 1].
+
+    References
+    ----------
+    .. [1] Agarwal, A., Basu, S., Schnabel, T., & Joachims, T. (2017). Effective
+       evaluation using logged bandit feedback from multiple loggers. KDD,
+       Proposition 6.5.
+
+    Examples
+    --------
+    >>> from skope_ope import pooling_variance_ratio
+    >>> round(pooling_variance_ratio([252.81, 4.271111], [1, 1]), 4)
+    0.0654
+    """
+    if isinstance(divergences, Mapping):
+        if not isinstance(sizes, Mapping) or set(sizes) != set(divergences):
+            raise ValueError(
+                "divergences and sizes must both be dicts of the same loggers, got "
+                f"divergences of {list(divergences)} and sizes {sizes!r}."
+            )
+        sizes = [sizes[label] for label in divergences]
+        divergences = list(divergences.values())
+    s2, n = (np.asarray(v, dtype=float) for v in (divergences, sizes))
+    if s2.ndim != 1 or s2.shape != n.shape or not s2.size:
+        raise ValueError(
+            "divergences and sizes need one entry per logger, got shapes "
+            f"{s2.shape} and {n.shape}."
+        )
+    if not (s2 > 0).all():
+        raise ValueError(
+            f"divergences must be positive, got {s2[~(s2 > 0)][0]:g}. A logger with "
+            "divergence 0 would give the value without error."
+        )
+    if not ((n >= 0).all() and n.sum() > 0):
+        raise ValueError(
+            "sizes must be non-negative and positive somewhere, got "
+            f"{np.asarray(sizes).tolist()}."
+        )
+    s2, n = s2[n > 0], n[n > 0]
+    if np.isinf(s2).all():
+        raise ValueError("every logger with rounds has an infinite divergence.")
+    if np.isinf(s2).any():
+        return 0.0
+    return float(n.sum() ** 2 / ((n / s2).sum() * (n * s2).sum()))
+
+
+def given_divergences(given, labels):
+    """Return known divergences in the order of the labels of all loggers."""
+    if hasattr(given, "keys"):
+        missing = [label for label in labels if label not in given]
+        unknown = [label for label in given if label not in labels]
+        if missing or unknown:
+            raise ValueError(
+                f"divergences must name every logger of the logs ({labels}), got "
+                f"{list(given)}."
+            )
+        given = [given[label] for label in labels]
+    values = np.asarray(given)
+    if values.shape != (len(labels),) or values.dtype.kind not in "iuf":
+        raise ValueError(
+            f"divergences must hold a number per logger ({len(labels)}: {labels}), "
+            f"got shape {values.shape}, dtype {values.dtype}. A dict of loggers does, "
+            "too; 'pooled' and 'per_logger' estimate them."
+        )
+    values = values.astype(float)
+    if not (values >= 0).all():
+        at = int(np.flatnonzero(~(values >= 0))[0])
+        raise ValueError(
+            f"divergences must not be negative, got {values[at]:g} for logger "
+            f"{labels[at]!r}; inf leaves a logger out."
+        )
+    return values
+
+
+class PooledDivergences:
+    r"""Divergences of all loggers from the rounds of all of them.
+
+    With :math:`u = \pi_i / \bar\pi` and the term :math:`z = v + (\pi / \pi_i)\, e` that
+    logger i would have given in a round of any logger,
+
+    .. math:: s_i^2 = \frac{\sum u (z - \bar z_i)^2}{\sum u}, \qquad
+        \bar z_i = \frac{\sum u z}{\sum u},
+
+    which is not negative, and uses the large terms that logger i happened to miss.
+
+    Parameters
+    ----------
+    n_loggers : int
+        Number of loggers.
+    folds : ndarray of shape (n_rounds,), default=None
+        Fold of every round.
+    n_folds : int, default=1
+        Number of folds.
+    """
+
+    def __init__(self, n_loggers, folds=None, n_folds=1):
+        self.folds, self.n_folds = folds, n_folds
+        self.mass, self.first, self.second = np.zeros((3, n_folds, n_loggers))
+
+    def add(self, start, rounds, omega=None):
+        """Add a block of rounds."""
+        loggers = rounds.loggers
+        proba, y = loggers.proba, 1 / loggers.mixture
+        if omega is not None:
+            y = omega * y
+        x = rounds.pi * (rounds.r if rounds.q is None else rounds.residual)
+        by_fold = self._by_fold(start, len(x))
+        xy = by_fold(x * y)
+        self.mass += by_fold(y) @ proba.T
+        self.first += xy.sum(axis=1, keepdims=True)
+        self.second += _tails(x * xy, loggers)
+        if rounds.v is not None:  # the square of pi_i v + x
+            v, vy = rounds.v, by_fold(rounds.v * y)
+            self.first += vy @ proba.T
+            self.second += (v * vy) @ proba.T
+            self.second += 2 * (v * xy).sum(axis=1, keepdims=True)
+
+    def _by_fold(self, start, n):
+        """Return a function that gives an array a row per fold, zero elsewhere."""
+        if self.folds is None:
+            return lambda values: values[None, :]
+        rows = indicators(self.folds[start : start + n], self.n_folds)
+        return lambda values: rows * values
+
+    def variances(self, without=None):
+        """Divergences of the loggers, from all folds or all but one."""
+        keep = np.arange(self.n_folds) != (-1 if without is None else without)
+        mass, first, second = (
+            sums[keep].sum(axis=0) for sums in (self.mass, self.first, self.second)
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean, square = first / mass, second / mass
+            variance = square - mean * mean
+            rounding = np.isfinite(square) & (variance <= 1e-13 * square)
+            variance[rounding] = 0.0
+        # infinite: no support; NaN: no round of the others speaks of this logger
+        return np.where(np.isnan(variance), np.inf, variance)
+
+
+def _tails(square, loggers):
+    """Return sums of square / proba, infinite where a square has no support."""
+    if loggers.lowest > 0:
+        return square @ loggers.inverse.T
+    proba = loggers.proba
+    inverse = np.divide(1.0, proba, out=np.zeros_like(proba), where=proba > 0)
+    lost = (square > 0).astype(float) @ (proba == 0).T.astype(float)
+    return np.where(lost > 0, np.inf, square @ inverse.T)

@@ -1,0 +1,218 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which logger's rounds say something about which policy."""
+
+import numpy as np
+
+from skope_ope.evaluators._loggers import Loggers
+from skope_ope.evaluators._stratum_sums import partial_sums
+from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static._base import refuse_learning
+from skope_ope.evaluators.static._engine import Extract, Job, run
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._html import table_html
+
+NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
+TARGET_NAMES = ("policy_effective_share", "policy_max_weight", "policy_unsupported")
+
+
+class LoggerOverlap:
+    r"""A row per logger: its rounds, and how well they serve each policy.
+
+    :func:`logger_overlap` makes it. The effective share of the rounds of logger i for
+    a policy with the weights :math:`w = \pi / \pi_i` is
+
+    .. math:: \frac{\big(\sum_j w_{ij}\big)^2}{n_i \sum_j w_{ij}^2},
+
+    one where the two act alike, near zero where a few rounds carry all.
+
+    Attributes
+    ----------
+    loggers : list
+        Labels of the loggers that acted.
+    effective_share : ndarray of shape (n_loggers, n_loggers) or None
+        Entry (i, k): the rounds of logger i for evaluating logger k; one on the
+        diagonal. None where the logs have no `logger_proba`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, logger_overlap
+    >>> logs = BanditLogs(
+    ...     np.zeros((4, 1)), action=[0, 1, 1, 0], reward=[1, 0, 1, 0],
+    ...     logger=["A", "A", "B", "B"],
+    ...     logger_proba=[[0.5, 0.2], [0.5, 0.8], [0.5, 0.8], [0.5, 0.2]],
+    ... )
+    >>> print(logger_overlap(logs, np.tile([0.2, 0.8], (4, 1))))
+    logger  rounds  share  mean reward  min p  policy  max w  unsupported      A      B
+         A       2    50%          0.5    0.5   0.735    1.6        0.00%  1.000  0.735
+         B       2    50%          0.5    0.2   1.000      1        0.00%  0.735  1.000
+    """
+
+    def __init__(self, loggers, records, effective_share):
+        self.loggers = loggers
+        self._records = records
+        self.effective_share = effective_share
+
+    def to_records(self):
+        """Return a dict per logger.
+
+        Returns
+        -------
+        records : list of dict
+        """
+        records = []
+        for i, (label, record) in enumerate(
+            zip(self.loggers, self._records, strict=True)
+        ):
+            record = {"logger": label, **record}
+            if self.effective_share is not None:
+                for other, share in zip(
+                    self.loggers, self.effective_share[i].tolist(), strict=True
+                ):
+                    record[f"effective_share_{other}"] = share
+            records.append(record)
+        return records
+
+    def to_frame(self):
+        """Return the table as a pandas frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Indexed by logger.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "to_frame needs pandas: pip install 'skope-ope[frames]'; to_records "
+                "gives the same rows without."
+            ) from error
+        return pd.DataFrame(self.to_records()).set_index("logger")
+
+    def _texts(self):
+        header = ["logger", "rounds", "share", "mean reward", "min p"]
+        if TARGET_NAMES[0] in self._records[0]:
+            header += ["policy", "max w", "unsupported"]
+        if self.effective_share is not None:
+            header += [str(label) for label in self.loggers]
+        rows = []
+        for i, record in enumerate(self._records):
+            row = [str(self.loggers[i]), f"{record['n_rounds']:,}"]
+            row += [f"{record['share']:.0%}", f"{record['mean_reward']:.4g}"]
+            p = record["min_propensity"]
+            row.append("-" if p is None else f"{p:.3g}")
+            if TARGET_NAMES[0] in record:
+                share, largest, lost = (record[name] for name in TARGET_NAMES)
+                row += [f"{share:.3f}", f"{largest:.4g}", f"{lost:.2%}"]
+            if self.effective_share is not None:
+                row += [f"{share:.3f}" for share in self.effective_share[i]]
+            rows.append(row)
+        return header, rows
+
+    def __repr__(self):
+        header, rows = self._texts()
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        return "\n".join(
+            "  ".join(c.rjust(width) for c, width in zip(row, widths, strict=True))
+            for row in (header, *rows)
+        )
+
+    def _repr_html_(self):
+        return table_html("Loggers and policies", *self._texts())
+
+
+def logger_overlap(logs, policy=None):
+    """Compare the loggers with each other and with a policy.
+
+    Read more in the :ref:`User Guide <multi_logger>`.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        Logs with `logger`; with `logger_proba` the loggers are compared with each
+        other, with `propensity` the policy with them.
+    policy : policy, array or str, default=None
+        The policy to evaluate.
+
+    Returns
+    -------
+    overlap : LoggerOverlap
+        A table with a row per logger.
+
+    See Also
+    --------
+    with_logger_policies : Adds `logger_proba`.
+    MultiLoggerIPS : Evaluates a policy from all loggers.
+    """
+    if not isinstance(logs, BanditLogs):
+        raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+    if logs.loggers is None:
+        raise ValueError(
+            "the logs do not say who acted: build them with logger=..., the label of "
+            "the logger of every round."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty.")
+    loggers = Loggers(logs)
+    sums = partial_sums(loggers.index, len(loggers))
+    rewards = sums(logs.reward) / loggers.count
+    lowest = [None] * len(loggers)
+    if logs.propensity is not None:
+        lowest = [
+            float(logs.propensity[loggers.index == i].min())
+            for i in range(len(loggers))
+        ]
+    columns = [
+        loggers.count.tolist(),
+        loggers.shares.tolist(),
+        rewards.tolist(),
+        lowest,
+    ]
+    names = NAMES
+    if policy is not None:
+        names += TARGET_NAMES
+        columns += _policy_columns(logs, policy, loggers)
+    records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return LoggerOverlap(loggers.labels, records, _between(logs, loggers, sums))
+
+
+def _policy_columns(logs, policy, loggers):
+    if logs.propensity is None:
+        raise ValueError(
+            "a policy is compared with the loggers by its weights pi / p, and these "
+            "logs have no propensities: see with_logger_policies and "
+            "LoggerPropensityEstimator."
+        )
+    target = Target(policy, logs)
+    refuse_learning("logger_overlap", target)
+    ask = Extract(lambda rounds: (), by_logger=True)
+    ask._pools_loggers = loggers.proba is not None
+    job = Job(ask, target, None, _Nothing())
+    found = run(logs, [job])[id(target)].loggers
+    shares = found.effective_sample_size / loggers.count
+    return shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
+
+
+class _Nothing:
+    """A sink that keeps nothing: the weights are summed by the engine itself."""
+
+    def add(self, start, terms, omega=None):
+        pass
+
+
+def _between(logs, loggers, sums):
+    """Effective share of the rounds of every logger for every other, or None."""
+    if loggers.proba is None:
+        return None
+    own = loggers.proba[np.arange(len(logs)), loggers.index]
+    columns = []
+    for proba in loggers.proba.T:
+        w = proba / own
+        first, second = sums(w), sums(w * w)
+        square = loggers.count * second
+        columns.append(
+            np.divide(first**2, square, out=np.zeros_like(first), where=second > 0)
+        )
+    return np.column_stack(columns)

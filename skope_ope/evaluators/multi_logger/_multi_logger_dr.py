@@ -1,0 +1,114 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Doubly robust estimates from logs that several loggers made."""
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
+
+
+class MultiLoggerDR(MultiLoggerEvaluator):
+    r"""Doubly robust estimate with the rounds of several loggers [1]_.
+
+    The terms of `MultiLoggerIPS` with residuals in the place of rewards, plus the
+    model value of the policy,
+
+    .. math:: d_{ij} + w_{ij}\, \big(r_{ij} - \hat q(x_{ij}, a_{ij})\big), \qquad
+        d_{ij} = \sum_a \pi(a|x_{ij})\, \hat q(x_{ij}, a),
+
+    pooled in the same three ways: the weights are :math:`\pi / p` or, balanced,
+    :math:`\pi / \bar\pi`, and divergences are those of these terms. With a model the
+    ranking of the three may change; the balanced one is efficient where the model is
+    right [2]_. Read more in the :ref:`User Guide <multi_logger>`.
+
+    Parameters
+    ----------
+    pooling : {"naive", "balanced", "weighted"}, default="naive"
+        How the loggers enter. "balanced" is the choice wherever there is
+        `logger_proba`, which it needs, as does "weighted" with pooled divergences;
+        "naive" is the default because it needs the least.
+    reward_model : model, number, array or str, default=None
+        See `DoublyRobust`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits of the model that predict for them.
+    self_normalized : bool, default=False
+        Divide the correction by the same (weighted) sum of the importance weights.
+    divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
+        For "weighted": see `MultiLoggerIPS`.
+    cross_fit : int, default=None
+        Number of folds of the divergences: see `MultiLoggerIPS`.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    MultiLoggerIPS : The same without a model.
+    DoublyRobust : For a single logger.
+
+    References
+    ----------
+    .. [1] Agarwal, A., Basu, S., Schnabel, T., & Joachims, T. (2017). Effective
+       evaluation using logged bandit feedback from multiple loggers. KDD.
+    .. [2] Kallus, N., Saito, Y., & Uehara, M. (2021). Optimal off-policy evaluation
+       from multiple logging policies. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, MultiLoggerDR
+    >>> logs = BanditLogs(
+    ...     np.zeros((4, 1)), action=[0, 1, 1, 0], reward=[1, 0, 1, 0],
+    ...     logger=["A", "A", "B", "B"],
+    ...     logger_proba=[[0.5, 0.2], [0.5, 0.8], [0.5, 0.8], [0.5, 0.2]],
+    ... )
+    >>> evaluator = MultiLoggerDR(pooling="balanced", reward_model=0.5).fit(logs)
+    >>> round(evaluator.score(np.tile([0.2, 0.8], (4, 1))), 4)
+    0.5
+    """
+
+    _parameter_constraints: dict = {
+        **MultiLoggerEvaluator._parameter_constraints,
+        **REWARD_MODEL_CONSTRAINTS,
+    }
+    _uses_model = True
+    _shifts = True
+
+    def __init__(
+        self,
+        *,
+        pooling="naive",
+        reward_model=None,
+        cv=5,
+        self_normalized=False,
+        divergences="pooled",
+        cross_fit=None,
+    ):
+        self.pooling = pooling
+        self.reward_model = reward_model
+        self.cv = cv
+        self.self_normalized = self_normalized
+        self.divergences = divergences
+        self.cross_fit = cross_fit
+
+    @property
+    def _combine(self):
+        return _moments.mean_plus_ratio if self.self_normalized else _moments.mean
+
+    @property
+    def _plain(self):
+        return (1.0, 1.0, 0.0) if self.self_normalized else (1.0,)
+
+    def _terms(self, rounds):
+        w = self._pooled_weights(rounds)
+        correction = w * rounds.residual
+        if self.self_normalized:
+            return rounds.v, correction, w
+        return (rounds.v + correction,)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = True
+        return tags

@@ -1,0 +1,119 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Inverse propensity scoring of logs that several loggers made."""
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
+
+
+class MultiLoggerIPS(MultiLoggerEvaluator):
+    r"""Inverse propensity scoring with the rounds of several loggers [1]_.
+
+    With :math:`n_i` rounds of logger i, :math:`n = \sum_i n_i`, and the weights
+    :math:`w_{ij} = \pi(a_{ij}|x_{ij}) / p_{ij}` of its rounds j,
+
+    .. math:: \hat V_{naive} = \frac1n \sum_i \sum_j w_{ij}\, r_{ij}, \qquad
+        \hat V_{weighted} = \sum_i \lambda_i \sum_j w_{ij}\, r_{ij}, \qquad
+        \lambda_i = \frac{1 / s_i^2}{\sum_k n_k / s_k^2}
+
+    .. math:: \hat V_{balanced} = \frac1n \sum_i \sum_j
+        \frac{\pi(a_{ij}|x_{ij})}{\bar\pi(a_{ij}|x_{ij})}\, r_{ij}, \qquad
+        \bar\pi = \sum_i \frac{n_i}{n}\, \pi_i
+
+    The naive estimate may get better when rounds are dropped. The balanced one never
+    has a larger variance, and needs only that some logger takes the action. The
+    weighted one is the best weighting of whole loggers, by their divergences
+    :math:`s_i^2 = Var_{\pi_i}(w\, r)`; :math:`\lambda_i = 0` drops a logger. All three
+    agree for a single logger. Read more in the :ref:`User Guide <multi_logger>`.
+
+    Parameters
+    ----------
+    pooling : {"naive", "balanced", "weighted"}, default="naive"
+        How the loggers enter. "balanced" is the choice wherever there is
+        `logger_proba`, which it needs, as does "weighted" with pooled divergences;
+        "naive" is the default because it needs the least.
+    self_normalized : bool, default=False
+        Divide by the same (weighted) sum of the importance weights.
+    divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
+        For "weighted". "pooled" estimates the divergences of all loggers from all
+        rounds, "per_logger" as the sample variance of each logger's own terms, which
+        is biased where its large terms are missing. Known ones are a dict by logger
+        or an array in the order of `logs.loggers`; `inf` leaves a logger out.
+    cross_fit : int, default=None
+        Number of folds, each of which is weighted by divergences estimated on the
+        others: exactly unbiased. `None` uses the same rounds.
+
+    Attributes
+    ----------
+    n_actions_ : int
+        Number of actions in the logs of `fit`.
+
+    See Also
+    --------
+    MultiLoggerDR : Lowers the variance by a reward model.
+    logger_overlap : Which logger is near which policy.
+    pooling_variance_ratio : What weighting gains, beforehand.
+
+    Notes
+    -----
+    The numbers :math:`n_i` are fixed, so the standard error is stratified:
+    :math:`SE^2 = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the
+    variances of its own terms within each logger and :math:`\lambda_i = 1/n`. Round
+    values are centred within each logger, so that their spread over the root of n is
+    that standard error, for differences, too.
+
+    References
+    ----------
+    .. [1] Agarwal, A., Basu, S., Schnabel, T., & Joachims, T. (2017). Effective
+       evaluation using logged bandit feedback from multiple loggers. KDD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, MultiLoggerIPS
+    >>> logs = BanditLogs(
+    ...     np.zeros((4, 1)), action=[0, 1, 1, 0], reward=[1, 0, 1, 0],
+    ...     logger=["A", "A", "B", "B"],
+    ...     logger_proba=[[0.5, 0.2], [0.5, 0.8], [0.5, 0.8], [0.5, 0.2]],
+    ... )
+    >>> policy = np.tile([0.2, 0.8], (4, 1))
+    >>> for pooling in ("naive", "balanced"):
+    ...     print(round(MultiLoggerIPS(pooling=pooling).fit(logs).score(policy), 4))
+    0.35
+    0.4505
+    """
+
+    def __init__(
+        self,
+        *,
+        pooling="naive",
+        self_normalized=False,
+        divergences="pooled",
+        cross_fit=None,
+    ):
+        self.pooling = pooling
+        self.self_normalized = self_normalized
+        self.divergences = divergences
+        self.cross_fit = cross_fit
+
+    @property
+    def _combine(self):
+        return _moments.ratio if self.self_normalized else _moments.mean
+
+    @property
+    def _shifts(self):
+        # The divergences of shifted rewards are others, and so are the weights.
+        return self.self_normalized and self.pooling != "weighted"
+
+    @property
+    def _plain(self):
+        return (1.0, 0.0) if self.self_normalized else (1.0,)
+
+    def _terms(self, rounds):
+        w = self._pooled_weights(rounds)
+        return (w * rounds.r, w) if self.self_normalized else (w * rounds.r,)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = self.self_normalized
+        return tags

@@ -1,0 +1,93 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import BanditLogs, EpsilonGreedy, logger_overlap
+from tests.evaluators.multi_logger.test_multi_logger_ips import (
+    several,
+    without_support,
+)
+
+
+def test_the_matrix_against_loops():
+    logs, pi = several()
+    found = logger_overlap(logs, pi)
+    for i in range(3):
+        own = logs.logger == i
+        for k in range(3):
+            w = (logs.logger_proba[:, k] / logs.propensity)[own]
+            share = w.sum() ** 2 / (w * w).sum() / len(w)
+            assert_allclose(found.effective_share[i, k], share)
+        w = (pi[np.arange(300), logs.action_index] / logs.propensity)[own]
+        record = found.to_records()[i]
+        assert record["logger"] == i
+        assert record["n_rounds"] == own.sum()
+        assert_allclose(record["share"], own.mean())
+        assert_allclose(record["mean_reward"], logs.reward[own].mean())
+        assert_allclose(record["min_propensity"], logs.propensity[own].min())
+        assert_allclose(
+            record["policy_effective_share"], w.sum() ** 2 / (w * w).sum() / len(w)
+        )
+        assert_allclose(record["policy_max_weight"], w.max())
+        assert record["policy_unsupported"] == 0
+    assert_allclose(np.diag(found.effective_share), 1)
+    assert (found.effective_share <= 1 + 1e-12).all()
+
+
+def test_what_is_unknown_is_left_out():
+    logs, pi = several()
+    blind = logs.replace(logger_proba=None)
+    found = logger_overlap(blind, pi)
+    assert found.effective_share is None
+    assert "effective_share_0" not in found.to_records()[0]
+    nothing = logger_overlap(logs.replace(logger_proba=None, propensity=None))
+    assert nothing.to_records()[0]["min_propensity"] is None
+    assert set(nothing.to_records()[0]) == {
+        "logger",
+        "n_rounds",
+        "share",
+        "mean_reward",
+        "min_propensity",
+    }
+    assert " - " in repr(nothing) or repr(nothing).rstrip().endswith("-")
+
+
+def test_unsupported_mass_by_logger():
+    logs, pi = without_support()
+    masses = [r["policy_unsupported"] for r in logger_overlap(logs, pi).to_records()]
+    assert_allclose(masses, [0, 0.3])
+
+
+def test_texts():
+    logs, pi = several(logger=np.array(["<b>"] * 150 + ["new"] * 150), m=2)
+    found = logger_overlap(logs, pi)
+    assert "<b>" in repr(found)
+    assert "<b>" not in found._repr_html_()
+    assert "&lt;b&gt;" in found._repr_html_()
+    assert len(repr(found).splitlines()) == 3
+
+
+@pytest.mark.frames
+def test_frame():
+    pytest.importorskip("pandas")
+    logs, pi = several()
+    frame = logger_overlap(logs, pi).to_frame()
+    assert frame.index.name == "logger"
+    assert frame.loc[1, "n_rounds"] == (logs.logger == 1).sum()
+    assert_allclose(frame["share"].sum(), 1)
+
+
+def test_bad_input():
+    logs, pi = several()
+    with pytest.raises(TypeError, match="logs must be BanditLogs"):
+        logger_overlap(pi)
+    nameless = BanditLogs(logs.context, logs.action, logs.reward, logs.propensity)
+    with pytest.raises(ValueError, match="do not say who acted"):
+        logger_overlap(nameless)
+    with pytest.raises(ValueError, match="no propensities"):
+        logger_overlap(logs.replace(logger_proba=None, propensity=None), pi)
+    with pytest.raises(TypeError, match="logger_overlap evaluates stationary"):
+        logger_overlap(logs, EpsilonGreedy())
