@@ -1,0 +1,44 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The bootstrap of pages: a page is drawn with all its items, which share a context."""
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+
+LARGEST_SEED = 2**31 - 1
+
+
+def seeds_of(random_state, n_bootstrap):
+    """Return one seed per bootstrap sample."""
+    return random_state.randint(LARGEST_SEED, size=n_bootstrap).tolist()
+
+
+def draw_pages(rng, n_pages):
+    """How often each of the pages is in a bootstrap sample."""
+    return np.bincount(rng.randint(n_pages, size=n_pages), minlength=n_pages).astype(
+        float
+    )
+
+
+def bootstrap(statistic, pages, seeds):
+    """Return a statistic of bootstrap samples of pages, one row per seed.
+
+    Every sample has a seed of its own, so the result does not depend on how many
+    processes share the work (`joblib.parallel_config(n_jobs=...)`).
+
+    Parameters
+    ----------
+    statistic : callable
+        `statistic(pages, rng)`, which draws the pages, and whatever else it needs.
+    pages : Pages
+        The pages.
+    seeds : list of int
+        One per sample.
+    """
+    return np.array(
+        Parallel()(delayed(_replicate)(statistic, pages, seed) for seed in seeds)
+    )
+
+
+def _replicate(statistic, pages, seed):
+    return statistic(pages, np.random.RandomState(seed))

@@ -1,0 +1,372 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluation without propensities, where the logger ignored the context."""
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from skope_ope.evaluators._alarms import unformed_warning
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.scavenging import _bounds
+from skope_ope.evaluators.scavenging._arms import Arms
+from skope_ope.evaluators.scavenging._matching import (
+    by_logger,
+    check_offers,
+    counts_by_stratum,
+    match_arms,
+    match_slates,
+    slate_codes,
+    strata_of,
+)
+from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
+from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._validation import check_reward_range, label_codes
+
+
+class ScavengedValue(PolicyValue):
+    """Value of a policy from arms.
+
+    Attributes
+    ----------
+    arms : Arms
+        What the value was computed from.
+    arm_counts : ndarray of shape (n_arms,)
+        :math:`T_a`, how often every arm was logged.
+    """
+
+    def __init__(self, *args, arms, bound_facts, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.arms, self.bound_facts = arms, bound_facts
+        self.arm_counts = np.bincount(arms.code, minlength=arms.n_arms)
+
+    def _group(self, rows, label):
+        found = self.arms.take(rows).estimate()
+        return PolicyValue(
+            found.value,
+            found.standard_error,
+            len(rows),
+            estimator=f"{self.estimator} of {label!r}",
+            round_values=found.round_values,
+            effective_sample_size=found.effective_sample_size,
+        )
+
+
+class ExplorationScavenging(BaseEvaluator):
+    r"""Evaluation without propensities, where the logger ignored the context [1]_.
+
+    .. math:: \hat V(h) = \sum_t \frac{r_t\, h(a_t | x_t)}{T_{a_t}}, \qquad
+        T_a = \sum_t 1(a_t = a)
+
+    needs the logged actions only: where the logger did not look at the context, the
+    rounds of an action are a random sample of contexts. Targets may be deterministic or
+    random. Whether the logged action can be predicted from the context is tested, and a
+    warning says so. Read more in the :ref:`User Guide <scavenging>`.
+
+    Parameters
+    ----------
+    self_normalized : bool, default=False
+        Divide by :math:`\sum_t h(a_t|x_t) / T_{a_t}`, whose expectation is one.
+        The value then stays within the range of the rewards.
+    match : {"action", "logger"}, default="action"
+        What the policy has to agree with. "logger": the arms are the loggers, the
+        target is a policy over `logs.loggers` (which of them should act), and which one
+        acted must not depend on the context. "action": the arms are the actions; where
+        the logs hold `logger_proba`, the target's probability of the logged action is
+        divided by that of the mixture of the loggers, with their empirical shares.
+    strata : str, default=None
+        Field or column of the logs within which the logger ignored the context; counts
+        are taken within. "available" where the offered actions vary, which is refused
+        without strata.
+    on_missing : {"warn", "nan"}, default="warn"
+        Where the policy wants actions that were never logged: warn with their mass and
+        leave out what they would bring, or return NaN, too.
+
+    Attributes
+    ----------
+    predictability_ : Predictability
+        Gain in out-of-fold log-loss of predicting the logged arm from the context, and
+        its z.
+
+    See Also
+    --------
+    Replay : For policies that learn, on uniform logs.
+    MixturePolicy : A target that follows several policies at random.
+
+    Notes
+    -----
+    The value is unbiased where the number of rounds per action is fixed, consistent
+    where the logger looks at the past. Actions are strata:
+    :math:`SE^2 = \sum_a s_a^2 / T_a`.
+
+    On `SlateLogs` the action is the whole slate, and the reward the sum over its slots.
+
+    `deviation_bound(delta, method=..., arms=None)` is Theorem 3 of the paper,
+    :math:`\sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}`, and half of it by
+    `method="hoeffding"`; `arms` names the actions that the policy can play, where that
+    is known beforehand. `deviation_bound(delta, form="1/k", uniform_logging=True)` is
+    that of :math:`(k/T) \sum_t r_t h(a_t|x_t)`, which is
+    `diagnostics["uniform_value"]`, and holds under uniform logging only.
+
+    References
+    ----------
+    .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging.
+       ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, ExplorationScavenging
+    >>> x = np.array([0, 1, 0, 1, 1, 0])
+    >>> logs = BanditLogs(x[:, None], [0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1])
+    >>> target = np.eye(2)[x]
+    >>> result = ExplorationScavenging().fit(logs).evaluate(target)
+    >>> round(result.value, 4), round(result.standard_error, 4)
+    (1.3333, 0.4714)
+    >>> ExplorationScavenging(self_normalized=True).fit(logs).score(target)
+    1.0
+    """
+
+    _takes = (BanditLogs, SlateLogs)
+    _parameter_constraints: dict = {
+        "self_normalized": ["boolean"],
+        "match": [StrOptions({"action", "logger"})],
+        "strata": [str, None],
+        "on_missing": [StrOptions({"warn", "nan"})],
+    }
+
+    def __init__(
+        self, *, self_normalized=False, match="action", strata=None, on_missing="warn"
+    ):
+        self.self_normalized = self_normalized
+        self.match = match
+        self.strata = strata
+        self.on_missing = on_missing
+
+    def fit(self, logs, reward_model=None):
+        """Keep the logs, and ask whether the context predicts the logged actions.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The logged rounds; propensities are not needed.
+        reward_model : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : ExplorationScavenging
+        """
+        super().fit(logs, reward_model)
+        self.predictability_ = self._predictability(logs)
+        return self
+
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        stratum = strata_of(logs, self.strata)
+        if self.match == "logger":
+            if isinstance(logs, SlateLogs):
+                raise ValueError(
+                    "match='logger' is for BanditLogs with loggers; slates are matched "
+                    "as whole actions."
+                )
+            by_logger(logs)
+        elif not self._mixes(logs):
+            check_offers(logs, stratum)
+
+    def _mixes(self, logs):
+        """Whether actions are matched against a mixture of known loggers."""
+        known = getattr(logs, "logger_proba", None) is not None
+        return self.match == "action" and known
+
+    def _predictability(self, logs):
+        stratum = strata_of(logs, self.strata)
+        if isinstance(logs, SlateLogs):
+            (code,) = slate_codes(logs, logs.slate)
+            return predictability(logs, code, stratum, "slate")
+        whom = self.match == "logger" or self._mixes(logs)
+        arm = logs.logger_index if whom else logs.action_index
+        return predictability(logs, arm, stratum)
+
+    def _evaluate(self, policy, logs, sample_weight):
+        omega = combined_weights(logs, sample_weight)
+        stratum = strata_of(logs, self.strata)
+        if isinstance(logs, SlateLogs):
+            match = match_slates(policy, logs, stratum, omega)
+        else:
+            chosen = by_logger(logs) if self.match == "logger" else logs
+            match = match_arms(self, policy, chosen, stratum, omega)
+        mixes = self._mixes(logs)
+        arms = Arms(
+            logs.logger_index if mixes else match.code,
+            len(logs.loggers) if mixes else match.n_arms,
+            match.wanted,
+            logs.reward,
+            stratum=stratum,
+            under=logs.logger_proba if mixes else None,
+            omega=omega,
+            self_normalized=self.self_normalized,
+        )
+        found = arms.estimate()
+        if np.isnan(match.missing_mass):
+            match.missing_mass = arms.unseen_mass()
+        predicted = self.predictability_
+        if logs is not self.logs_:
+            predicted = self._predictability(logs)
+        counts = counts_by_stratum(match.code, match.n_arms, stratum)
+        played = counts_by_stratum(match.code, match.n_arms, stratum, match.wanted) > 0
+        diagnostics = {
+            "n_rounds": len(logs),
+            "n_arms": arms.n_arms,
+            "fewest_rounds": int(counts[played].min(initial=len(logs))),
+            "unsupported_mass": match.missing_mass,
+            "mean_weight": found.mean_weight,
+            "effective_sample_size": found.effective_sample_size,
+            "predictability_z": predicted.z,
+            "predictability_gain": predicted.gain,
+        }
+        if not mixes and stratum is None and not isinstance(logs, SlateLogs):
+            diagnostics["uniform_value"] = float(
+                match.n_arms * np.average(match.wanted * logs.reward, weights=omega)
+            )
+        value, error, warned = self._judged(found, match, counts, played)
+        warned += predicted.warnings
+        return ScavengedValue(
+            value,
+            error,
+            len(logs),
+            estimator=type(self).__name__,
+            logs=logs,
+            round_values=found.round_values,
+            effective_sample_size=found.effective_sample_size,
+            diagnostics=diagnostics,
+            warnings=warned,
+            bound=_deviation_bound,
+            arms=arms,
+            bound_facts={
+                "reward_range": logs.reward_range,
+                "predictability": predicted,
+                "arms": getattr(
+                    logs, "loggers" if self.match == "logger" else "actions", None
+                ),
+                "propensity": getattr(logs, "propensity", None)
+                if self.match == "action"
+                else None,
+            },
+        )
+
+    def _judged(self, found, match, counts, played):
+        """Return value, standard error and warnings, given what was never logged."""
+        value, error, warned = found.value, found.standard_error, []
+        mass = match.missing_mass
+        if mass > 1e-9:
+            warned.append(
+                SupportWarning(
+                    f"the policy gives {mass:.2%} of its probability to actions that "
+                    "were never logged: what they would bring is left out, so for "
+                    "non-negative rewards the value is a lower bound. "
+                    "on_missing='nan' makes it NaN.",
+                    mass,
+                )
+            )
+        nothing = not played.any()
+        if nothing or mass > 1 - 1e-9 or (mass > 1e-9 and self.on_missing == "nan"):
+            value = error = float("nan")
+            found.round_values = np.full(len(found.round_values), np.nan)
+        if nothing or mass > 1 - 1e-9:
+            warned.append(unformed_warning(self))
+        elif not np.isnan(value) and np.isnan(error):
+            alone = int((counts[played] == 1).sum())
+            warned.append(
+                LowOverlapWarning(
+                    f"{alone} of the actions that the policy takes were logged in a "
+                    "single round: the standard error is NaN.",
+                    alone,
+                )
+            )
+        return value, error, warned
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.handles = ("bandit", "slate")
+        tags.needs_propensity = False
+        tags.uniform_logger = True
+        tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)
+        return tags
+
+
+def _deviation_bound(
+    result,
+    delta,
+    *,
+    form="arms",
+    method="azuma",
+    uniform_logging=False,
+    arms=None,
+    reward_range=None,
+    **unknown,
+):
+    """Theorem 3 (`form="arms"`) or Theorem 5 (`form="1/k"`) of the paper."""
+    if unknown:
+        raise ValueError(
+            f"the bound knows no {sorted(unknown)[0]!r}; it takes form, method, "
+            "uniform_logging, arms and reward_range."
+        )
+    facts, sample, n = result.bound_facts, result.arms, result.n_rounds
+    _bounds.check_method(method)
+    if form not in ("arms", "1/k"):
+        raise ValueError(f"form must be 'arms' or '1/k', got {form!r}.")
+    beyond = {
+        "self_normalized=True": sample.self_normalized,
+        "strata": sample.stratum is not None,
+        "a mixture of loggers": sample.under is not None,
+        "sample weights": sample.omega is not None,
+        "slates, whose number is not known": facts["arms"] is None,
+    }
+    for what, found in beyond.items():
+        if found:
+            raise ValueError(f"the theorems do not cover {what}.")
+    if facts["predictability"].z > HIGH_Z:
+        raise ValueError(
+            "the theorems need a logger that ignored the context; here the logged "
+            "action is predictable from it (by "
+            f"{facts['predictability'].z:.1f} standard errors)."
+        )
+    known = facts["reward_range"]
+    if reward_range is not None:
+        known = check_reward_range(reward_range, sample.reward)
+    span = _bounds.reward_span(sample.reward, known)
+    if form == "1/k":
+        _check_uniform(uniform_logging, result.arm_counts, facts["propensity"])
+        return span * _bounds.uniform_bound(n, sample.n_arms, delta, method)
+    counts = result.arm_counts
+    if arms is not None:
+        code = label_codes(facts["arms"], np.asarray(arms))
+        if (code < 0).any():
+            raise ValueError(f"arms must be among {facts['arms'].tolist()}.")
+        counts = counts[np.unique(code)]
+    return span * _bounds.history_bound(counts, n, sample.n_arms, delta, method)
+
+
+def _check_uniform(claimed, counts, propensity):
+    """Raise unless logging is said to be uniform, and nothing speaks against it."""
+    if claimed is not True:
+        raise ValueError(
+            "form='1/k' holds only where the logger chose all actions with equal "
+            "probability (a uniform target is not enough); say "
+            "uniform_logging=True if it did."
+        )
+    chance = _bounds.chance_if_uniform(counts)
+    if chance < _bounds.SURPRISE:
+        raise ValueError(
+            "uniform_logging=True contradicts the logs: counts as uneven as "
+            f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "
+            "uniform logging."
+        )
+    if propensity is not None and np.ptp(propensity) > 1e-6:
+        raise ValueError(
+            "uniform_logging=True contradicts the recorded propensities, which reach "
+            f"from {propensity.min():.6g} to {propensity.max():.6g}."
+        )

@@ -1,0 +1,282 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The template of evaluators that use the positions on a page."""
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
+from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
+from skope_ope.evaluators.scavenging._pages import make_pages
+from skope_ope.evaluators.scavenging._predictability import Predictability
+from skope_ope.evaluators.scavenging._slate_target import SlateTarget
+from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._validation import as_numbers
+
+N_BOOTSTRAP = 200  # where the attention is estimated
+
+
+@dataclass
+class PageFormula:
+    """An estimate of pages, a function of their tables and of the attention.
+
+    Parameters
+    ----------
+    statistic : callable
+        `statistic(tables, attention)`, the value.
+    influence : callable
+        `influence(pages, tables, attention)`, the contribution of every page to it;
+        the sum over pages is zero.
+    """
+
+    statistic: object
+    influence: object
+
+    def round_values(self, pages, attention, omega=None):
+        """Return the value and its linearised round values, of known attention."""
+        tables = pages.tables(omega)
+        value = float(self.statistic(tables, attention))
+        change = self.influence(pages, tables, attention)
+        if omega is not None:
+            change = omega * change
+        return value, value + len(pages) * change
+
+
+class PageValue(PolicyValue):
+    """Value of a policy from positions on pages.
+
+    Attributes
+    ----------
+    replicates : ndarray of shape (n_bootstrap,) or None
+        Values of bootstrap samples of the pages.
+    """
+
+    def __init__(
+        self, *args, pages, formula, attention, omega, replicates, seeds, **kwargs
+    ):
+        super().__init__(*args, **kwargs)
+        self.pages, self.formula, self.attention = pages, formula, attention
+        self.omega = omega
+        self.replicates, self.seeds = replicates, seeds
+
+    def _group(self, rows, label):
+        omega = None if self.omega is None else self.omega[rows]
+        value, round_values = self.formula.round_values(
+            self.pages.take(rows), self.attention, omega
+        )
+        return PolicyValue(
+            value,
+            error_of(round_values),
+            len(rows),
+            estimator=f"{self.estimator} of {label!r}",
+            round_values=round_values,
+        )
+
+    def _paired_error(self, other, differences):
+        seeds = getattr(other, "seeds", None)
+        if self.seeds is None or seeds != self.seeds:
+            return super()._paired_error(other, differences)
+        spread = (self.replicates - other.replicates).std(ddof=1)
+        return float(spread), None
+
+
+class PageEvaluator(BaseEvaluator):
+    """Base class of evaluators that take pages apart by positions.
+
+    A subclass gives `_formula()`, a `PageFormula`, and `_findings(pages, tables,
+    attention)`, its diagnostics and warnings.
+    """
+
+    _takes = (SlateLogs,)
+    _parameter_constraints: dict = {
+        "attention": ["array-like", AttentionDecay],
+        "n_bootstrap": [Interval(Integral, 2, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def fit(self, logs, reward_model=None):
+        """Keep the logs, and estimate the attention where it is to be estimated.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            Pages with rewards per slot.
+        reward_model : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : evaluator
+        """
+        super().fit(logs, reward_model)
+        self.attention_estimator_ = None
+        if hasattr(self.attention, "fit"):
+            with warnings.catch_warnings():  # every result carries it
+                warnings.simplefilter("ignore", ExplorationWarning)
+                self.attention_estimator_ = clone(self.attention).fit(logs)
+            self.attention_ = self.attention_estimator_.coefficients_
+        else:
+            self.attention_ = _check_attention(self.attention, logs.n_slots)
+        self.seed_ = check_random_state(self.random_state).randint(2**31 - 1)
+        self.predictability_ = self._predictability(logs)
+        return self
+
+    def _predictability(self, logs):
+        """How predictable slates are that must not depend on the context."""
+        if self.attention_estimator_ is None:
+            return Predictability(arm="item")
+        return self.attention_estimator_.predictability_
+
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        if logs.slot_reward is None:
+            raise ValueError(
+                f"{type(self).__name__} needs the rewards of the slots. Pass "
+                "slot_reward=... of shape (n_rounds, n_slots) to SlateLogs."
+            )
+
+    def _evaluate(self, policy, logs, sample_weight):
+        omega = combined_weights(logs, sample_weight)
+        target = SlateTarget(policy, logs)
+        self._check_target(target, logs)
+        pages = make_pages(logs, target)
+        formula, tables = self._formula(), pages.tables(omega)
+        if tables.moved.shape[2] > len(self.attention_):
+            raise ValueError(
+                f"the policy fills {tables.moved.shape[2]} slots, the attention of "
+                f"{len(self.attention_)} is known."
+            )
+        attention = self._usable_attention(pages, tables)
+        value, round_values = formula.round_values(pages, attention, omega)
+        diagnostics, warned = self._findings(pages, tables, attention)
+        predicted = self.predictability_
+        if logs is not self.logs_:
+            predicted = self._predictability(logs)
+        diagnostics["predictability_z"] = predicted.z
+        diagnostics["predictability_gain"] = predicted.gain
+        warned += predicted.warnings
+        if np.isnan(diagnostics.pop("value", value)):
+            value, round_values = float("nan"), np.full(len(logs), np.nan)
+        error, replicates, seeds = error_of(round_values), None, None
+        n_bootstrap = self.n_bootstrap
+        if n_bootstrap is None and self.attention_estimator_ is not None:
+            n_bootstrap = N_BOOTSTRAP
+        if n_bootstrap is not None and not np.isnan(value):
+            seeds = seeds_of(np.random.RandomState(self.seed_), n_bootstrap)
+            replicates = self._replicates(pages, formula, logs, omega, seeds)
+            error = float(replicates.std(ddof=1))
+            if not np.isfinite(error):
+                error = float("nan")
+                failed = int((~np.isfinite(replicates)).sum())
+                warned.append(
+                    LowOverlapWarning(
+                        f"{failed} of {n_bootstrap} bootstrap samples hold a slot "
+                        "without clicks: there are too few of them for a standard "
+                        "error, which is NaN.",
+                        failed,
+                    )
+                )
+        return PageValue(
+            value,
+            error,
+            len(logs),
+            estimator=type(self).__name__,
+            logs=logs,
+            round_values=round_values,
+            diagnostics=diagnostics,
+            warnings=warned,
+            pages=pages,
+            formula=formula,
+            attention=attention,
+            omega=omega,
+            replicates=replicates,
+            seeds=seeds,
+        )
+
+    def _replicates(self, pages, formula, logs, omega, seeds):
+        """Values of bootstrap samples, with the attention estimated in each of them."""
+        estimator, others = self.attention_estimator_, None
+        if estimator is not None and logs is not self.logs_:
+            others = make_pages(self.logs_)
+        statistic = partial(
+            _value_of_sample,
+            formula=formula,
+            attention=np.nan_to_num(self.attention_),
+            estimator=estimator,
+            others=others,
+            weights=omega,
+        )
+        return bootstrap(statistic, pages, seeds)
+
+    def _usable_attention(self, pages, tables):
+        """Return the attention, 0 for slots that neither logs nor policy use.
+
+        It raises where a slot of the logs has none, or one of the policy's is unknown.
+        """
+        attention = self.attention_
+        wrong = (tables.impressions.sum(axis=0) > 0) & ~(attention > 0)
+        wanted = pages.wanted.sum(axis=0) > 0
+        wrong[: len(wanted)] |= wanted & np.isnan(attention[: len(wanted)])
+        if wrong.any():
+            slot = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"the attention of slot {slot} is {attention[slot]:.6g}, but items are "
+                f"shown there ({int(wrong.sum())} such slots): clicks cannot be "
+                "divided by it. Drop the slot, or estimate the attention from logs "
+                "with clicks in it."
+            )
+        return np.nan_to_num(attention)
+
+    def _check_target(self, target, logs):
+        """Raise if the policy cannot be evaluated."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.handles = ("slate",)
+        tags.needs_propensity = False
+        return tags
+
+
+def _value_of_sample(pages, rng, formula, attention, estimator, others, weights):
+    """Value of a bootstrap sample of pages."""
+    omega = draw_pages(rng, len(pages))
+    if estimator is not None:
+        if others is None:  # the attention comes from the same pages
+            drawn = estimator._coefficients_of(pages, omega)
+        else:
+            drawn = estimator._of_sample(others, rng)
+        attention = np.where(attention > 0, drawn, 0.0)
+    weighted = omega if weights is None else omega * weights
+    return formula.statistic(pages.tables(weighted), attention)
+
+
+def _check_attention(attention, n_slots):
+    attention = as_numbers("attention", attention)
+    if attention.shape != (n_slots,) or attention.min() < 0:
+        raise ValueError(
+            f"attention must hold {n_slots} non-negative coefficients, one per slot of "
+            f"the logs, got {attention.tolist()}."
+        )
+    return attention
+
+
+def error_of(round_values):
+    """Return the standard error of the mean of round values."""
+    n = len(round_values)
+    return float(round_values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def inverse(attention):
+    """1 / C, and 0 in slots without attention, which nothing was shown in."""
+    return np.divide(1.0, attention, out=np.zeros(len(attention)), where=attention > 0)

@@ -1,0 +1,228 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Logged pages as tables of impressions and clicks by item and slot.
+
+Everything that is said of positions is a function of three tables: impressions
+:math:`M(a, i)` and rewards :math:`C(a, i)` of item a in slot i, and rewards
+:math:`G(a, i, j)` by the slot j in which the policy would have shown the item. One
+pass over chunks of rows makes them; only a number per impression is kept, and the
+rewarded impressions, so that the tables of a bootstrap sample of pages, or of a group
+of pages, need no further look at the logs.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import encode_labels, label_codes
+
+CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
+
+
+@dataclass
+class Tables:
+    """Sums over pages, by item and slot.
+
+    Attributes
+    ----------
+    impressions, clicks : ndarray of shape (n_items, n_slots)
+        How often an item was shown in a slot, and its rewards there.
+    moved : ndarray of shape (n_items, n_slots, n_target_slots) or None
+        Rewards by logged slot and by the slot in which the policy shows the item.
+    """
+
+    impressions: np.ndarray
+    clicks: np.ndarray
+    moved: np.ndarray | None
+
+
+@dataclass
+class Pages:
+    """What is kept of the pages.
+
+    Attributes
+    ----------
+    cell : ndarray of int of shape (n_rounds, n_slots)
+        item * n_slots + slot of every impression; one more than all: an empty slot.
+    n_items, n_slots : int
+        Number of distinct items that were shown or could be, and of slots.
+    page, rewarded, reward : ndarray of shape (n_rewarded,)
+        Page, cell and reward of the impressions with a reward.
+    to : ndarray of shape (n_rewarded, n_target_slots) or None
+        Probability with which the policy shows their items in its slots.
+    wanted : ndarray of shape (n_items + 1, n_target_slots) or None
+        How often the policy shows an item in a slot; last: items without a code.
+    """
+
+    cell: np.ndarray
+    n_items: int
+    n_slots: int
+    page: np.ndarray
+    rewarded: np.ndarray
+    reward: np.ndarray
+    to: np.ndarray | None = None
+    wanted: np.ndarray | None = None
+
+    def __len__(self):
+        return len(self.cell)
+
+    def take(self, rows):
+        """Return some of the pages, by their numbers."""
+        position = np.full(len(self), -1)
+        position[rows] = np.arange(len(rows))
+        kept = position[self.page] >= 0
+        return replace(
+            self,
+            cell=self.cell[rows],
+            page=position[self.page[kept]],
+            rewarded=self.rewarded[kept],
+            reward=self.reward[kept],
+            to=None if self.to is None else self.to[kept],
+        )
+
+    def tables(self, omega=None):
+        """Return the `Tables` of the pages, each of them counted `omega` times."""
+        n_cells, shape = self.n_items * self.n_slots, (self.n_items, self.n_slots)
+        reward = self.reward
+        impressions = np.zeros(n_cells + 1)
+        size = max(CHUNK_ENTRIES // self.n_slots, n_cells // 4, 1)
+        for start in range(0, len(self), size):  # bincount makes copies
+            block = self.cell[start : start + size]
+            weights = None
+            if omega is not None:
+                weights = np.repeat(omega[start : start + size], self.n_slots)
+            impressions += np.bincount(block.ravel(), weights, n_cells + 1)
+        if omega is not None:
+            reward = reward * omega[self.page]
+        moved = None
+        if self.to is not None:
+            moved = [self._of_cells(reward * to) for to in self.to.T]
+            moved = np.stack(moved, axis=-1).reshape(*shape, -1)
+        return Tables(
+            impressions[:-1].reshape(shape),
+            self._of_cells(reward).reshape(shape),
+            moved,
+        )
+
+    def _of_cells(self, values):
+        """Sum numbers per reward over the cells; floats, even where there are none."""
+        n_cells = self.n_items * self.n_slots
+        return np.bincount(self.rewarded, values, n_cells).astype(float)
+
+    def page_sums(self, of_cell=None, of_reward=None):
+        """Return sums over every page: of a number per cell, of one per reward."""
+        total = np.zeros(len(self))
+        if of_cell is not None:
+            of_cell = np.append(np.ravel(of_cell), 0.0)  # empty slots
+            for slot in range(self.n_slots):
+                total += of_cell[self.cell[:, slot]]
+        if of_reward is not None:
+            total += np.bincount(self.page, of_reward, len(self))
+        return total
+
+
+def make_pages(logs, target=None):
+    """Return the `Pages` of some logs, with what a `SlateTarget` does on them."""
+    _check_slot_reward(logs)
+    labels = item_labels(logs)
+    n_items = logs.max_candidates if labels is None else len(labels)
+    n_rounds, n_slots = logs.slate.shape
+    small = n_items * n_slots < 2**31 - 1
+    cell = np.empty((n_rounds, n_slots), dtype=np.int32 if small else np.int64)
+    parts, wanted = [], 0.0
+    width = n_slots
+    if target is not None and target.slates is None:
+        width *= n_slots if target.only_moves else logs.max_candidates
+    size = max(CHUNK_ENTRIES // width, 1)
+    for start in range(0, n_rounds, size):
+        stop = min(start + size, n_rounds)
+        rounds = logs if stop - start == n_rounds else logs[start:stop]
+        shown = rounds.slate
+        code = item_codes(rounds, shown, labels)
+        cell[start:stop] = code * n_slots + np.arange(n_slots)
+        cell[start:stop][shown == EMPTY] = n_items * n_slots
+        row, slot = np.nonzero(rounds.slot_reward)
+        to = None
+        if target is not None:
+            to, more = _target_slots(
+                target, rounds, slice(start, stop), (row, slot), labels, n_items
+            )
+            wanted = wanted + more
+        parts.append(
+            (start + row, cell[start + row, slot], rounds.slot_reward[row, slot], to)
+        )
+    page, rewarded, reward, to = zip(*parts, strict=True)
+    return Pages(
+        cell,
+        n_items,
+        n_slots,
+        np.concatenate(page),
+        np.concatenate(rewarded),
+        np.concatenate(reward),
+        None if target is None else np.concatenate(to),
+        None if target is None else wanted,
+    )
+
+
+def _check_slot_reward(logs):
+    if logs.slot_reward is None:
+        raise ValueError(
+            "the logs hold no rewards of slots, which say where a click fell. Pass "
+            "slot_reward=... of shape (n_rounds, n_slots) to SlateLogs."
+        )
+
+
+def item_labels(logs):
+    """Return the labels of the items that were shown, None where indices are."""
+    if logs.item_id is None:
+        return None
+    row, slot = np.nonzero(logs.slate != EMPTY)
+    return encode_labels("item_id", logs.item_id[row, logs.slate[row, slot]])[0]
+
+
+def item_codes(logs, slates, labels):
+    """Return the codes of the items of slates, `len(labels)` for unknown ones.
+
+    Empty slots get any code.
+    """
+    if labels is None:
+        return np.maximum(slates, 0)
+    named = np.take_along_axis(logs.item_id, np.maximum(slates, 0), axis=1)
+    code = label_codes(labels, named.ravel()).reshape(slates.shape)
+    return np.where(code < 0, len(labels), code)
+
+
+def _target_slots(target, rounds, rows, rewarded, labels, n_items):
+    """Return where the policy shows the rewarded items, and what it shows at all."""
+    row, slot = rewarded
+    if target.slates is not None:
+        slates = target.slates[rows]
+        shown = rounds.slate[row, slot]
+        to = (slates[row] == shown[:, None]).astype(float)
+        code = item_codes(rounds, slates, labels)
+        filled = slates != EMPTY
+        wanted = [
+            np.bincount(code[filled[:, j], j], minlength=n_items + 1)
+            for j in range(slates.shape[1])
+        ]
+        return to, np.stack(wanted, axis=1).astype(float)
+    if target.only_moves:
+        moves = target.policy.shown_marginals(rounds)
+        code = item_codes(rounds, rounds.slate, labels).ravel()
+        wanted = [  # nothing moves out of an empty slot
+            np.bincount(code, moves[:, :, j].ravel(), n_items + 1)
+            for j in range(moves.shape[2])
+        ]
+        return moves[row, slot], np.stack(wanted, axis=1)
+    proba = target.marginals(rounds, rows.start, rows.stop)
+    to = proba[row, :, rounds.slate[row, slot]]
+    wanted = np.zeros((n_items + 1, proba.shape[1]))
+    if labels is None:
+        wanted[:n_items] = proba.sum(axis=0).T
+        return to, wanted
+    every = np.broadcast_to(np.arange(proba.shape[2]), proba[:, 0].shape)
+    code = item_codes(rounds, every, labels).ravel()
+    for j in range(proba.shape[1]):
+        wanted[:, j] = np.bincount(code, proba[:, j].ravel(), n_items + 1)
+    return to, wanted

@@ -1,0 +1,166 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clicks of other slates, by items and positions."""
+
+from functools import partial
+
+import numpy as np
+
+from skope_ope.evaluators._alarms import unformed_warning
+from skope_ope.evaluators.scavenging._page_evaluator import (
+    PageEvaluator,
+    PageFormula,
+    inverse,
+)
+from skope_ope.evaluators.scavenging._predictability import item_predictability
+from skope_ope.exceptions import SupportWarning
+
+
+class PositionScavenging(PageEvaluator):
+    r"""Expected rewards per page of another policy over slates, by positions [1]_.
+
+    .. math:: \hat V(h) = \sum_t \sum_i \frac{r_{ti}}{C_i}
+        \frac{C_{\sigma(a_{ti}, x_t)}}{T_{a_{ti}}}
+
+    with the slot :math:`\sigma(a, x)` that h gives to item a (attention 0 where it is
+    not shown; the mean where h is random) and the number :math:`T_a` of impressions of
+    a in all slots. It needs the factoring assumption, slates composed independently of
+    the context, and every item of h shown somewhere; it needs no propensities.
+    Whether the items of the first slots can be predicted from the context is tested,
+    and a warning says so. Read more in the :ref:`User Guide <positions>`.
+
+    Parameters
+    ----------
+    attention : AttentionDecay or array-like of shape (n_slots,)
+        Attention of the slots, or what estimates it from the logs of `fit` (a clone is
+        fitted).
+    pooled : bool, default=False
+        Divide the clicks of an item by the attention that it got in all, instead of
+        every click by its own: small coefficients then do no harm.
+    n_bootstrap : int, default=None
+        Bootstrap samples of pages for the standard error. `None`: 200 where the
+        attention is estimated (in each of them anew), none where it is known: then the
+        standard error is that of the linearised round values.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the bootstrap.
+
+    Attributes
+    ----------
+    attention_ : ndarray of shape (n_slots,)
+        The attention in force.
+    attention_estimator_ : AttentionDecay or None
+        What estimated it.
+    predictability_ : Predictability
+        Gain in out-of-fold log-loss of predicting the item of one of the first slots
+        from the context, and its z.
+    seed_ : int
+        Seeds the bootstrap.
+
+    See Also
+    --------
+    ReorderingScavenging : For policies that reorder what was shown.
+    ExplorationScavenging : Matches whole slates, without the factoring assumption.
+
+    References
+    ----------
+    .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging.
+       ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import PositionScavenging, SlateLogs
+    >>> slates = [[0, 1], [1, 0], [0, 1], [1, 0]]
+    >>> clicks = [[1, 0], [0, 1], [0, 1], [1, 0]]
+    >>> logs = SlateLogs(np.zeros((4, 1)), slates, None, slot_reward=clicks)
+    >>> evaluator = PositionScavenging(attention=[1.0, 0.5]).fit(logs)
+    >>> round(evaluator.score(np.tile([0, 1], (4, 1))), 3)
+    1.125
+    """
+
+    _parameter_constraints: dict = {
+        **PageEvaluator._parameter_constraints,
+        "pooled": ["boolean"],
+    }
+
+    def __init__(self, attention, *, pooled=False, n_bootstrap=None, random_state=None):
+        self.attention = attention
+        self.pooled = pooled
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
+
+    def _formula(self):
+        return PageFormula(
+            partial(position_value, pooled=self.pooled),
+            partial(_influence, pooled=self.pooled),
+        )
+
+    def _predictability(self, logs):
+        known = super()._predictability(logs)
+        if logs is self.logs_ and self.attention_estimator_ is not None:
+            return known  # of the same logs
+        here = item_predictability(logs)
+        return known if known.z > here.z else here
+
+    def _findings(self, pages, tables, attention):
+        shown = tables.impressions.sum(axis=1)
+        wanted = pages.wanted @ attention[: pages.wanted.shape[1]]
+        never = np.append(shown == 0, True)
+        total = float(wanted.sum())
+        mass = float(wanted[never].sum() / total) if total else float("nan")
+        diagnostics = {
+            "n_rounds": len(pages),
+            "unsupported_mass": mass,
+            "fewest_impressions": float(
+                shown[(wanted[:-1] > 0) & (shown > 0)].min(initial=np.inf)
+            ),
+            "clicks": float(tables.clicks.sum()),
+            "attention": attention,
+        }
+        warned = []
+        if mass > 1e-9:
+            warned.append(
+                SupportWarning(
+                    f"the policy gives {mass:.2%} of its attention to items that the "
+                    "logs never showed: the value leaves out what they would bring.",
+                    mass,
+                )
+            )
+        if not mass < 1 - 1e-9:
+            warned.append(unformed_warning(self))
+            diagnostics["value"] = float("nan")
+        return diagnostics, warned
+
+
+def _exposures(tables, attention, pooled):
+    """Return what divides the clicks of an item, and what multiplies each of them."""
+    if pooled:
+        seen = np.where(tables.impressions > 0, attention, 0.0)  # unknown where unused
+        return (tables.impressions * seen).sum(axis=1), np.ones(len(attention))
+    return tables.impressions.sum(axis=1), inverse(attention)
+
+
+def position_value(tables, attention, pooled):
+    """Return sum_a N_a / D_a, rewards by exposure of every item."""
+    exposure, per_click = _exposures(tables, attention, pooled)
+    gained = _gained(tables, attention, per_click)
+    return np.divide(
+        gained, exposure, out=np.zeros_like(gained), where=exposure > 0
+    ).sum()
+
+
+def _gained(tables, attention, per_click):
+    moved = tables.moved @ attention[: tables.moved.shape[2]]
+    # a slot without clicks adds nothing, whatever its attention
+    return np.where(moved != 0, moved * per_click, 0.0).sum(axis=1)
+
+
+def _influence(pages, tables, attention, pooled):
+    exposure, per_click = _exposures(tables, attention, pooled)
+    share = np.divide(1.0, exposure, out=np.zeros_like(exposure), where=exposure > 0)
+    item, slot = np.divmod(pages.rewarded, pages.n_slots)
+    gained = pages.reward * (pages.to @ attention[: pages.to.shape[1]])
+    gained = gained * per_click[slot] * share[item]
+    rate = _gained(tables, attention, per_click) * share**2
+    of_slot = np.nan_to_num(attention) if pooled else np.ones(pages.n_slots)
+    return pages.page_sums(-np.outer(rate, of_slot), gained)

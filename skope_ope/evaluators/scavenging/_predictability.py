@@ -1,0 +1,229 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the logged action can be predicted from the context.
+
+Scavenging is possible only where the logger did not look at the context. That cannot
+be proved from a log, but it can be refuted: a classifier that predicts the logged
+actions of rounds it did not see better than their frequencies do has found what the
+logger looked at.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
+from skope_ope.exceptions import ExplorationWarning
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import is_frame
+
+HIGH_Z = 4  # gain in log-loss, in its paired standard errors
+MOST_ROWS = 10_000  # enough to see what would matter; the time stays bounded
+MOST_CLASSES = 10  # frequent actions; the others count as one
+MOST_SLOTS = 3  # the first slots of a page, each of them a classification of its own
+FEWEST_ROWS = 20
+N_FOLDS = 5
+WIDE = 500  # columns; a tree looks at all of them in every node
+TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
+REMEDIES = {
+    "action": "Pass strata that hold what it looked at, or estimate propensities with "
+    "PropensityEstimator and use SNIPS.",
+    "slate": "Pass strata that hold what it looked at; or, where the logger is known, "
+    "give SlateLogs its logging_policy=... and use SlateIPS or PseudoInverse.",
+    "item": "Take rounds that agree in what it looked at; or, where the logger is "
+    "known, give SlateLogs its logging_policy=... and use SlateIPS or PseudoInverse.",
+}
+
+
+@dataclass
+class Predictability:
+    """How much better than by frequencies the logged action is predicted.
+
+    Attributes
+    ----------
+    gain : float
+        Mean gain in out-of-fold log-loss, in nats a round.
+    z : float
+        The gain in standard errors of the paired differences.
+    arm : {"action", "slate", "item"}
+        What was predicted.
+    """
+
+    gain: float = float("nan")
+    z: float = float("nan")
+    arm: str = "action"
+
+    @property
+    def warnings(self):
+        """The warning that is due, in a list, or an empty one."""
+        if not self.z > HIGH_Z:
+            return []
+        return [
+            ExplorationWarning(
+                f"the logged {self.arm} can be predicted from the context: a "
+                f"classifier beats the frequencies of the {self.arm}s by "
+                f"{self.gain:.3g} nats a round, {self.z:.1f} standard errors, on "
+                "rounds it did not see. Scavenging is biased, or impossible, where the "
+                f"logger looks at the context. {REMEDIES[self.arm]}",
+                self.z,
+            )
+        ]
+
+
+def predictability(logs, code, stratum=None, arm="action"):
+    """Ask whether arms can be predicted from the context.
+
+    A logistic regression and, on up to 500 columns, a small tree are tried; the
+    better one counts.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    code : ndarray of int of shape (n_rounds,)
+        The arm of every round.
+    stratum : ndarray of int of shape (n_rounds,), default=None
+        Rounds with frequencies of their own.
+    arm : {"action", "slate", "item"}, default="action"
+        What the arms are.
+
+    Returns
+    -------
+    result : Predictability
+        NaN where there is nothing to predict, or nothing to predict it from.
+    """
+    n_rounds = len(code)
+    if n_rounds < FEWEST_ROWS or logs.n_features == 0:
+        return Predictability()
+    rows = _asked(n_rounds)
+    y = _frequent(code[rows])
+    X = _features(logs[rows].context)
+    if y.max() == 0 or X is None:
+        return Predictability()
+    frequency = _frequencies(y, None if stratum is None else stratum[rows])
+    chance = frequency[np.arange(len(y)), y]
+    group = None if logs.group is None else logs.group[rows]
+    best = Predictability()
+    for model in _models(X):
+        p = _out_of_fold(model, X, y, frequency, group)
+        gains = np.log(p / chance)
+        error = gains.std(ddof=1) / np.sqrt(len(gains))
+        z = float(gains.mean() / error) if error > 0 else 0.0
+        if not best.z >= z:
+            best = Predictability(float(gains.mean()), z, arm)
+    return best
+
+
+def item_predictability(logs):
+    """Ask whether the items of the first slots can be predicted from the context.
+
+    The slots are asked in turn until one of them is predictable; the largest z counts.
+    Only rounds that fill the slot are asked: which slots there are is often known from
+    the context (a page of a certain length, one logged position a row).
+    """
+    if len(logs) > MOST_ROWS:
+        logs = logs[_asked(len(logs))]
+    code = item_codes(logs, logs.slate, item_labels(logs))
+    best = Predictability(arm="item")
+    for slot in range(min(logs.n_slots, MOST_SLOTS)):
+        filled = np.flatnonzero(logs.slate[:, slot] != EMPTY)
+        found = predictability(logs[filled], code[filled, slot], arm="item")
+        if not best.z >= found.z:
+            best = found
+        if best.warnings:
+            break
+    return best
+
+
+def _asked(n_rounds):
+    """Return the rows that are asked: all, or some at equal distances."""
+    if n_rounds <= MOST_ROWS:
+        return np.arange(n_rounds)
+    return np.linspace(0, n_rounds - 1, MOST_ROWS).astype(np.intp)
+
+
+def _frequent(code):
+    """Codes of the frequent arms from 1, of all others 0; from 0 where none is rare."""
+    arms, inverse, counts = np.unique(code, return_inverse=True, return_counts=True)
+    if len(arms) <= MOST_CLASSES:
+        return inverse.ravel()
+    kept = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    number = np.zeros(len(arms), dtype=np.intp)
+    number[kept] = np.arange(1, MOST_CLASSES + 1)
+    return number[inverse.ravel()]
+
+
+def _frequencies(y, stratum):
+    """Return the frequency of every class in the stratum of every round."""
+    if stratum is None:
+        stratum = np.zeros(len(y), dtype=np.intp)
+    _, stratum = np.unique(stratum, return_inverse=True)
+    stratum = stratum.ravel()
+    counts = np.zeros((stratum.max() + 1, y.max() + 1))
+    np.add.at(counts, (stratum, y), 1.0)
+    return (counts / counts.sum(axis=1, keepdims=True))[stratum]
+
+
+def _features(context):
+    """Return the context as numbers, without constant columns, or None."""
+    if is_frame(context):
+        frame = import_narwhals().from_native(context, eager_only=True)
+        columns = [frame.get_column(name).to_numpy() for name in frame.columns]
+        context = np.column_stack([_numbers(column) for column in columns])
+    if sparse.issparse(context):
+        from sklearn.preprocessing import MaxAbsScaler
+
+        return MaxAbsScaler().fit_transform(context.astype(float))
+    X = np.asarray(context, dtype=float)
+    missing = ~np.isfinite(X)  # being missing may be what the logger looked at
+    X = np.column_stack([np.where(missing, 0.0, X), missing])
+    spread = X.std(axis=0)
+    varies = spread > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
+    if not varies.any():
+        return None
+    return (X[:, varies] - X[:, varies].mean(axis=0)) / spread[varies]
+
+
+def _numbers(column):
+    if column.dtype.kind in "biuf":
+        return column.astype(float)
+    return np.unique(column.astype(str), return_inverse=True)[1].ravel().astype(float)
+
+
+def _models(X):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.tree import DecisionTreeClassifier
+
+    linear = LogisticRegression(C=0.1, max_iter=50)
+    if X.shape[1] > WIDE:
+        return (linear,)
+    leaf = max(20, X.shape[0] // 50)
+    return linear, DecisionTreeClassifier(min_samples_leaf=leaf, random_state=0)
+
+
+def _out_of_fold(model, X, y, frequency, group):
+    """Probability of the logged class, by models that did not see the round."""
+    from sklearn.base import clone
+    from sklearn.model_selection import GroupKFold, KFold
+
+    out = np.empty(len(y))
+    n_groups = N_FOLDS if group is None else len(np.unique(group))
+    if n_groups < 2:
+        return frequency[np.arange(len(y)), y]
+    n_folds = min(N_FOLDS, n_groups)
+    folds = KFold(n_folds) if group is None else GroupKFold(n_folds)
+    for train, test in folds.split(y, groups=group):
+        proba = (1 - TRUST) * frequency[test]
+        seen = np.unique(y[train])
+        if len(seen) == 1:
+            proba[:, seen[0]] += TRUST
+        else:
+            with warnings.catch_warnings():  # a model that is not done is a model
+                warnings.simplefilter("ignore")
+                fitted = clone(model).fit(X[train], y[train])
+            proba[:, fitted.classes_] += TRUST * fitted.predict_proba(X[test])
+        out[test] = proba[np.arange(len(test)), y[test]]
+    return out

@@ -1,0 +1,152 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What another order of the shown items would have brought."""
+
+import numpy as np
+
+from skope_ope.evaluators.scavenging._page_evaluator import (
+    PageEvaluator,
+    PageFormula,
+    inverse,
+)
+from skope_ope.exceptions import SupportWarning
+
+
+class ReorderingScavenging(PageEvaluator):
+    r"""Expected clicks per logged click, had the shown items been reordered [1]_.
+
+    .. math:: \hat R(h) = \frac{\sum_t \sum_i r_{ti}\, C_{\sigma(a_{ti}, x_t)} / C_i}
+        {\sum_t \sum_i r_{ti}}
+
+    with the slot :math:`\sigma(a, x)` of the item after reordering; a random order
+    enters by the mean of :math:`C_\sigma`. Above 1 the new order is better. With a
+    known attention it relies on the factoring assumption alone: slates may be composed
+    as they like. One that `AttentionDecay` estimates needs slates composed without the
+    context. Read more in the :ref:`User Guide <positions>`.
+
+    Parameters
+    ----------
+    attention : AttentionDecay or array-like of shape (n_slots,)
+        Attention of the slots, or what estimates it from the logs of `fit` (a clone is
+        fitted).
+    n_bootstrap : int, default=None
+        Bootstrap samples of pages for the standard error. `None`: 200 where the
+        attention is estimated (in each of them anew), none where it is known: then the
+        standard error is that of the linearised round values.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the bootstrap.
+
+    Attributes
+    ----------
+    attention_ : ndarray of shape (n_slots,)
+        The attention in force.
+    attention_estimator_ : AttentionDecay or None
+        What estimated it.
+    predictability_ : Predictability
+        That of `attention_estimator_`; NaN where the attention is known.
+    seed_ : int
+        Seeds the bootstrap.
+
+    See Also
+    --------
+    ReorderingPolicy : Orders by click rates of training logs, or at random.
+    PositionScavenging : For policies that show other items.
+
+    Notes
+    -----
+    The diagnostics hold the numerator, `unnormalised_sum`. Click rates are learned on
+    other pages than those that are reordered: on the same pages an item that was
+    clicked by chance would be moved up for it.
+
+    References
+    ----------
+    .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging.
+       ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import ReorderingScavenging, SlateLogs
+    >>> slates, clicks = np.array([[0, 1], [1, 0]]), [[1, 0], [0, 1]]
+    >>> logs = SlateLogs(np.zeros((2, 1)), slates, None, slot_reward=clicks)
+    >>> evaluator = ReorderingScavenging(attention=[1.0, 0.5]).fit(logs)
+    >>> evaluator.score(slates), evaluator.score([[0, 1], [0, 1]])
+    (1.0, 1.5)
+    """
+
+    def __init__(self, attention, *, n_bootstrap=None, random_state=None):
+        self.attention = attention
+        self.n_bootstrap = n_bootstrap
+        self.random_state = random_state
+
+    def _formula(self):
+        return PageFormula(reordered_ratio, _influence)
+
+    def _check_target(self, target, logs):
+        if target.slates is None:
+            return
+        if target.slates.shape[1] == logs.n_slots:
+            same = (np.sort(target.slates, axis=1) == np.sort(logs.slate, axis=1)).all(
+                axis=1
+            )
+        else:
+            same = np.zeros(len(logs), dtype=bool)
+        if not same.all():
+            row = int(np.flatnonzero(~same)[0])
+            raise ValueError(
+                f"the policy shows {target.slates[row].tolist()} at row {row}, which "
+                f"is no reordering of the logged slate {logs.slate[row].tolist()}. "
+                "PositionScavenging evaluates policies that show other items."
+            )
+
+    def _findings(self, pages, tables, attention):
+        kept = pages.to.sum(axis=1)
+        if (np.abs(kept - 1) > 1e-6).any():
+            worst = int(np.argmax(np.abs(kept - 1)))
+            raise ValueError(
+                f"the policy shows a clicked item of row {pages.page[worst]} with "
+                f"probability {kept[worst]:.6g}; a reordering shows every logged item. "
+                "PositionScavenging evaluates policies that show other items."
+            )
+        clicks = float(tables.clicks.sum())
+        diagnostics = {
+            "n_rounds": len(pages),
+            "clicks": clicks,
+            "unnormalised_sum": float(_gained(tables, attention)),
+            "attention": attention,
+        }
+        warned = []
+        if not clicks:
+            diagnostics["value"] = float("nan")
+            warned.append(
+                SupportWarning(
+                    "the logs hold no clicks: the ratio to their number is NaN.", 0.0
+                )
+            )
+        return diagnostics, warned
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.scale_equivariant = False  # a ratio to the logged clicks
+        return tags
+
+
+def _gained(tables, attention):
+    moved = tables.moved.sum(axis=0) @ attention[: tables.moved.shape[2]]
+    return (np.where(moved != 0, moved, 0.0) * inverse(attention)).sum()
+
+
+def reordered_ratio(tables, attention):
+    """Return the clicks expected of the new order per logged click."""
+    clicks = tables.clicks.sum()
+    return _gained(tables, attention) / clicks if clicks else float("nan")
+
+
+def _influence(pages, tables, attention):
+    clicks = tables.clicks.sum()
+    if not clicks:
+        return np.full(len(pages), np.nan)
+    slot = pages.rewarded % pages.n_slots
+    gained = pages.to @ attention[: pages.to.shape[1]] * inverse(attention)[slot]
+    ratio = reordered_ratio(tables, attention)
+    return pages.page_sums(of_reward=pages.reward * (gained - ratio) / clicks)

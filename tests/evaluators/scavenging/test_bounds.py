@@ -1,0 +1,94 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope.evaluators.scavenging._arms import Arms
+from skope_ope.evaluators.scavenging._bounds import (
+    chance_if_uniform,
+    check_method,
+    history_bound,
+    reward_span,
+    uniform_bound,
+)
+
+TABLE = {  # counts: Theorem 3, half of it, Theorem 5, with ln(2 / delta)
+    (50, 50): (1.199146, 0.599573, 0.592083, 0.543241),
+    (500, 500): (0.425014, 0.212507, 0.187233, 0.171788),
+    (900, 100): (0.633573, 0.316786, 0.187233, 0.171788),
+    (5000, 5000): (0.147471, 0.073736, 0.059208, 0.054324),
+    (2500,) * 4: (0.427615, 0.213807, 0.127438, 0.108648),
+}
+
+
+@pytest.mark.parametrize("counts", TABLE, ids=str)
+def test_table_of_bounds(counts):
+    n, k = sum(counts), len(counts)
+    found = (
+        *(history_bound(counts, n, k, 0.05, m) for m in ("azuma", "hoeffding")),
+        *(uniform_bound(n, k, 0.05, m) for m in ("azuma", "hoeffding")),
+    )
+    assert_allclose(found, TABLE[counts], rtol=0, atol=5.1e-7)
+
+
+def test_an_arm_that_was_never_logged_has_no_bound():
+    assert history_bound([10, 0], 10, 2, 0.05) == np.inf
+
+
+def test_chance_of_counts():
+    assert chance_if_uniform([50, 50]) == 1
+    assert chance_if_uniform([900, 100]) < 1e-100
+    assert chance_if_uniform([7]) == 1
+
+
+def test_span_includes_zero_which_unwanted_rounds_count_as():
+    reward = np.array([2.0, 3.0])
+    assert reward_span(reward, (1, 4)) == 4
+    assert reward_span(reward, (-1, 4)) == 5
+    assert reward_span(reward / 4, None) == 1
+    with pytest.raises(ValueError, match=r"from 2 to 3\. Pass reward_range"):
+        reward_span(reward, None)
+
+
+def test_methods():
+    with pytest.raises(ValueError, match="'azuma' or 'hoeffding', got 'freedman'"):
+        check_method("freedman")
+
+
+def test_coverage_under_history_dependent_logging(global_random_seed):
+    """A greedy logger with a tenth of exploration; h(x) = x is worth .25."""
+    rng = np.random.RandomState(global_random_seed)
+    n_logs, n_rounds, delta = 400, 60, 0.2
+    counts, won = np.ones((2, n_logs)), np.ones((2, n_logs))
+    code = np.zeros((n_logs, n_rounds), dtype=int)
+    x = rng.randint(2, size=(n_logs, n_rounds))
+    reward = np.zeros((n_logs, n_rounds))
+    for t in range(n_rounds):
+        greedy = (won[1] / counts[1] > won[0] / counts[0]).astype(int)
+        explored = rng.randint(2, size=n_logs)
+        code[:, t] = np.where(rng.random_sample(n_logs) < 0.1, explored, greedy)
+        q = np.where(code[:, t] == x[:, t], np.where(x[:, t] == 0, 0.3, 0.2), 0.4)
+        reward[:, t] = rng.random_sample(n_logs) < q
+        logs = np.arange(n_logs)
+        counts[code[:, t], logs] += 1
+        won[code[:, t], logs] += reward[:, t]
+    missed = 0
+    for a, context, r in zip(code, x, reward, strict=True):
+        value = Arms(a, 2, (a == context).astype(float), r).estimate().value
+        bound = history_bound(
+            np.bincount(a, minlength=2), n_rounds, 2, delta, "hoeffding"
+        )
+        missed += abs(value - 0.25) > bound
+    assert missed <= n_logs * delta  # the bound is loose; it is no more than valid
+    assert missed / n_logs < 0.05
+
+
+def test_a_uniform_target_does_not_make_the_short_form_valid():
+    """Means (.9, .1), nine in ten rounds of arm 0: the 1/k estimator misses V = .5."""
+    code = np.repeat([0, 1], [9, 1])
+    mean = np.array([0.9, 0.1])[code]
+    half = np.full(10, 0.5)
+    assert_allclose(2 * np.mean(half * mean), 0.82)
+    assert_allclose(Arms(code, 2, half, mean).estimate().value, 0.5)

@@ -1,0 +1,397 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import skope_ope
+from skope_ope import (
+    BanditLogs,
+    ExplorationScavenging,
+    FunctionPolicy,
+    MixturePolicy,
+    PositionScavenging,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+)
+from skope_ope.exceptions import (
+    ExplorationWarning,
+    LowOverlapWarning,
+    OPEWarning,
+    SupportWarning,
+)
+from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
+
+TARGET = np.eye(2)[S6_X]
+
+
+def evaluate(logs, policy=TARGET, **settings):
+    return ExplorationScavenging(**settings).fit(logs).evaluate(policy)
+
+
+def caught(function):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        result = function()
+    return result, {w.category: w.message.value for w in found}
+
+
+def test_six_rounds():
+    result = evaluate(s6())
+    assert_allclose(result.value, 4 / 3, rtol=1e-12)
+    assert_allclose(result.standard_error, 0.4714045208, rtol=1e-9)
+    assert_allclose(result.diagnostics["mean_weight"], 4 / 3)
+    assert evaluate(s6(), self_normalized=True).value == 1
+    randomised = np.tile([0.25, 0.75], (6, 1))
+    assert_allclose(evaluate(s6(), randomised).value, 2 / 3)
+
+
+def test_policies_of_all_kinds():
+    half = MixturePolicy(
+        [UniformPolicy(), FunctionPolicy(lambda X: np.eye(2)[S6_X])], [0.5, 0.5]
+    )
+    expected = evaluate(s6(), 0.25 + 0.5 * TARGET).value
+    assert_allclose(evaluate(s6(), half).value, expected)
+    logs = s6().with_columns(pi=TARGET)
+    assert evaluate(logs, "pi").value == evaluate(s6()).value
+
+
+def test_in_a_table_with_others():
+    logs = s6(propensity=np.full(6, 0.5))
+    table = skope_ope.evaluate(
+        TARGET, logs, evaluators=["IPS", "ExplorationScavenging"]
+    )
+    assert_allclose(table["ExplorationScavenging"].value, 4 / 3)
+    with pytest.raises(TypeError, match="logs must be SlateLogs, got BanditLogs"):
+        skope_ope.evaluate(TARGET, logs, evaluators=[PositionScavenging([1.0])])
+
+
+def test_slates_that_follow_the_context():
+    rng = np.random.RandomState(0)
+    x = rng.randint(2, size=200)
+    slates = np.array([[0, 1], [1, 0]])[x]
+    logs = SlateLogs(x[:, None], slates, None, slot_reward=np.ones((200, 2)))
+    _, found = caught(lambda: evaluate(logs, slates))
+    assert found[ExplorationWarning] > 4
+    names = np.where(x[:, None] == 1, [["b", "a"]], [["a", "b"]])  # a comes first
+    logs = SlateLogs(
+        x[:, None], slates, None, item_id=names, slot_reward=np.ones((200, 2))
+    )
+    value, found = caught(lambda: evaluate(logs, slates))
+    assert found == {} and value.value == 2
+
+
+def test_by_actions_and_differences():
+    result = evaluate(s6())
+    parts = result.by("action")
+    assert_allclose(parts[0].value + parts[1].value, result.value)
+    assert_allclose([parts[a].standard_error for a in (0, 1)], 1 / 3)
+    scavenger = ExplorationScavenging().fit(s6())
+    first, second = scavenger.evaluate(TARGET), scavenger.evaluate(1 - TARGET)
+    difference = first - second
+    y = s6().reward * (2 * (s6().action == S6_X) - 1)
+    square = sum(y[s6().action == a].var(ddof=1) / 3 for a in (0, 1))
+    assert_allclose(difference.standard_error**2, square)
+    again = pickle.loads(pickle.dumps(first))
+    assert again.by(s6().action)[0].value == parts[0].value
+    assert again.deviation_bound(0.05) == first.deviation_bound(0.05)
+
+
+def test_an_action_that_is_wanted_and_was_never_logged():
+    logs = s6(actions=[0, 1, 2])
+    pi = np.column_stack([0.75 * TARGET, np.full(6, 0.25)])
+    result, found = caught(lambda: evaluate(logs, pi))
+    assert_allclose(found[SupportWarning], 0.25)
+    assert_allclose(result.value, 1.0)  # 3/4 of 4/3: a lower bound
+    assert_allclose(result.diagnostics["unsupported_mass"], 0.25)
+    result, found = caught(lambda: evaluate(logs, pi, on_missing="nan"))
+    assert np.isnan(result.value) and np.isnan(result.round_values).all()
+    assert_allclose(found[SupportWarning], 0.25)
+    never = np.tile([0.0, 0.0, 1.0], (6, 1))
+    result, found = caught(lambda: evaluate(logs, never))
+    assert np.isnan(result.value), "nothing is known: never a silent zero"
+    unwanted = np.column_stack([TARGET, np.zeros(6)])  # not wanted: harmless
+    result, found = caught(lambda: evaluate(logs, unwanted, on_missing="nan"))
+    assert_allclose(result.value, 4 / 3)
+    assert found == {}
+
+
+def test_one_round_of_an_action_has_no_standard_error():
+    logs = s6(action=[0, 1, 0, 0, 0, 0])
+    result, found = caught(lambda: evaluate(logs))
+    assert np.isfinite(result.value) and np.isnan(result.standard_error)
+    assert found == {LowOverlapWarning: 1}
+
+
+def test_the_impossible_is_reported(global_random_seed):
+    """pi(x) = x says nothing about h(x) = 1 - x (Theorem 1 of the paper)."""
+    x = np.random.RandomState(global_random_seed).randint(2, size=300)
+    logs = BanditLogs(x[:, None], x, np.ones(300), reward_range=(0, 1))
+    result, found = caught(lambda: evaluate(logs, np.eye(2)[1 - x]))
+    assert np.isnan(result.value)
+    assert found[ExplorationWarning] > 4
+    assert result.diagnostics["predictability_z"] > 4
+    agrees, found = caught(lambda: evaluate(logs, np.eye(2)[x]))
+    assert_allclose(agrees.value, 2.0)  # the truth is 1: hence the warning
+    assert found[ExplorationWarning] > 4
+    with pytest.raises(ValueError, match="predictable from it"):
+        agrees.deviation_bound(0.05)
+
+
+def test_what_the_logger_looked_at_as_strata():
+    rng = np.random.RandomState(0)
+    x = rng.randint(2, size=4000)
+    action = (rng.random_sample(4000) < np.where(x, 0.8, 0.3)).astype(int)
+    reward = (rng.random_sample(4000) < np.where(action == x, 0.6, 0.2)).astype(float)
+    logs = BanditLogs(x[:, None], action, reward).with_columns(x=x)
+    plain, found = caught(lambda: evaluate(logs, np.eye(2)[x]))
+    assert found[ExplorationWarning] > 4
+    assert abs(plain.value - 0.6) > 4 * plain.standard_error
+    by_x, found = caught(lambda: evaluate(logs, np.eye(2)[x], strata="x"))
+    assert found == {}
+    assert abs(by_x.value - 0.6) < 4 * by_x.standard_error
+
+
+def test_what_a_stratum_never_logged_on_actions_and_on_slates():
+    n = 400
+    x, k = np.arange(n) % 2, np.arange(n) // 2
+    action = np.where(x == 0, k % 3, k % 2)  # 2 is never logged where x is 1
+    slate = np.array([[0, 1], [1, 0], [2, 0]])[action]
+    context = x[:, None].astype(float)
+    wanted = np.tile([2, 0], (n, 1))
+
+    class Random:
+        """The same policy, of which only probabilities are known."""
+
+        def slate_proba(self, logs, slates):
+            return (slates == [2, 0]).all(axis=1).astype(float)
+
+    bandit = BanditLogs(context, action, np.ones(n)).with_columns(x=x)
+    slates = SlateLogs(context, slate, np.ones(n)).with_columns(x=x)
+    pairs = [
+        (bandit, np.tile([0, 0, 1.0], (n, 1))),
+        (slates, wanted),
+        (slates, Random()),
+    ]
+    for logs, policy in pairs:
+        with pytest.warns(SupportWarning, match=r"50\.00% of its probability") as found:
+            value = evaluate(logs, policy, strata="x")
+        assert_allclose(value.diagnostics["unsupported_mass"], 0.5)
+        assert_allclose([value.value, found[0].message.value], 0.5)
+        with pytest.warns(SupportWarning):
+            value = evaluate(logs, policy, strata="x", on_missing="nan")
+        assert np.isnan(value.value) and np.isnan(value.standard_error)
+    # what has the weight zero was not logged, either
+    weight = np.where(action == 2, 0.0, 1.0)
+    for logs, policy in pairs[:2]:
+        with pytest.warns(SupportWarning):
+            scavenger = ExplorationScavenging(strata="x").fit(logs)
+            value = scavenger.evaluate(policy, sample_weight=weight)
+        assert value.diagnostics["unsupported_mass"] == 1
+
+
+def test_offers_that_vary():
+    rng = np.random.RandomState(1)
+    both = rng.randint(2, size=3000).astype(bool)
+    offers = np.column_stack([np.ones(3000, bool), both])
+    action = np.where(both, rng.randint(2, size=3000), 0)
+    reward = (rng.random_sample(3000) < np.where(both, 0.2, 0.8)).astype(float)
+    logs = BanditLogs(np.zeros((3000, 1)), action, reward, available=offers)
+    with pytest.raises(ValueError, match="strata='available'"):
+        ExplorationScavenging().fit(logs)
+    result = evaluate(logs, UniformPolicy(), strata="available")
+    truth = 0.2 * both.mean() + 0.8 * (1 - both.mean())
+    assert abs(result.value - truth) < 4 * result.standard_error
+
+
+def rotation(n=400, seed=0):
+    """Three loggers in turn, with policies of their own over four actions."""
+    rng = np.random.RandomState(seed)
+    x = rng.randint(4, size=n)
+    logger = np.arange(n) % 3
+    plays = np.stack([x, (x + 1) % 4, np.zeros(n, int)], axis=1)  # by logger
+    action = plays[np.arange(n), logger]
+    reward = (rng.random_sample(n) < 0.2 + 0.15 * ((action - x) % 4)).astype(float)
+    logs = BanditLogs(
+        np.eye(4)[x],
+        action,
+        reward,
+        actions=np.arange(4),
+        logger=np.array(["a", "b", "c"])[logger],
+        logger_proba=(plays == action[:, None]).astype(float),
+    )
+    return logs, x, plays
+
+
+def test_rotation_by_label_and_by_action():
+    logs, x, plays = rotation()
+    chosen = np.where(x < 2, 0, 1)  # which logger should act
+    label = evaluate(logs, np.eye(3)[chosen], match="logger")
+    pi = np.eye(4)[plays[np.arange(len(x)), chosen]]
+    action = evaluate(logs, pi)
+    truth = np.where(x < 2, 0.2, 0.35).mean()
+    assert abs(label.value - truth) < 4 * label.standard_error
+    assert abs(action.value - truth) < 4 * action.standard_error
+    assert action.standard_error < label.standard_error
+    mixture = logs.logger_proba @ (np.bincount(logs.logger_index) / len(x))
+    expected = np.mean(pi[np.arange(len(x)), logs.action] * logs.reward / mixture)
+    assert_allclose(action.value, expected)
+    assert_allclose(
+        label.deviation_bound(0.05, method="hoeffding"), label.deviation_bound(0.05) / 2
+    )
+    with pytest.raises(ValueError, match="do not cover a mixture of loggers"):
+        action.deviation_bound(0.05)
+
+
+def test_rotation_on_other_logs_and_groups():
+    logs, _, _ = rotation()
+    scavenger = ExplorationScavenging(match="logger").fit(logs[:200])
+    chosen = FunctionPolicy(lambda X: np.eye(3)[np.zeros(len(X), int)])
+    value = scavenger.evaluate(chosen, logs[200:])
+    assert value.n_rounds == 200
+    assert_allclose(value.value, logs[200:].reward[logs[200:].logger == "a"].mean())
+    assert set(value.by("logger")) == {"a", "b", "c"}
+
+
+def test_a_single_logger():
+    logs = s6(logger=["old"] * 6)
+    value = evaluate(logs, np.ones((6, 1)), match="logger")
+    assert_allclose(value.value, logs.reward.mean())
+    assert_allclose(value.standard_error, logs.reward.std(ddof=1) / np.sqrt(6))
+
+
+def test_a_logger_that_was_chosen_by_context():
+    rng = np.random.RandomState(0)
+    x = rng.randn(500)
+    logs = BanditLogs(
+        x[:, None], rng.randint(2, size=500), np.ones(500), logger=(x > 0).astype(int)
+    )
+    _, found = caught(lambda: evaluate(logs, np.full((500, 2), 0.5), match="logger"))
+    assert found[ExplorationWarning] > 4
+    _, found = caught(lambda: evaluate(logs, np.full((500, 2), 0.5)))
+    assert found == {}  # actions were chosen without looking
+
+
+def test_whole_slates_are_actions():
+    logs = sl4(
+        slate=SL4_SLATES[[0, 0, 1, 1]], slot_reward=[[1, 0, 0, 0], [1, 1, 0, 0]] * 2
+    )
+    target = np.tile(SL4_SLATES[0], (4, 1))
+    value = evaluate(logs, target)
+    assert_allclose(value.value, 1.5)
+    assert_allclose(value.standard_error, 0.5)
+    with pytest.raises(ValueError, match="slates, whose number is not known"):
+        value.deviation_bound(0.05)
+    with pytest.raises(ValueError, match="match='logger' is for BanditLogs"):
+        ExplorationScavenging(match="logger").fit(logs)
+    with pytest.raises(TypeError, match="SlateLogs like those of fit, got BanditLogs"):
+        ExplorationScavenging().fit(logs).evaluate(TARGET, s6())
+    with pytest.raises(ValueError, match="3 slots, those of fit had 4"):
+        other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
+        ExplorationScavenging().fit(logs).evaluate(target, other)
+
+
+def test_bounds_of_theorems():
+    result = evaluate(s6(actions=[0, 1, 2]), np.column_stack([TARGET, np.zeros(6)]))
+    assert result.deviation_bound(0.05) == np.inf  # action 2 was never logged
+    k, n = 3, 6
+    expected = 2 * np.sqrt(2 * np.log(2 * k * n / 0.05) / 3)
+    assert_allclose(result.deviation_bound(0.05, arms=[0, 1]), expected)
+    assert_allclose(
+        result.deviation_bound(0.05, arms=[0, 1], method="hoeffding"), expected / 2
+    )
+    scaled = evaluate(s6(reward=np.arange(6.0), reward_range=(0, 5)))
+    plain = evaluate(s6())
+    assert_allclose(scaled.deviation_bound(0.1), 5 * plain.deviation_bound(0.1))
+    assert_allclose(
+        plain.deviation_bound(0.1, reward_range=(-1, 1)),
+        2 * plain.deviation_bound(0.1),
+    )
+
+
+def test_the_short_form_needs_uniform_logging():
+    plain = evaluate(s6())
+    with pytest.raises(ValueError, match="uniform_logging=True if it did"):
+        plain.deviation_bound(0.05, form="1/k")
+    bound = plain.deviation_bound(0.05, form="1/k", uniform_logging=True)
+    assert_allclose(bound, 2 * np.sqrt(2 * np.log(4 / 0.05) / 6))
+    assert_allclose(
+        plain.diagnostics["uniform_value"],
+        2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward),
+    )
+    code = np.repeat([0, 1], [900, 100])
+    uneven = evaluate(
+        BanditLogs(np.zeros((1000, 1)), code, np.zeros(1000)), np.full((1000, 2), 0.5)
+    )
+    with pytest.raises(ValueError, match=r"contradicts the logs: .* 100 to 900"):
+        uneven.deviation_bound(0.05, form="1/k", uniform_logging=True)
+    tilted = evaluate(s6(propensity=[0.4, 0.6, 0.6, 0.4, 0.6, 0.4]))
+    with pytest.raises(ValueError, match="contradicts the recorded propensities"):
+        tilted.deviation_bound(0.05, form="1/k", uniform_logging=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked", "match"),
+    [
+        ({"self_normalized": True}, {}, "do not cover self_normalized=True"),
+        ({"strata": "x"}, {}, "do not cover strata"),
+        ({}, {"form": "short"}, "form must be 'arms' or '1/k'"),
+        ({}, {"method": "markov"}, "'azuma' or 'hoeffding'"),
+        ({}, {"arms": [7]}, r"arms must be among \[0, 1\]"),
+        ({}, {"n_actions": 2}, "knows no 'n_actions'"),
+    ],
+)
+def test_bounds_that_do_not_hold(settings, asked, match):
+    value = evaluate(s6().with_columns(x=S6_X), **settings)
+    with pytest.raises(ValueError, match=match):
+        value.deviation_bound(0.05, **asked)
+
+
+def test_rewards_outside_of_the_unit_interval_have_no_bound():
+    value = evaluate(s6(reward=np.arange(6.0)))
+    with pytest.raises(
+        ValueError, match=r"rewards in \[0, 1\]; these reach from 0 to 5"
+    ):
+        value.deviation_bound(0.05)
+    weighted = ExplorationScavenging().fit(s6()).evaluate(TARGET, None, np.arange(6.0))
+    with pytest.raises(ValueError, match="do not cover sample weights"):
+        weighted.deviation_bound(0.05)
+
+
+@pytest.mark.parametrize("self_normalized", [False, True])
+def test_intervals_cover(self_normalized, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    hits, repeats = 0, 200
+    for _ in range(repeats):
+        x, action = rng.randint(2, size=300), rng.randint(2, size=300)
+        reward = (rng.random_sample(300) < np.where(action == x, 0.6, 0.1)).astype(
+            float
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", OPEWarning)
+            value = evaluate(
+                BanditLogs(np.zeros((300, 1)), action, reward),
+                np.eye(2)[x],
+                self_normalized=self_normalized,
+            )
+        low, high = value.confidence_interval()
+        hits += low <= 0.6 <= high
+    assert hits / repeats > 0.95 - 4 * np.sqrt(0.95 * 0.05 / repeats)
+
+
+def test_random_slates_that_were_never_shown():
+    slates = np.array([[0, 1], [1, 0]] * 30)
+    logs = SlateLogs(
+        np.zeros((60, 1)), slates, None, slot_reward=np.ones((60, 2)), n_candidates=4
+    )
+    value, found = caught(lambda: evaluate(logs, UniformSlatePolicy(2)))
+    assert_allclose(value.value, 2 * 2 / 12)
+    assert_allclose(found[SupportWarning], 10 / 12)
+    assert_allclose(value.diagnostics["unsupported_mass"], 10 / 12)
+    value, _ = caught(lambda: evaluate(logs, UniformSlatePolicy(2), on_missing="nan"))
+    assert np.isnan(value.value)

@@ -1,0 +1,118 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging
+from skope_ope.evaluators.scavenging._matching import (
+    by_logger,
+    check_offers,
+    counts_by_stratum,
+    match_arms,
+    match_slates,
+    strata_of,
+)
+from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
+
+
+def test_counts():
+    code, stratum = np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1])
+    assert_array_equal(counts_by_stratum(code, 3), [[2, 2, 0]])
+    assert_array_equal(counts_by_stratum(code, 2, stratum), [[1, 1], [1, 1]])
+    assert_array_equal(counts_by_stratum(code, 2, None, np.arange(4.0)), [[3, 3]])
+
+
+def test_missing_mass_is_that_of_the_stratum():
+    logs = s6(actions=[0, 1, 2]).with_columns(day=[0, 0, 0, 0, 1, 1])
+    pi = np.tile([0.5, 0.3, 0.2], (6, 1))
+    evaluator = ExplorationScavenging()
+    assert_allclose(match_arms(evaluator, pi, logs, None).missing_mass, 0.2)
+    logs = logs[[0, 1, 2, 3, 4]]  # on the second day action 1 only
+    found = match_arms(evaluator, pi[:5], logs, strata_of(logs, "day"))
+    assert_allclose(found.missing_mass, (4 * 0.2 + 0.7) / 5)
+    assert_array_equal(found.wanted, [0.5, 0.3, 0.3, 0.5, 0.3])
+
+
+def test_loggers_as_actions():
+    logs = s6(logger=["b", "a", "b", "a", "c", "c"], propensity=np.full(6, 0.5))
+    seen = by_logger(logs)
+    assert seen.actions.tolist() == ["a", "b", "c"]
+    assert seen.row_id == logs.row_id
+    assert seen.propensity is None
+    with pytest.raises(ValueError, match="pass logger="):
+        by_logger(s6())
+
+
+def test_names_of_strata():
+    logs = s6(group=[3, 3, 4, 4, 5, 5], available=np.ones((6, 2), bool))
+    assert strata_of(logs, None) is None
+    assert strata_of(logs, "group").tolist() == [0, 0, 1, 1, 2, 2]
+    assert strata_of(logs, "available").tolist() == [0] * 6
+    assert strata_of(logs.with_columns(x=S6_X), "x").tolist() == S6_X.tolist()
+    with pytest.raises(ValueError, match=r"strata='day' is neither .*with_columns"):
+        strata_of(logs, "day")
+    with pytest.raises(ValueError, match="neither"):
+        strata_of(logs, "timestamp")  # a field that these logs do not have
+
+
+def test_offers_that_vary():
+    offers = np.array([[1, 1, 0]] * 3 + [[1, 1, 1]] * 3, dtype=bool)
+    logs = s6(actions=[0, 1, 2], available=offers)
+    with pytest.raises(ValueError, match=r"rows 0 and 3: .*strata='available'"):
+        check_offers(logs, None)
+    check_offers(logs, strata_of(logs, "available"))
+    with pytest.raises(ValueError, match="rows 2 and 3 of one stratum"):
+        check_offers(logs, np.array([0, 0, 1, 1, 1, 1]))
+    check_offers(s6(), None)
+
+
+def test_policies_that_are_no_targets():
+    with pytest.raises(TypeError, match=r"EpsilonGreedy learns .*frozen\(\)"):
+        match_arms(ExplorationScavenging(), EpsilonGreedy(), s6(), None)
+    with pytest.raises(ValueError, match="probabilities of all actions"):
+        match_arms(ExplorationScavenging(), np.full(6, 0.5), s6(), None)
+
+
+def test_slates_are_known_by_their_items():
+    found = match_slates(SL4_SLATES, sl4())
+    assert_array_equal(found.wanted, 1)
+    assert found.missing_mass == 0
+    # the same items under other indices
+    names = np.array([list("abcd"), list("badc"), list("abcd"), list("abcd")])
+    slates = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [0, 1, 2, 3], [3, 2, 1, 0]])
+    found = match_slates(slates, sl4(slate=slates, item_id=names))
+    assert found.code.tolist()[:3] == [found.code[0]] * 3
+    assert found.code[3] != found.code[0]
+
+
+def test_slates_that_were_never_shown():
+    target = np.tile([0, 1, 2, -1], (4, 1))
+    found = match_slates(target, sl4())
+    assert found.missing_mass == 1 and not found.wanted.any()
+    with pytest.raises(ValueError, match="fills 5 slots, the logs have 4"):
+        match_slates(np.tile([0, 1, 2, 3, -1], (4, 1)), sl4())
+
+
+def test_many_slots_overflow_nothing():
+    rng = np.random.RandomState(0)
+    slate = np.stack([rng.permutation(100)[:30] for _ in range(20)])
+    logs = sl4(
+        context=np.zeros((20, 1)),
+        slate=np.concatenate([slate[:10]] * 2),
+        slot_reward=np.ones((20, 30)),
+    )
+    found = match_slates(logs.slate, logs)
+    assert np.bincount(found.code).tolist() == [2] * 10
+    assert found.wanted.all()
+
+
+def test_a_policy_of_slates_by_its_probabilities():
+    class Half:
+        def slate_proba(self, logs, slates):
+            assert slates is logs.slate
+            return np.full(len(logs), 0.5)
+
+    assert_array_equal(match_slates(Half(), sl4()).wanted, 0.5)
+    assert isinstance(sl4()[:2], type(sl4())) and not isinstance(sl4(), BanditLogs)

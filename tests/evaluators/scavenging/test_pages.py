@@ -1,0 +1,132 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import ReorderingPolicy, SlateLogs
+from skope_ope.evaluators.scavenging import _pages
+from skope_ope.evaluators.scavenging._pages import item_labels, make_pages
+from skope_ope.evaluators.scavenging._slate_target import SlateTarget
+from tests.evaluators.scavenging._toys import biased_pages, sl4
+from tests.evaluators.scavenging.test_slate_target import Marginals
+
+RAGGED = np.array([[0, 1, -1], [2, -1, -1], [1, 0, 2], [0, 2, -1]])
+CLICKS = np.array([[1, 0.5, 0], [0, 0, 0], [0, 2, 1], [0, 1, 0]])
+
+
+def ragged(**fields):
+    return SlateLogs(np.zeros((4, 1)), RAGGED, None, slot_reward=CLICKS, **fields)
+
+
+def loop(logs, target, omega=None):
+    """The tables, one impression after the other."""
+    labels = item_labels(logs)
+    n_items = logs.max_candidates if labels is None else len(labels)
+    shape = (n_items, logs.n_slots)
+    shown, clicks = np.zeros(shape), np.zeros(shape)
+    moved = np.zeros((*shape, target.shape[1]))
+    for t, slate in enumerate(logs.slate):
+        w = 1 if omega is None else omega[t]
+        for i, item in enumerate(slate):
+            if item < 0:
+                continue
+            a = item
+            if labels is not None:
+                a = labels.tolist().index(logs.item_id[t, item])
+            shown[a, i] += w
+            clicks[a, i] += w * logs.slot_reward[t, i]
+            for j, new in enumerate(target[t]):
+                if new == item:
+                    moved[a, i, j] += w * logs.slot_reward[t, i]
+    return shown, clicks, moved
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("entries", [1, 7, 1 << 20])
+def test_tables_are_those_of_a_loop(named, weighted, entries, monkeypatch):
+    monkeypatch.setattr(_pages, "CHUNK_ENTRIES", entries)
+    names = np.array([list("abc"), list("cba"), list("abe"), list("eca")])
+    logs = ragged(item_id=names) if named else ragged()
+    target = np.array([[1, 0], [2, -1], [0, 2], [1, 2]])
+    omega = np.array([1.0, 2, 0, 3]) if weighted else None
+    pages = make_pages(logs, SlateTarget(target, logs))
+    tables = pages.tables(omega)
+    shown, clicks, moved = loop(logs, target, omega)
+    assert_allclose(tables.impressions, shown)
+    assert_allclose(tables.clicks, clicks)
+    assert_allclose(tables.moved, moved)
+    proba = (target[:, :, None] == np.arange(3)).astype(float)
+    by_proba = make_pages(logs, SlateTarget(OfRows(proba), logs))
+    assert_allclose(by_proba.tables(omega).moved, moved)
+    assert_allclose(by_proba.wanted, pages.wanted)
+
+
+class OfRows(Marginals):
+    """Marginals that follow the rows, as those of a policy do."""
+
+    def slot_marginals(self, logs):
+        return self.proba[logs.row_id.position]
+
+
+def test_groups_of_pages():
+    logs = biased_pages(60, (1, 0.5, 0.3), np.linspace(0.2, 0.8, 6), 0)
+    target = SlateTarget(logs.slate, logs)
+    rows = np.array([5, 3, 40, 41])
+    taken = make_pages(logs, target).take(rows).tables()
+    expected = make_pages(logs[rows], SlateTarget(logs.slate[rows], logs[rows]))
+    assert_array_equal(taken.impressions, expected.tables().impressions)
+    assert_array_equal(taken.moved, expected.tables().moved)
+
+
+def test_items_that_only_the_policy_shows():
+    names = np.array([list("abz")] * 3 + [list("zba")])
+    slate = [[0, 1], [1, 0], [0, 1], [1, 2]]
+    logs = SlateLogs(
+        np.zeros((4, 1)), slate, None, item_id=names, slot_reward=np.ones((4, 2))
+    )
+    target = np.array([[0, 2], [2, 1], [0, 1], [0, -1]])
+    pages = make_pages(logs, SlateTarget(target, logs))
+    assert_array_equal(pages.wanted, [[2, 0], [0, 2], [2, 1]])  # a, b, never shown
+    proba = (target[:, :, None] == np.arange(3)).astype(float)
+    assert_array_equal(
+        make_pages(logs, SlateTarget(OfRows(proba), logs)).wanted, pages.wanted
+    )
+
+
+def test_what_only_moves_needs_no_candidates():
+    logs = ragged()
+    policy = ReorderingPolicy("random").fit(logs)
+    moved = make_pages(logs, SlateTarget(policy, logs))
+    other = make_pages(logs, SlateTarget(OfRows(policy.slot_marginals(logs)), logs))
+    assert_allclose(moved.tables().moved, other.tables().moved)
+    assert_allclose(moved.wanted, other.wanted)
+
+
+def test_sums_over_pages():
+    pages = make_pages(ragged())
+    of_cell = np.arange(9.0)
+    expected = [
+        sum(of_cell[3 * a + i] for i, a in enumerate(slate) if a >= 0)
+        for slate in RAGGED
+    ]
+    assert_allclose(pages.page_sums(of_cell), expected)
+    assert_allclose(pages.page_sums(of_reward=pages.reward), CLICKS.sum(axis=1))
+
+
+def test_rewards_of_slots_are_needed():
+    logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [1, 0]], [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"hold no rewards of slots.*slot_reward="):
+        make_pages(logs)
+
+
+def test_one_number_is_kept_per_impression():
+    assert make_pages(sl4()).cell.dtype == np.int32
+
+
+def test_ragged_slates():
+    with pytest.raises((ValueError, TypeError), match="slate"):
+        SlateLogs(np.zeros((2, 1)), [[0, 1], [2]], [1.0, 0.0])
+    assert make_pages(ragged()).tables().impressions.sum() == 8
