@@ -1,0 +1,199 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The template of evaluators of slate policies: one formula of per-round arrays."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from math import isnan
+
+import numpy as np
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators._overlap import Overlap
+from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.slate._diagnostics import (
+    LazyDiagnostics,
+    weight_diagnostics,
+    weight_warnings,
+)
+from skope_ope.evaluators.slate._support import form_of
+from skope_ope.evaluators.slate._target import TargetOfSlates, check_width
+from skope_ope.evaluators.slate._uniform_rankings import is_possible
+from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.logs import SlateLogs
+from skope_ope.policies._slate_base import BaseSlatePolicy
+
+
+@dataclass
+class Findings:
+    """What an evaluator makes of the rounds.
+
+    Attributes
+    ----------
+    terms : tuple of ndarray of shape (n_rounds,)
+        Per-round terms.
+    combine : callable
+        The function of their means that is the estimate, see `_moments`.
+    weight : ndarray of shape (n_rounds,) or None
+        Importance weights of the rounds.
+    used : ndarray of bool of shape (n_rounds,) or None
+        Rounds that bear on the policy; None: all of them.
+    supported : bool
+        Whether the mean of the weights should be one.
+    diagnostics : dict
+        Numbers, or functions that give them.
+    warnings : list of OPEWarning
+    bound : callable or None
+        See `PolicyValue.deviation_bound`.
+    """
+
+    terms: tuple
+    combine: object = _moments.mean
+    weight: object = None
+    used: object = None
+    supported: bool = True
+    diagnostics: dict = field(default_factory=dict)
+    warnings: list = field(default_factory=list)
+    bound: object = None
+
+
+class SlateEvaluator(BaseEvaluator):
+    """Base class of evaluators of slate policies.
+
+    A subclass implements `_findings(target, logs)`, and names in `_needs` what the
+    logs must hold: "logger", "propensity" (either it or the logger), "slot_reward".
+    """
+
+    _takes = (SlateLogs,)
+    _needs = ()
+
+    def _findings(self, target, logs):
+        """Return the `Findings` for a policy on logs."""
+        raise TypeError(f"{type(self).__name__} does not define _findings.")
+
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        name, needs = type(self).__name__, self._needs
+        if "slot_reward" in needs and logs.slot_reward is None:
+            raise ValueError(
+                f"{name} needs the rewards of the slots. Pass slot_reward=... of shape "
+                "(n_rounds, n_slots) to SlateLogs."
+            )
+        if logs.logging_policy is None:
+            whole = "propensity" in needs and logs.propensity is None
+            if "logger" in needs or whole:
+                instead = " or propensity=..., the probability of every logged slate,"
+                raise ValueError(
+                    f"{name} needs the logging policy, which these logs do not have. "
+                    f"Pass logging_policy=...{instead if whole else ''} to SlateLogs: "
+                    "UniformSlatePolicy, ProductSlatePolicy, PlackettLuceSlatePolicy, "
+                    "or EmpiricalSlatePolicy.seen_in(logs) for one that drew from the "
+                    "slates it shows."
+                )
+        elif "logger" in needs or ("propensity" in needs and logs.propensity is None):
+            check_logged_slates(logs)
+
+    def _evaluate(self, policy, logs, sample_weight):
+        target = TargetOfSlates(policy, logs)
+        found = self._findings(target, target.logs)
+        omega, n_used = combined_weights(logs, sample_weight), len(logs)
+        if found.used is not None and not found.used.all():
+            omega = found.used * (1.0 if omega is None else omega)
+            n_used = int(found.used.sum())
+            omega = omega / omega.mean() if omega.any() else omega
+        moments = _moments.Moments()
+        moments.add(0, found.terms, omega)
+        value, error, linearise = moments.estimate(found.combine)
+        if n_used == 1:
+            error = float("nan")  # one round among those left out has no spread
+        diagnostics, warned = {"n_rounds": len(logs)}, list(found.warnings)
+        size = float("nan")
+        if found.weight is not None:
+            overlap = _overlap(found, omega)
+            if n_used and overlap.sum_w2:
+                warned += weight_warnings(overlap, found.supported)
+            elif n_used:
+                value = float("nan")
+            if n_used:
+                diagnostics |= weight_diagnostics(overlap)
+                size = overlap.effective_sample_size
+            if len(found.terms) == 2 and not overlap.sum_w > 0:
+                value = float("nan")  # a ratio to weights that sum to nothing
+                warned.append(
+                    LowOverlapWarning(
+                        f"the weights sum to {overlap.sum_w:.4g}: what is normalised "
+                        "by them is no estimate.",
+                        overlap.sum_w,
+                    )
+                )
+        if isnan(value):
+            error = float("nan")
+            warned.append(
+                SupportWarning(
+                    f"{type(self).__name__} cannot form an estimate: no logged round "
+                    "bears on the policy. The value is NaN.",
+                    float("nan"),
+                )
+            )
+        return PolicyValue(
+            value,
+            error,
+            len(logs),
+            estimator=type(self).__name__,
+            logs=logs,
+            terms=partial(np.stack, found.terms),
+            linearise=linearise,
+            combine=found.combine,
+            sample_weight=omega,
+            effective_sample_size=size,
+            diagnostics=LazyDiagnostics(diagnostics | found.diagnostics),
+            warnings=warned,
+            bound=found.bound,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.handles = ("slate",)
+        tags.needs_propensity = False
+        return tags
+
+
+def _overlap(found, omega):
+    overlap = Overlap()
+    weight, used = found.weight, found.used
+    if used is not None:
+        weight, omega = weight[used], None if omega is None else omega[used]
+        omega = None if omega is None or not omega.size else omega / omega.mean()
+    if weight.size:
+        overlap.add(weight, 0.0, omega)
+    return overlap
+
+
+def logged_proba(logs):
+    """Probability of the logged slates under the logger."""
+    if logs.propensity is not None:
+        return logs.propensity
+    return logs.logging_policy.slate_proba(logs, logs.slate)
+
+
+def check_logged_slates(logs):
+    """Raise where the logging policy could not have composed a logged slate."""
+    logger = logs.logging_policy
+    if isinstance(logger, BaseSlatePolicy):
+        logger._check_logs(logs)
+        check_width(logger._slots_of(logs), logs, "the logging policy")
+    if form_of(logger, logs) == "uniform":
+        proba = is_possible(logs).astype(float)
+    else:
+        proba = logger.slate_proba(logs, logs.slate)
+    wrong = ~(proba > 0)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"the logging policy {type(logger).__name__} gives the logged slate "
+            f"{logs.slate[row].tolist()} at row {row} probability {proba[row]:.6g} "
+            f"({int(wrong.sum())} such rows): it cannot have composed it. Correct the "
+            "policy, the candidates or the slates."
+        )

@@ -1,0 +1,272 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pseudoinverse estimator."""
+
+from functools import cached_property, partial
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._control_variates import regression_terms
+from skope_ope.evaluators.slate._pseudo_inverse_weights import (
+    mean_of_weights,
+    round_weights,
+    second_moment,
+)
+from skope_ope.evaluators.slate._support import form_of, knows_all
+from skope_ope.exceptions import PropensityWarning, SupportWarning
+
+OUTSIDE = 1e-6  # residual of a target outside of the range
+
+
+class PseudoInverse(SlateEvaluator):
+    r"""The pseudoinverse estimator of slate policies [1]_.
+
+    .. math:: \hat V = \frac1n \sum_i W_i r_i, \qquad
+        W_i = q_{x_i}^T\, \Gamma_{x_i}^+\, 1_{s_i}
+
+    with the slot marginals :math:`q_x = E_\pi[1_s|x]` of the policy and the second
+    moments :math:`\Gamma_x = E_\mu[1_s 1_s^T|x]` of the logger, where :math:`1_s` has
+    a one for the candidate in every slot. Unbiased where the value of a slate is a sum
+    over its slots of unknown terms, :math:`V(x, s) = 1_s^T \phi_x`, and :math:`q_x`
+    lies in the range of :math:`\Gamma_x`. Its variance grows with the number of slots
+    times candidates, not with the number of slates. Read more in the
+    :ref:`User Guide <slates>`.
+
+    Parameters
+    ----------
+    self_normalized : bool, default=False
+        Divide by the sum of the weights, not by the number of rounds (wPI).
+    cmax : float, default=None
+        Upper bound on the weights; it biases the estimate and lowers the variance.
+        `None` keeps them as they are.
+    control_variates : {"single", "multiple"}, default=None
+        Take off what the weights' deviations from their known means explain, with
+        one coefficient or one per slot [2]_. Not together with `self_normalized` or
+        `cmax`.
+    outside_range : {"exclude", "raise"}, default="exclude"
+        What becomes of rounds in which the policy lies outside of the range of
+        :math:`\Gamma_x`, as with a candidate that the logger never shows in a slot.
+        "exclude": the value is that of the other rounds, and a warning gives the
+        share; "raise": an error.
+
+    Attributes
+    ----------
+    n_slots_ : int
+        Number of slots in the logs of `fit`.
+
+    See Also
+    --------
+    SlateIPS : Matches whole slates, without the assumption.
+    SlateDoublyRobust : Adds an additive reward model.
+
+    Notes
+    -----
+    An empty slot adds nothing to the value of a slate. Where one slot at least is
+    always filled, by the logger and by the policy, the weights have mean one, and are
+    one for all slates where the policy is the logger. They are those of inverse
+    propensity scoring where there is one slot, and can be negative. Uniform rankings
+    and independent slots have closed forms; for other loggers the second moments are
+    exact, too, and inverted once per distinct law. A logger of `SampledSlatePolicy` has
+    means over draws in their place, which biases the weights:
+    `diagnostics["weight_bias"]` estimates their mean less one.
+
+    `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for
+    :math:`|r| \le B`: :math:`B (\sqrt{2 \sigma^2 \ln(2/\delta)/n} + 2 (\rho + 1)
+    \ln(2/\delta) / (3n))`, with :math:`\sigma^2 = E_x[q^T \Gamma^+ q]` and the largest
+    weight :math:`\rho` in the logged contexts, which `diagnostics` give, or of the
+    arguments `sigma2` and `rho`.
+
+    References
+    ----------
+    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+       recommendation. NeurIPS 30.
+    .. [2] Vlassis, N., Chandrashekar, A., Amat, F., & Kallus, N. (2021). Control
+       variates for slate off-policy evaluation. NeurIPS 34.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import PseudoInverse, SlateLogs, UniformSlatePolicy
+    >>> logs = SlateLogs(
+    ...     np.zeros((5, 1)), [[2, 0], [2, 1], [0, 2], [1, 0], [0, 1]],
+    ...     [1, 0.5, 0, 1, 0.25], logging_policy=UniformSlatePolicy(2),
+    ... )
+    >>> target = np.tile([2, 0], (5, 1))
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # five rounds are few
+    >>> round(PseudoInverse().fit(logs).score(target), 10)
+    1.25
+    >>> round(PseudoInverse(self_normalized=True).fit(logs).score(target), 10)
+    0.8928571429
+    """
+
+    _parameter_constraints: dict = {
+        "self_normalized": ["boolean"],
+        "cmax": [Interval(Real, 0, None, closed="neither"), None],
+        "control_variates": [StrOptions({"single", "multiple"}), None],
+        "outside_range": [StrOptions({"exclude", "raise"})],
+    }
+    _needs = ("logger",)
+
+    def __init__(
+        self,
+        *,
+        self_normalized=False,
+        cmax=None,
+        control_variates=None,
+        outside_range="exclude",
+    ):
+        self.self_normalized = self_normalized
+        self.cmax = cmax
+        self.control_variates = control_variates
+        self.outside_range = outside_range
+
+    def _check_logs(self, logs):
+        if self.control_variates is not None and (
+            self.self_normalized or self.cmax is not None
+        ):
+            raise ValueError(
+                "control_variates cannot be combined with self_normalized or cmax: "
+                "their means are known for the whole weights, and dividing by the sum "
+                "of the weights is a control variate itself."
+            )
+        super()._check_logs(logs)
+
+    def _findings(self, target, logs):
+        logger = logs.logging_policy
+        weights = round_weights(
+            logger, target, logs, with_parts=self.control_variates is not None
+        )
+        used, diagnostics, warned = range_of(self, weights, logs)
+        w = clip(weights.weight, self.cmax)
+        gain, combine = w * logs.reward, _moments.mean
+        terms = (gain,)
+        if self.self_normalized:
+            terms, combine = (gain, w), _moments.ratio
+        elif self.control_variates is not None:
+            terms, combine = regression_terms(
+                gain,
+                weights.parts,
+                single=self.control_variates == "single",
+                independent=form_of(logger, logs) == "product",
+            )
+        diagnostics |= {"altered_rows": float((w != weights.weight).mean())}
+        diagnostics |= logger_diagnostics(logger, target, logs)
+        warned += inexact_warnings(logger, diagnostics)
+        plain = len(terms) == 1 and self.cmax is None
+        return Findings(
+            terms=terms,
+            combine=combine,
+            weight=w,
+            used=used,
+            supported=self.cmax is None,
+            diagnostics=diagnostics,
+            warnings=warned,
+            bound=theorem_one if plain else None,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # On-policy weights are all one.
+        tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        tags.constant_reward = tags.shift_equivariant = self.self_normalized
+        return tags
+
+
+def range_of(evaluator, weights, logs):
+    """Return which rounds are used, with diagnostics and warnings."""
+    diagnostics = {"negative_weight_share": float((weights.weight < 0).mean())}
+    if weights.residual is None:
+        return None, diagnostics, []
+    outside = weights.residual > OUTSIDE
+    share = float(outside.mean())
+    diagnostics |= {
+        "outside_range_share": share,
+        "largest_residual": float(weights.residual.max()),
+    }
+    if not share:
+        return None, diagnostics, []
+    row = int(np.flatnonzero(outside)[0])
+    text = (
+        f"the policy lies outside of the range of the logger's second moments in "
+        f"{share:.2%} of the rounds (first at row {row}, residual "
+        f"{weights.residual[row]:.3g}): it shows candidates in slots in which the "
+        "logger never shows them, and their rewards cannot be known."
+    )
+    if evaluator.outside_range == "raise":
+        raise ValueError(
+            f"{text} Change the policy there, or pass outside_range='exclude'."
+        )
+    text = f"{text} These rounds are left out: the value is that of the others."
+    return ~outside, diagnostics, [SupportWarning(text, share)]
+
+
+class _SecondMoment:
+    """Second moment and largest weight, both computed when one is read."""
+
+    def __init__(self, *args):
+        self._args = args
+
+    @cached_property
+    def both(self):
+        return second_moment(*self._args)
+
+    def get(self, place):
+        return self.both[place]
+
+
+def logger_diagnostics(logger, target, logs):
+    """Diagnostics of the logger's second moments."""
+    found = {}
+    if knows_all(logger, target, logs):
+        moment = _SecondMoment(logger, target, logs)
+        found = {"sigma2": partial(moment.get, 0), "rho": partial(moment.get, 1)}
+    if not getattr(logger, "exact", True):
+        found["weight_bias"] = mean_of_weights(logger, target, logs) - 1
+    return found
+
+
+def inexact_warnings(logger, diagnostics):
+    """Return a warning where moments are means over draws."""
+    if "weight_bias" not in diagnostics:
+        return []
+    bias = diagnostics["weight_bias"]
+    return [
+        PropensityWarning(
+            f"the second moments of {type(logger).__name__} are means over draws, "
+            "which biases the weights: their mean over fresh draws is 1 "
+            f"{bias:+.4g}. Use the exact policy, or more n_samples (a million are not "
+            "too many).",
+            bias,
+        )
+    ]
+
+
+def theorem_one(result, delta, **assumptions):
+    """Bernstein's inequality for the pseudoinverse estimator."""
+    known = result.diagnostics
+    if "reward_bound" not in assumptions:
+        raise ValueError(
+            "the bound of PseudoInverse needs reward_bound: a bound on |reward| that "
+            "is known beforehand."
+        )
+    constants = {}
+    for name in ("sigma2", "rho"):
+        if name not in assumptions and name not in known:
+            raise ValueError(
+                f"the bound of PseudoInverse needs {name}, which cannot be computed "
+                "from the probabilities of the logged candidates alone, nor after "
+                "pickling if it was not read before. Pass it."
+            )
+        constants[name] = assumptions.get(name, known.get(name))
+    n, log = result.n_rounds, np.log(2 / delta)
+    if "outside_range_share" in known:
+        n = round(n * (1 - known["outside_range_share"]))
+    spread = np.sqrt(2 * constants["sigma2"] * log / n)
+    radius = spread + 2 * (constants["rho"] + 1) * log / (3 * n)
+    return float(assumptions["reward_bound"] * radius)

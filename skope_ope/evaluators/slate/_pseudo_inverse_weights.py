@@ -1,0 +1,224 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Weights of the pseudoinverse estimator, :math:`W = q^T \Gamma^+ 1_s`.
+
+Uniform rankings and slots that are filled independently have closed forms; all other
+laws go through their second moments, see `_second_moments`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+
+from skope_ope.evaluators.slate._second_moments import solved
+from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
+from skope_ope.evaluators.slate._tables import chunks, entries
+from skope_ope.evaluators.slate._target import method
+from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies._ranking_law import RankingLaw
+from skope_ope.policies._slate_base import BaseSlatePolicy
+
+MAY_BE_EMPTY = 1e-9  # probability above which a slot is empty now and then
+IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take
+
+
+class RoundWeights(NamedTuple):
+    r"""Weights of the logged slates, and what they rest on, by round.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_rounds,)
+        :math:`q^T \Gamma^+ 1_s`.
+    residual : ndarray of shape (n_rounds,) or None
+        :math:`\|(I - \Gamma\Gamma^+) q\|`; None where it cannot be known.
+    parts : ndarray of shape (n_rounds, n_slots) or None
+        Contribution of every slot, less its mean under the logger; None where they
+        were not asked for.
+    """
+
+    weight: np.ndarray
+    residual: np.ndarray
+    parts: np.ndarray
+
+
+def round_weights(logger, target, logs, with_parts=False):
+    """Weights of all rounds.
+
+    Parameters
+    ----------
+    logger : slate policy
+        The logging policy.
+    target : TargetOfSlates
+        The policy under evaluation.
+    logs : SlateLogs
+        The rounds of `target`.
+    with_parts : bool, default=False
+        Whether the parts are wanted.
+
+    Returns
+    -------
+    weights : RoundWeights
+    """
+    form = form_of(logger, logs)
+    if form == "product":
+        return _product(logger, target, logs, with_parts)
+    if form == "uniform":
+        return RoundWeights(*uniform_weights(target, logs, with_parts))
+    if not isinstance(logger, BaseSlatePolicy):
+        raise TypeError(
+            f"the second moments of {type(logger).__name__} are not known. Derive the "
+            "logging policy from BaseSlatePolicy, or describe it by one of this "
+            "package, such as PlackettLuceSlatePolicy or EmpiricalSlatePolicy."
+        )
+    n_rounds, n_slots = logs.slate.shape
+    weight, residual = np.empty(n_rounds), np.empty(n_rounds)
+    parts = np.empty((n_rounds, n_slots)) if with_parts else None
+    for rows, slates, _, solution in solved(logger, target, logs):
+        shown = entries(solution.table, slates)
+        weight[rows] = shown.sum(axis=1)
+        if with_parts:
+            mean = np.einsum("nja,nja->nj", solution.marginals, solution.table)
+            parts[rows] = shown - mean
+        residual[rows] = solution.residual
+    return RoundWeights(weight, residual, parts)
+
+
+def _product(logger, target, logs, with_parts):
+    r""":math:`W = \sum_j \pi_j(s_j) / \mu_j(s_j) - (l - 1)\, t`.
+
+    The l slots are those that the logger fills, and t is the probability with which
+    the policy fills one of them: one, unless it leaves slots empty.
+    """
+    pi, mu = target.marginal_proba(logs), recorded(logger, logs)
+    if mu is None:
+        mu = logger.marginal_proba(logs)
+    elif (logs.slate == EMPTY).any():  # a column may hold anything there
+        mu = np.where(logs.slate == EMPTY, 1.0, mu)
+    n_slots = logs.n_slots
+    weight, ones = np.empty(len(logs)), np.ones(n_slots)
+    for start in range(0, len(logs), BLOCK):
+        rows = slice(start, start + BLOCK)
+        weight[rows] = (pi[rows] / mu[rows]) @ ones
+    weight -= n_slots - 1
+    residual, empty = _product_range(logger, target, logs)
+    parts = pi / mu - 1 if with_parts else None
+    if empty is not None and empty.any():
+        filled = logs.slate != EMPTY
+        weight += np.maximum(filled.sum(axis=1) - 1, 0) * empty
+        if with_parts:
+            parts += filled * empty[:, None]
+    return RoundWeights(weight, residual, parts)
+
+
+def _product_range(logger, target, logs):
+    """Return the distance from the range, and how likely the policy's slots are empty.
+
+    Independent slots are always filled or never. Outside are what they never show, and
+    policies that leave one slot empty more often than another.
+    """
+    if not knows_all(logger, target, logs):
+        return None, None
+    wanted = target.slates
+    if wanted is not None and not ((wanted == EMPTY) & (logs.slate != EMPTY)).any():
+        never = method(logger, "marginal_proba")(logs, wanted) == 0
+        return np.sqrt(never.sum(axis=1)), None
+    residual, empty = np.empty(len(logs)), np.empty(len(logs))
+    for rows, rounds, q in chunks(target, logs):
+        mu = logger.slot_marginals(rounds)
+        filled = mu.any(axis=2)
+        share = q.sum(axis=2) * filled
+        mean = share.sum(axis=1) / np.maximum(filled.sum(axis=1), 1)
+        gap = (share - mean[:, None]) * filled
+        never = np.where(mu == 0, q, 0.0)
+        width = np.maximum((mu > 0).sum(axis=2), 1)
+        residual[rows] = np.sqrt((never**2).sum(axis=(1, 2)) + (gap**2 / width).sum(1))
+        empty[rows] = np.where(np.abs(1 - mean) > 1e-9, 1 - mean, 0.0)
+    return residual, empty
+
+
+def second_moment(logger, target, logs):
+    r"""Mean of :math:`q^T \Gamma^+ q` over the rounds, and the largest weight.
+
+    Parameters
+    ----------
+    logger, target, logs
+        See `round_weights`.
+
+    Returns
+    -------
+    sigma2 : float
+        Second moment of the weights under the logger, averaged over the rounds.
+    rho : float
+        Largest absolute weight that a slate of the logger may have, or, where its law
+        is no ranking, a bound on it.
+    """
+    total = largest = 0.0
+    if form_of(logger, logs) == "uniform" and _full(target) and logs.offered is None:
+        n_slots, m = logs.n_slots, logs.max_candidates
+        largest = 1.0 + (n_slots if n_slots < m else m - 1) * (m - 1)
+        return largest, largest
+    ranking = isinstance(logger._for(logs), RankingLaw)
+    for _, _, q, solution in solved(logger, target, logs):
+        total += float(np.einsum("nja,nja->", q, solution.table))
+        for z, mu in zip(solution.table, solution.marginals, strict=True):
+            largest = max(largest, _largest_sum(z, mu, ranking))
+    return total / len(logs), largest
+
+
+def _full(target):
+    """Tell whether every round of a deterministic policy shows different candidates."""
+    if target.slates is None:
+        return False
+    shown = np.sort(target.slates, axis=1)
+    return shown[:, 0].min() >= 0 and not (shown[:, 1:] == shown[:, :-1]).any()
+
+
+def mean_of_weights(logger, target, logs):
+    """Mean weight under a logger whose moments are means over draws.
+
+    The expectation is over fresh draws, as many as the moments were taken from.
+    """
+    total = 0.0
+    fresh = clone(logger)
+    if isinstance(getattr(logger, "random_state", None), (int, np.integer)):
+        fresh.set_params(random_state=logger.random_state + 1)
+    for rows, _, _, solution in solved(logger, target, logs):
+        laws = fresh.laws(logs[rows])
+        marginals = laws.slot_marginals()[laws.index]
+        total += float(np.einsum("nja,nja->", marginals, solution.table))
+    return total / len(logs)
+
+
+def _largest_sum(z, mu, ranking):
+    """Largest absolute sum of one entry per slot, or of none where it may be empty.
+
+    Parameters
+    ----------
+    z, mu : ndarray of shape (n_slots, n_candidates)
+        Entries, and the probabilities with which the logger shows the candidates.
+    ranking : bool
+        Whether no candidate is shown twice.
+    """
+    rows = mu.any(axis=1)
+    if not rows.any():
+        return 0.0
+    empty = mu[rows].sum(axis=1) < 1 - MAY_BE_EMPTY
+    if empty.any():  # a column of its own, that is worth nothing, for every such slot
+        z = np.hstack([z[rows], np.zeros((len(empty), len(empty)))])
+        possible = np.hstack([mu[rows] > 0, np.diag(empty)])
+    else:
+        z, possible = z[rows], mu[rows] > 0
+    if not ranking:  # slots taken alone
+        high = np.where(possible, z, -np.inf).max(axis=1).sum()
+        low = np.where(possible, z, np.inf).min(axis=1).sum()
+        return float(max(high, -low))
+    penalty = IMPOSSIBLE * (1 + np.abs(z).max())
+    sums = []
+    for sign in (1, -1):
+        cost = np.where(possible, -sign * z, penalty)
+        slots, shown = linear_sum_assignment(cost)
+        sums.append(sign * z[slots, shown][possible[slots, shown]].sum())
+    return float(max(sums))

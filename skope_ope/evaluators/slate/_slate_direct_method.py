@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The direct method for slates: trust the reward model."""
+
+from itertools import product
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._tables import chunks
+from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.reward_models import AdditiveSlateModel
+from skope_ope.reward_models._slate_reward_models import (
+    MeanSlateModel,
+    SlateModel,
+    slate_reward_source,
+)
+
+MAX_SLATES = 20_000  # over which a policy's value is summed
+
+
+class SlateDirectMethod(SlateEvaluator):
+    r"""Mean model value of the policy's slates.
+
+    .. math:: \hat V = \frac1n \sum_i \sum_s \pi(s|x_i)\, \hat r(x_i, s)
+
+    The model is any regressor of the context and the features of all slots, side by
+    side. It needs nothing of the logger; its bias is that of the model, and no
+    diagnostic shows it. Read more in the :ref:`User Guide <slates>`.
+
+    Parameters
+    ----------
+    reward_model : regressor, AdditiveSlateModel or number, default=None
+        A scikit-learn regressor (a classifier for 0/1 rewards); a fitted one as
+        `FrozenEstimator(model)`. It sees the context and, slot after slot, the
+        features of the candidate shown (indicators of its index, where the logs have
+        no `item_features`; zeros in an empty slot). `None`: the out-of-fold mean
+        reward.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them. An int is `KFold`
+        without shuffling, or `GroupKFold` where the logs have groups.
+    n_samples : int, default=20
+        Slates that are drawn per round from a policy that is not deterministic.
+        `None`: the sum over all slates, where they are at most 20,000.
+    random_state : int, RandomState instance or None, default=0
+        Seed of these draws.
+
+    Attributes
+    ----------
+    n_slots_ : int
+        Number of slots in the logs of `fit`.
+
+    See Also
+    --------
+    SlateDoublyRobust : Corrects an additive model by the logged rewards.
+
+    Notes
+    -----
+    Predictions are clipped to `logs.reward_range`, where that is known. An
+    `AdditiveSlateModel` needs no draws: slot marginals give its mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from skope_ope import SlateDirectMethod
+    >>> from skope_ope.datasets import make_slate_logs
+    >>> logs = make_slate_logs(random_state=0)
+    >>> evaluator = SlateDirectMethod(reward_model=DecisionTreeRegressor(max_depth=3))
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")  # of the error of the model
+    >>> value = evaluator.fit(logs).score(np.tile([0, 1, 2], (1000, 1)))
+    >>> 0 < value < 3
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **REWARD_MODEL_CONSTRAINTS,
+        "n_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+    _uses_model = True
+
+    def __init__(self, *, reward_model=None, cv=5, n_samples=20, random_state=0):
+        self.reward_model = reward_model
+        self.cv = cv
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def _fit_reward_model(self, logs, reward_model):
+        return slate_reward_source(
+            self._one_model(reward_model), logs, self.cv, any_slate_model
+        )
+
+    def _findings(self, target, logs):
+        source = self.reward_source_
+        if needs_no_draws(getattr(source, "model", None)):
+            values = policy_values(source, target, logs)
+        elif target.slates is not None:
+            values = slate_values(source, logs, target.slates)
+        elif self.n_samples is None:
+            values = _summed(source, target, logs)
+        else:
+            rng = check_random_state(self.random_state)
+            draws = (
+                slate_values(source, logs, target.policy.sample(logs, rng))
+                for _ in range(self.n_samples)
+            )
+            values = sum(draws) / self.n_samples
+        return Findings(
+            terms=(values,),
+            diagnostics=model_diagnostics(source, logs),
+            warnings=[
+                ModelErrorWarning(
+                    "the standard error of SlateDirectMethod leaves out the error of "
+                    "the reward model, which may be far larger; that of "
+                    "SlateDoublyRobust includes it."
+                )
+            ],
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = True
+        return tags
+
+
+def any_slate_model(model):
+    """Return a regressor as a model of slates; a model of slates as it is."""
+    known = isinstance(model, (AdditiveSlateModel, MeanSlateModel))
+    return model if known else SlateModel(model)
+
+
+def needs_no_draws(model):
+    """Tell whether a policy's slot marginals give its mean under the model."""
+    return isinstance(model, (AdditiveSlateModel, MeanSlateModel))
+
+
+def slate_values(source, logs, slates):
+    """Model values of slates, within the range of the rewards."""
+
+    def call(model, rounds, rows):
+        return model.predict(rounds, slates[rows])
+
+    return _within(source.predict(logs, call), logs)
+
+
+def policy_values(source, target, logs):
+    """Model values of a policy, from its slot marginals."""
+
+    def call(model, rounds, rows):
+        if isinstance(model, MeanSlateModel):
+            return model.predict(rounds, None)
+        if target.slates is not None:
+            return model.predict(rounds, target.slates[rows])
+        values = np.empty(len(rounds))
+        for part, some, q in chunks(target, rounds):
+            values[part] = model.expect(some, q)
+        return values
+
+    return source.predict(logs, call)
+
+
+def _summed(source, target, logs):
+    """Sum the model over all slates that the policy may compose."""
+    n_candidates, n_slots = logs.max_candidates, logs.n_slots
+    if (n_candidates + 1) ** n_slots > MAX_SLATES:
+        raise ValueError(
+            f"n_samples=None sums over all slates, and {n_slots} slots of "
+            f"{n_candidates} candidates have more than {MAX_SLATES:,}. Pass a number "
+            "of draws, n_samples=20."
+        )
+    values = np.zeros(len(logs))
+    for slate in product(range(EMPTY, n_candidates), repeat=n_slots):
+        slates = np.tile(slate, (len(logs), 1))
+        proba = np.asarray(target.policy.slate_proba(logs, slates))
+        rows = np.flatnonzero(proba)
+        if rows.size:
+            found = slate_values(source, logs[rows], slates[rows])
+            values[rows] += proba[rows] * found
+    return values
+
+
+def _within(values, logs):
+    return values if logs.reward_range is None else np.clip(values, *logs.reward_range)
+
+
+def model_diagnostics(source, logs):
+    """Return what is known of the model's fit, by name."""
+
+    def r2():
+        gap = logs.reward - slate_values(source, logs, logs.slate)
+        spread = ((logs.reward - logs.reward.mean()) ** 2).sum()
+        return float(1 - (gap**2).sum() / spread) if spread else float("nan")
+
+    return {"uncovered_rounds": source.n_uncovered_, "model_r2": r2}

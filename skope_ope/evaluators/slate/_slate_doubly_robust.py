@@ -1,0 +1,141 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pseudoinverse estimator around an additive reward model."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._pseudo_inverse import (
+    inexact_warnings,
+    logger_diagnostics,
+    range_of,
+)
+from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
+from skope_ope.evaluators.slate._slate_direct_method import (
+    model_diagnostics,
+    policy_values,
+)
+from skope_ope.reward_models import AdditiveSlateModel
+from skope_ope.reward_models._slate_reward_models import (
+    MeanSlateModel,
+    slate_reward_source,
+)
+
+
+class SlateDoublyRobust(SlateEvaluator):
+    r"""Additive reward model, corrected by pseudoinverse weights.
+
+    .. math:: \hat V = \frac1n \sum_i \Big[ \sum_s \pi(s|x_i)\, \hat r(x_i, s)
+        + W_i (r_i - \hat r(x_i, s_i)) \Big]
+
+    with the weights of `PseudoInverse`. Unbiased where those are, whatever the model
+    predicts, as long as the model is a sum over slots: the weights are exact for such
+    sums only, and a model of any other form would bring a bias of its own into a
+    world without one. Hence `reward_model` is an `AdditiveSlateModel`, around any
+    regressor, and nothing else. Read more in the :ref:`User Guide <slates>`.
+
+    Parameters
+    ----------
+    reward_model : AdditiveSlateModel or number, default=None
+        The model, cross-fitted; a fitted one as `FrozenEstimator(model)`. `None`:
+        `AdditiveSlateModel()`.
+    cmax : float, default=None
+        Upper bound on the weights. `None` keeps them as they are.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them. An int is `KFold`
+        without shuffling, or `GroupKFold` where the logs have groups.
+    outside_range : {"exclude", "raise"}, default="exclude"
+        What becomes of rounds in which the policy lies outside of the range of the
+        logger's second moments, see `PseudoInverse`.
+
+    Attributes
+    ----------
+    n_slots_ : int
+        Number of slots in the logs of `fit`.
+
+    See Also
+    --------
+    PseudoInverse : Without a reward model.
+    SlateDirectMethod : Without the correction.
+
+    Examples
+    --------
+    >>> from skope_ope import SlateDoublyRobust
+    >>> from skope_ope.datasets import make_slate_logs
+    >>> logs, policy, truth = make_slate_logs(
+    ...     2000, logging="uniform", random_state=0, return_truth=True
+    ... )
+    >>> result = SlateDoublyRobust().fit(logs).evaluate(policy)
+    >>> low, high = result.confidence_interval()
+    >>> bool(low < truth.value < high)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **REWARD_MODEL_CONSTRAINTS,
+        "cmax": [Interval(Real, 0, None, closed="neither"), None],
+        "outside_range": [StrOptions({"exclude", "raise"})],
+    }
+    _needs = ("logger",)
+    _uses_model = True
+
+    def __init__(self, *, reward_model=None, cmax=None, cv=5, outside_range="exclude"):
+        self.reward_model = reward_model
+        self.cmax = cmax
+        self.cv = cv
+        self.outside_range = outside_range
+
+    def _fit_reward_model(self, logs, reward_model):
+        model = self._one_model(reward_model)
+        if model is None:
+            model = AdditiveSlateModel()
+        return slate_reward_source(model, logs, self.cv, additive_only)
+
+    def _findings(self, target, logs):
+        logger, source = logs.logging_policy, self.reward_source_
+        weights = round_weights(logger, target, logs)
+        used, diagnostics, warned = range_of(self, weights, logs)
+        w = clip(weights.weight, self.cmax)
+
+        def logged(model, rounds, rows):
+            return model.predict(rounds, rounds.slate)
+
+        # a clipped prediction would be no sum over slots any more
+        correction = w * (logs.reward - source.predict(logs, logged))
+        diagnostics |= {
+            "altered_rows": float((w != weights.weight).mean()),
+            "correction": float(np.mean(correction)),
+            **logger_diagnostics(logger, target, logs),
+            **model_diagnostics(source, logs),
+        }
+        return Findings(
+            terms=(policy_values(source, target, logs) + correction,),
+            weight=w,
+            used=used,
+            supported=self.cmax is None,
+            diagnostics=diagnostics,
+            warnings=warned + inexact_warnings(logger, diagnostics),
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = True
+        return tags
+
+
+def additive_only(model):
+    """Return the model if it is a sum over slots, raise otherwise."""
+    if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):
+        return model
+    raise TypeError(
+        "reward_model of SlateDoublyRobust must be an AdditiveSlateModel, a number or "
+        f"None, got {type(model).__name__}. The weights of the pseudoinverse are exact "
+        "for rewards that are sums over slots only: any other model would bring a bias "
+        f"of its own. Pass AdditiveSlateModel({type(model).__name__}(...)) instead, or "
+        "use SlateDirectMethod."
+    )

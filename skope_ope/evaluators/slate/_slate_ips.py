@@ -1,0 +1,76 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Inverse propensity scoring of whole slates."""
+
+from skope_ope.evaluators import _moments
+from skope_ope.evaluators.slate._base import Findings, SlateEvaluator, logged_proba
+from skope_ope.evaluators.slate._support import never_shown, support_warnings
+
+
+class SlateIPS(SlateEvaluator):
+    r"""Inverse propensity scoring of whole slates.
+
+    .. math:: \hat V = \frac1n \sum_i \frac{\pi(s_i|x_i)}{\mu(s_i|x_i)} r_i
+
+    Unbiased whatever the value of a slate depends on, where the logger may compose
+    every slate that the policy may. A slate counts only where the policy could have
+    composed exactly it, so that the variance grows with the number of slates. Read
+    more in the :ref:`User Guide <slates>`.
+
+    Parameters
+    ----------
+    self_normalized : bool, default=False
+        Divide by the sum of the weights, not by the number of rounds.
+
+    Attributes
+    ----------
+    n_slots_ : int
+        Number of slots in the logs of `fit`.
+
+    See Also
+    --------
+    PseudoInverse : Far less variance where the value is a sum over slots.
+
+    Notes
+    -----
+    The logger's probabilities are the logs' `propensity` or, where that is None,
+    those of their `logging_policy`. Where no logged slate has a positive probability
+    under the policy, the value is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SlateIPS, SlateLogs
+    >>> logs = SlateLogs(
+    ...     np.zeros((4, 1)), [[0, 1], [1, 0], [0, 1], [1, 0]], [1, 0, 0.5, 0.25],
+    ...     propensity=[0.5] * 4,
+    ... )
+    >>> SlateIPS().fit(logs).score(np.tile([0, 1], (4, 1)))
+    0.75
+    """
+
+    _parameter_constraints: dict = {"self_normalized": ["boolean"]}
+    _needs = ("propensity",)
+
+    def __init__(self, *, self_normalized=False):
+        self.self_normalized = self_normalized
+
+    def _findings(self, target, logs):
+        w = target.slate_proba(logs) / logged_proba(logs)
+        lost = never_shown(target, logs, "slate_proba")
+        found = Findings(
+            terms=(w * logs.reward,),
+            weight=w,
+            supported=not lost > 0,
+            diagnostics={"unsupported_share": lost},
+            warnings=support_warnings(lost, "slates"),
+        )
+        if self.self_normalized:
+            found.terms, found.combine = (*found.terms, w), _moments.ratio
+        return found
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.on_policy_mean = True
+        tags.constant_reward = tags.shift_equivariant = self.self_normalized
+        return tags

@@ -1,0 +1,52 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is known of the logger, and what it never shows."""
+
+import numpy as np
+
+from skope_ope.evaluators.slate._target import method
+from skope_ope.exceptions import SupportWarning
+
+
+def form_of(logger, logs):
+    """Name the closed form of a logger on logs, or None."""
+    return logger.closed_form(logs) if hasattr(logger, "closed_form") else None
+
+
+def knows_all(logger, target, logs):
+    """Tell whether more is known than the probabilities of the logged candidates."""
+    return target.logged is None and recorded(logger, logs) is None
+
+
+def recorded(logger, logs):
+    """Return the column with the logger's probabilities of the logged candidates.
+
+    None where the logger is known by more than that.
+    """
+    name = getattr(logger, "slot_proba", None)
+    column = logs.columns.get(name) if isinstance(name, str) else None
+    return column if np.ndim(column) == 2 else None
+
+
+def never_shown(target, logs, name):
+    """Share of a deterministic policy's slots or slates that the logger never shows.
+
+    NaN where the policy draws its slates, or the logger is not known well enough.
+    """
+    logger = logs.logging_policy
+    if target.slates is None or logger is None or not knows_all(logger, target, logs):
+        return float("nan")
+    return float(np.mean(method(logger, name)(logs, target.slates) == 0))
+
+
+def support_warnings(lost, what):
+    """Return a warning where the logger never shows what the policy does."""
+    if not lost > 0:
+        return []
+    return [
+        SupportWarning(
+            f"the logger never shows {lost:.2%} of the policy's {what}: the estimate "
+            "leaves out what they would bring.",
+            lost,
+        )
+    ]

@@ -1,0 +1,85 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Worlds whose slates are all logged once, weighted by their probability."""
+
+import warnings
+from itertools import permutations, product
+
+import numpy as np
+
+from skope_ope import SlateLogs
+from skope_ope.exceptions import OPEWarning
+from tests.policies._slate_worlds import enumerated_moments
+
+
+def rankings(n_slots, n_candidates):
+    """All slates without repetition, (n_slates, n_slots)."""
+    return np.array(list(permutations(range(n_candidates), n_slots)))
+
+
+def products(n_slots, n_candidates):
+    """All slates with repetition, (n_slates, n_slots)."""
+    return np.array(list(product(range(n_candidates), repeat=n_slots)))
+
+
+def world(logger, slates, reward, n_candidates, **fields):
+    """Logs of all slates that the logger may show, and their probabilities."""
+    n_rounds = len(slates)
+    logs = SlateLogs(
+        np.zeros((n_rounds, 1)),
+        slates,
+        np.broadcast_to(reward, n_rounds).astype(float),
+        n_candidates=n_candidates,
+        logging_policy=logger,
+        **fields,
+    )
+    proba = logger.slate_proba(logs)
+    assert abs(proba.sum() - 1) < 1e-12
+    rows = proba > 0
+    return logs[rows], proba[rows]
+
+
+def additive(slates, phi):
+    """Values of slates as sums over slots."""
+    return np.asarray(phi)[np.arange(slates.shape[1]), slates].sum(axis=1)
+
+
+def quietly(evaluator, target, logs, sample_weight=None):
+    """Value without the warnings that small worlds deserve."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluator.fit(logs).evaluate(target, sample_weight=sample_weight)
+
+
+def weights_by_enumeration(logger, marginals, logs):
+    r""":math:`q^T \Gamma^+ 1_s` with the second moments summed over all slates."""
+    _, gamma = enumerated_moments(logger, logs)
+    shape = (logs.n_slots, logs.max_candidates)
+    weights = np.empty(len(logs))
+    for row, (matrix, q) in enumerate(zip(gamma, marginals, strict=True)):
+        size = shape[0] * shape[1]
+        inverse = np.linalg.pinv(matrix.reshape(size, size), rcond=1e-10)
+        shown = logs.slate[row, :, None] == np.arange(shape[1])
+        weights[row] = q.ravel() @ inverse @ shown.ravel()
+    return weights
+
+
+class Warned(dict):
+    """Values of warnings by type and a part of the message."""
+
+    def __getitem__(self, key):
+        kind, text = key
+        return next(v for (k, t), v in self.items() if k is kind and text in t)
+
+    def __contains__(self, key):
+        kind, text = key
+        return any(k is kind and text in t for k, t in self.keys())
+
+
+def warned(evaluator, target):
+    """Evaluate, and return the value with all warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = evaluator.evaluate(target)
+    messages = [w.message for w in caught]
+    return result, Warned({(type(m), str(m)): m.value for m in messages})

@@ -1,0 +1,82 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The template of slate evaluators."""
+
+import numpy as np
+import pytest
+
+from skope_ope import BanditLogs, ProductSlatePolicy, SlateLogs, UniformSlatePolicy
+from skope_ope.base import SlateEvaluator
+from skope_ope.evaluators.slate._base import Findings, logged_proba
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
+from tests.evaluators.slate._worlds import quietly, rankings, warned
+
+
+class MeanReward(SlateEvaluator):
+    """The mean reward, whatever the policy."""
+
+    def _findings(self, target, logs):
+        return Findings(terms=(logs.reward,), used=self.used, weight=self.weight)
+
+    used = weight = None
+
+
+def some_logs(n_rounds=60, **fields):
+    slates = np.resize(rankings(2, 3), (n_rounds, 2))
+    return SlateLogs(np.zeros((n_rounds, 1)), slates, np.arange(n_rounds), **fields)
+
+
+def test_an_evaluator_of_ones_own():
+    logs = some_logs()
+    result = quietly(MeanReward(), logs.slate, logs)
+    assert result.value == logs.reward.mean()
+    assert result.standard_error == pytest.approx(logs.reward.std(ddof=1) / 60**0.5)
+    assert np.isnan(result.effective_sample_size)
+    with pytest.raises(TypeError, match="does not define _findings"):
+        SlateEvaluator().fit(logs).evaluate(logs.slate)
+
+
+def test_sample_weights_and_rounds_that_are_not_used():
+    logs, evaluator = some_logs(), MeanReward()
+    weight = np.linspace(1, 2, 60)
+    weighted = quietly(evaluator, logs.slate, logs, weight)
+    assert weighted.value == pytest.approx(np.average(logs.reward, weights=weight))
+    evaluator.used = np.arange(60) >= 30
+    half = evaluator.evaluate(logs.slate, sample_weight=weight)
+    expected = np.average(logs.reward[30:], weights=weight[30:])
+    assert half.value == pytest.approx(expected)
+    assert half.round_values.mean() == pytest.approx(half.value)
+    evaluator.used = np.arange(60) == 7
+    one = quietly(evaluator, logs.slate, logs)
+    assert one.value == 7
+    assert np.isnan(one.standard_error)
+    evaluator.used = np.zeros(60, dtype=bool)
+    assert np.isnan(quietly(evaluator, logs.slate, logs).value)
+
+
+def test_weights_that_deserve_a_warning():
+    logs, evaluator = some_logs(), MeanReward()
+    evaluator.weight = np.r_[np.zeros(50), np.ones(10)]
+    result, found = warned(evaluator.fit(logs), logs.slate)
+    assert found[LowOverlapWarning, "10.0 effective rounds"] == pytest.approx(10)
+    assert found[PropensityWarning, "mean weight is 0.1667"] < -3
+    assert result.effective_sample_size == pytest.approx(10)
+    evaluator.weight = np.r_[20.0, np.ones(59)]
+    evaluator.weight[1:30] = 2.0
+    _, found = warned(evaluator, logs.slate)
+    assert (LowOverlapWarning, "effective rounds") in found
+
+
+def test_logs_of_another_kind():
+    single = BanditLogs(np.zeros((2, 1)), [0, 1], [0, 1])
+    with pytest.raises(TypeError, match="must be SlateLogs, got BanditLogs"):
+        MeanReward().fit(single)
+
+
+def test_probabilities_of_the_logged_slates():
+    logs = some_logs(logging_policy=UniformSlatePolicy(2))
+    np.testing.assert_allclose(logged_proba(logs), 1 / 6)
+    recorded = logs.replace(propensity=np.full(60, 0.5))
+    np.testing.assert_array_equal(logged_proba(recorded), 0.5)
+    other = logs.replace(logging_policy=ProductSlatePolicy(np.full((2, 3), 1 / 3)))
+    np.testing.assert_allclose(logged_proba(other), 1 / 9)
