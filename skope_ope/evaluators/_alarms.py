@@ -7,14 +7,21 @@ from skope_ope.exceptions import (
     PropensityWarning,
     SupportWarning,
 )
+from skope_ope.logs._propensity_audit import (
+    action_count_chance,
+    action_count_z,
+    estimating_step,
+)
+from skope_ope.logs._validation import plain
 
 LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds
 HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
 HIGH_Z = 3  # mean weight against 1, in standard errors
+SURPRISE = 1e-6  # probability of counts as far from their means as these
 
 
-def overlap_warnings(evaluator, overlap):
+def overlap_warnings(evaluator, overlap, logs=None):
     """Return warnings about the weights of a policy on some logs.
 
     Few rounds are no lack of overlap: an effective size below 30 counts only where
@@ -52,24 +59,33 @@ def overlap_warnings(evaluator, overlap):
                 share,
             )
         )
+    return found + mean_weight_warnings(overlap, logs)
+
+
+def mean_weight_warnings(overlap, logs=None, high_z=HIGH_Z):
+    """Return a warning if the mean weight is not one, as it is in expectation."""
     z = overlap.mean_weight_z
-    # Unsupported mass lowers the mean weight by itself, and was reported above.
-    if overlap.missing_mass <= 1e-9 and abs(z) > HIGH_Z:
-        found.append(
-            PropensityWarning(
-                f"the mean importance weight is {overlap.mean_weight:.4g}, {z:+.1f} "
-                "standard errors from 1: either the propensities are wrong or rare "
-                "large weights are missing from the logs. Check diagnostics, or "
-                "estimate the propensities with PropensityEstimator.",
-                z,
-            )
+    # Unsupported mass lowers the mean weight by itself, and is reported on its own.
+    if overlap.missing_mass > 1e-9 or not abs(z) > high_z:
+        return []
+    return [
+        PropensityWarning(
+            f"the mean importance weight is {overlap.mean_weight:.4g}, {z:+.1f} "
+            "standard errors from 1: either the propensities are wrong or rare large "
+            "weights are missing from the logs. Check diagnostics, or estimate the "
+            f"propensities with {estimating_step(logs)}.",
+            z,
         )
-    return found
+    ]
 
 
 def support_warnings(overlap):
     """Return a warning if the policy wants what the logger never does."""
-    mass = 0.0 if overlap is None else overlap.missing_mass
+    if overlap is None:
+        return []
+    if overlap.missing_by_logger is not None:
+        return _logger_support_warnings(overlap.missing_by_logger)
+    mass = overlap.missing_mass
     if mass <= 1e-9:
         return []
     return [
@@ -83,16 +99,52 @@ def support_warnings(overlap):
     ]
 
 
+def _logger_support_warnings(missing):
+    return [
+        SupportWarning(
+            f"the policy gives {mass:.2%} of its probability to actions that logger "
+            f"{label!r} never took: its rounds leave out what they would bring. "
+            "pooling='balanced' asks only that some logger took them; a weighted "
+            "estimate leaves the logger out with divergences={...: np.inf}.",
+            mass,
+        )
+        for label, mass in missing.items()
+        if mass > 1e-9
+    ]
+
+
 def propensity_warnings(logs):
     """Return a warning where propensities do not fit the logged actions."""
     z = logs.inverse_propensity_z
     if not abs(z) > HIGH_Z:
-        return []
+        return _count_warnings(logs)
     return [
         PropensityWarning(
             f"the mean of 1 / propensity is {z:+.1f} standard errors from the number "
             "of actions: the recorded propensities do not fit the logged actions. "
-            "Check how they were logged, or estimate them with PropensityEstimator.",
+            "Check how they were logged, or estimate them with "
+            f"{estimating_step(logs)}.",
+            z,
+        )
+    ]
+
+
+def _count_warnings(logs):
+    """Return a warning where an action is logged too often, or too rarely."""
+    if logs.action_count_law is None or logs.sample_weight is not None:
+        return []
+    chance = logs.n_actions * action_count_chance(logs)  # any of them may be the worst
+    worst = int(chance.argmin())
+    if chance[worst] >= SURPRISE:
+        return []
+    z = float(action_count_z(logs)[worst])
+    return [
+        PropensityWarning(
+            f"action {plain(logs.actions[worst])!r} was logged "
+            f"{int(logs.action_counts[worst])} times, where the propensities let "
+            f"expect {logs.action_count_law[0][worst]:.6g} ({z:+.1f} standard errors): "
+            "they do not fit the logged actions. Check how they were logged, or "
+            f"estimate them with {estimating_step(logs)}.",
             z,
         )
     ]

@@ -12,9 +12,21 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.logs import BanditLogs
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
 from skope_ope.reward_models._sources import reward_source
+
+
+def pipeline_remedy(value):
+    """Return what to do with a Pipeline where an evaluator is expected, or ''."""
+    if not hasattr(value, "steps"):
+        return ""
+    return (
+        " Apply the steps of a Pipeline to the logs first, logs = "
+        "PropensityEstimator().fit_transform(logs), and pass its last step."
+    )
 
 
 @dataclass(slots=True)
@@ -73,6 +85,7 @@ class BaseEvaluator(BaseEstimator):
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {}
     _uses_model = False
+    _takes = (BanditLogs,)  # kinds of logs
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, reward_model=None):
@@ -80,7 +93,7 @@ class BaseEvaluator(BaseEstimator):
 
         Parameters
         ----------
-        logs : BanditLogs
+        logs : BanditLogs, or SlateLogs where the evaluator takes them
             The logged rounds.
         reward_model : model, default=None
             Used where the constructor's is None; evaluators without a reward model
@@ -98,15 +111,13 @@ class BaseEvaluator(BaseEstimator):
             If a reward model is given here and to the constructor, or the logs lack
             what the evaluator needs.
         """
-        if not isinstance(logs, BanditLogs):
-            raise TypeError(
-                f"logs must be BanditLogs, got {type(logs).__name__}. Build them with "
-                "BanditLogs(context, action, reward, propensity) or "
-                "BanditLogs.from_frame(frame, action=..., reward=...)."
-            )
+        self._check_kind(logs)
         self._check_logs(logs)
-        self.actions_ = logs.actions
-        self.n_actions_ = logs.n_actions
+        if isinstance(logs, SlateLogs):
+            self.n_slots_ = logs.n_slots
+        else:
+            self.actions_ = logs.actions
+            self.n_actions_ = logs.n_actions
         self.n_features_in_ = logs.n_features
         self.logs_ = logs
         if self._uses_model:
@@ -125,6 +136,14 @@ class BaseEvaluator(BaseEstimator):
             )
         return reward_model
 
+    def _check_kind(self, logs):
+        """Raise if these are not logs, or logs of another kind."""
+        if isinstance(logs, self._takes):
+            return
+        kinds = " or ".join(kind.__name__ for kind in self._takes)
+        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._takes)
+        raise TypeError(f"logs must be {kinds}, got {type(logs).__name__}.{how}.")
+
     def _check_logs(self, logs):
         """Raise if the logs lack rounds or a field that the evaluator needs."""
         if not len(logs):
@@ -135,7 +154,8 @@ class BaseEvaluator(BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} needs the propensities of the logged actions, "
                 "which these logs do not have. Pass propensity=..., estimate them with "
-                "PropensityEstimator, or use DirectMethod, which needs none."
+                f"{estimating_step(logs)}, or use DirectMethod, which needs none, or "
+                "ExplorationScavenging where the logger ignored the context."
             )
 
     def evaluate(self, policy, logs=None, sample_weight=None):
@@ -192,10 +212,10 @@ class BaseEvaluator(BaseEstimator):
         TypeError
             If given logs in place of a policy, as a search without `scoring` does.
         """
-        if isinstance(policy, BanditLogs):
+        if isinstance(policy, RowContainer):
             raise TypeError(
-                "score expects a policy, got BanditLogs. In a search or in "
-                "cross_validate pass scoring=EvaluatorScorer(policy)."
+                f"score expects a policy, got {type(policy).__name__}. In a search or "
+                "in cross_validate pass scoring=EvaluatorScorer(policy)."
             )
         return self.evaluate(policy, logs, sample_weight).value
 
@@ -204,17 +224,30 @@ class BaseEvaluator(BaseEstimator):
             check_is_fitted(self)
         if logs is None:
             logs = self.logs_
-        elif not isinstance(logs, BanditLogs):
-            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
         else:
+            self._check_kind(logs)
             self._check_logs(logs)
-            match_actions(self.actions_, logs.actions)
+            self._match_those_of_fit(logs)
             if logs.n_features != self.n_features_in_:
                 raise ValueError(
                     f"the logs have {logs.n_features} features, those of fit had "
                     f"{self.n_features_in_}."
                 )
         return self._evaluate(policy, logs, sample_weight)
+
+    def _match_those_of_fit(self, logs):
+        """Raise if other logs have other actions or slots than those of fit."""
+        if type(logs) is not type(self.logs_):
+            raise TypeError(
+                f"logs must be {type(self.logs_).__name__} like those of fit, got "
+                f"{type(logs).__name__}."
+            )
+        if not isinstance(logs, SlateLogs):
+            match_actions(self.actions_, logs.actions)
+        elif logs.n_slots != self.n_slots_:
+            raise ValueError(
+                f"the logs have {logs.n_slots} slots, those of fit had {self.n_slots_}."
+            )
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "logs_")
@@ -226,6 +259,11 @@ class BaseEvaluator(BaseEstimator):
         return EvaluatorTags(**known, needs_reward_model=self._uses_model)
 
 
+_HOW = {
+    BanditLogs: "BanditLogs(context, action, reward, propensity) or "
+    "BanditLogs.from_frame(frame, action=..., reward=...)",
+    SlateLogs: "SlateLogs(context, slate, reward, slot_reward=...)",
+}
 # What may stand for a reward model, and how rounds are held out of its fits.
 REWARD_MODEL_CONSTRAINTS = {
     "reward_model": [HasMethods(["fit", "predict"]), "array-like", Real, str, None],

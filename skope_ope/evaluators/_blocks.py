@@ -11,9 +11,23 @@ CHUNK_ENTRIES = 1 << 18  # model values asked for at once
 
 def check_block(proba, n_rows, n_actions, offered, first_row):
     """Raise unless a policy gave distributions over the actions of the logs."""
+    if not isinstance(proba, np.ndarray):
+        raise TypeError(
+            f"the policy gave probabilities as {type(proba).__name__}, expected an "
+            f"array of shape {(n_rows, n_actions)}."
+        )
     if proba.shape != (n_rows, n_actions):
         raise ValueError(_wrong_shape(proba.shape, (n_rows, n_actions)))
     check_distributions("policy", proba, offered, first_row)
+
+
+def check_answer(changed, policy):
+    """Raise where `update` forgot to say whether the policy has changed."""
+    if changed is None:
+        raise TypeError(
+            f"{type(policy).__name__}.update returned None; it must return True where "
+            "action probabilities may have changed, else False."
+        )
 
 
 def checked_rows(tables, n_actions, which):

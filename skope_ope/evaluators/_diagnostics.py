@@ -9,17 +9,20 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.evaluators.static._engine import Extract, terms_of
+from skope_ope.logs._propensity_audit import action_count_z
 from skope_ope.logs._validation import is_frame
 
 LARGE_WEIGHT = 20
+PARAMETERS = ("cmax", "lam", "tau")  # named where they were chosen for the policy
 
 
 class StaticDiagnostics(Mapping):
     """Diagnostics of one evaluator on one policy, by name.
 
-    Which names there are depends on what is known: `overlap_tv`, `action_count_z`
-    and `calibration_z` need the whole logging distribution, `model_*` and
-    `correction*` a reward model, `covariate_imbalance` numeric contexts.
+    Which names there are depends on what is known: `overlap_tv` and `calibration_z`
+    need the whole logging distribution, `action_count_z` that or propensities that
+    are the same wherever an action was taken, `model_*` and `correction*` a reward
+    model, `covariate_imbalance` numeric contexts.
     """
 
     def __init__(self, evaluator, logs, target, source, overlap):
@@ -33,6 +36,8 @@ class StaticDiagnostics(Mapping):
     @cached_property
     def _names(self):
         names = ["n_rounds"]
+        if self._evaluator._was_auto:
+            names.append(self._evaluator._auto.name)
         if self._overlap is not None:
             names += [
                 "effective_sample_size",
@@ -51,8 +56,10 @@ class StaticDiagnostics(Mapping):
             ]
             if _numeric(self._logs.context):
                 names.append("covariate_imbalance")
+            if self._logs.action_count_law is not None:
+                names.append("action_count_z")
             if self._logs.logging_proba is not None:
-                names += ["action_count_z", "calibration_z"]
+                names.append("calibration_z")
                 if not self._target.logged_only:
                     names.append("overlap_tv")
         if self._source is not None:
@@ -60,6 +67,10 @@ class StaticDiagnostics(Mapping):
             if self._overlap is not None:
                 names += ["correction", "correction_z"]
         return names
+
+    def __reduce__(self):
+        # What is computed on access holds the logs and the policy: compute it now.
+        return dict, (dict(self),)
 
     def __iter__(self):
         return iter(self._names)
@@ -70,6 +81,8 @@ class StaticDiagnostics(Mapping):
     def __getitem__(self, name):
         if name not in self._names:
             raise KeyError(name)
+        if name in PARAMETERS:
+            return getattr(self._evaluator, name)
         if name not in self._cache:
             self._cache[name] = getattr(self, f"_{name}")()
         return self._cache[name]
@@ -162,12 +175,7 @@ class StaticDiagnostics(Mapping):
         return sums / len(logs)
 
     def _action_count_z(self):
-        mu = self._logs.logging_proba
-        variance = np.einsum("ij,ij->j", mu, 1 - mu)
-        excess = self._logs.action_counts - mu.sum(axis=0)
-        return np.divide(
-            excess, np.sqrt(variance), out=np.zeros_like(excess), where=variance > 0
-        )
+        return action_count_z(self._logs)
 
     def _calibration_z(self):
         # Spiegelhalter: sum (y - p)(1 - 2p) / sqrt(sum (1 - 2p)^2 p (1 - p))

@@ -4,16 +4,28 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._moments import Moments
+from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators._seeds import with_seed
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
+from skope_ope.evaluators.scavenging import ExplorationScavenging
 from skope_ope.evaluators.sequential import DRns, RejectionSampling, Replay
+from skope_ope.evaluators.slate import (
+    CascadeDR,
+    CascadeIPS,
+    IndependentSlotIPS,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SlateEvaluator,
+    SlateIPS,
+)
 from skope_ope.evaluators.static import (
     IPS,
     MRDR,
@@ -29,8 +41,8 @@ from skope_ope.evaluators.static import (
     SwitchDR,
 )
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Job, run
-from skope_ope.logs import BanditLogs
+from skope_ope.evaluators.static._engine import run
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._sources import reward_source
 
@@ -51,9 +63,38 @@ BY_NAME = {
     )
 }
 # Those that depend on the order of the rounds, or ask more of a log than others.
-SEQUENTIAL = {cls.__name__: cls for cls in (Replay, RejectionSampling, DRns)}
+SPECIAL = {
+    cls.__name__: cls
+    for cls in (
+        Replay,
+        RejectionSampling,
+        DRns,
+        ExplorationScavenging,
+        MultiLoggerIPS,
+        MultiLoggerDR,
+    )
+}
+KNOWN = {**BY_NAME, **SPECIAL}
 DEFAULT_NAMES = ("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos")
 DEFAULTS = {name: BY_NAME[name]() for name in DEFAULT_NAMES}
+SLATE_BY_NAME = {
+    cls.__name__: cls
+    for cls in (
+        SlateIPS,
+        PseudoInverse,
+        SlateDirectMethod,
+        SlateDoublyRobust,
+        IndependentSlotIPS,
+        CascadeIPS,
+        CascadeDR,
+    )
+}
+SLATE_DEFAULTS = {
+    "SlateIPS": SlateIPS(),
+    "PseudoInverse": PseudoInverse(),
+    "wPI": PseudoInverse(self_normalized=True),
+    "SlateDirectMethod": SlateDirectMethod(),
+}
 
 
 def evaluate(
@@ -70,14 +111,17 @@ def evaluate(
     policies : policy, array, str, or dict of them
         What to evaluate; a dict names several policies. Policies that learn need
         `evaluators` that take them: DRns, RejectionSampling, Replay, DirectMethod.
-    logs : BanditLogs
+    logs : BanditLogs or SlateLogs
         The logged rounds; not those on which the policies were learned.
     evaluators : list of names or evaluators, or dict, default=None
         `None`: IPS, SNIPS, DirectMethod, DoublyRobust, SwitchDR and DRos, those
-        that need propensities only where the logs have them.
+        that need propensities only where the logs have them. For slates SlateIPS,
+        PseudoInverse, its self-normalised form as "wPI", and SlateDirectMethod,
+        those that need the logger only where the logs have it. The text of the table
+        names those that are left out.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
-        reward per action.
+        reward per action, or of all slates.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits of the shared reward model.
     random_state : int, RandomState instance or None, default=None
@@ -100,17 +144,18 @@ def evaluate(
     >>> bool(table["DoublyRobust"].standard_error < table["IPS"].standard_error)
     True
     """
-    if not isinstance(logs, BanditLogs):
+    if not isinstance(logs, (BanditLogs, SlateLogs)):
         raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
-            "evaluate(policies, logs)."
+            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
+            "call is evaluate(policies, logs)."
         )
     if not len(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")
     if isinstance(policies, (list, tuple)) and any(
-        hasattr(policy, "predict_proba") for policy in policies
+        hasattr(policy, "predict_proba") or hasattr(policy, "slate_proba")
+        for policy in policies
     ):
         raise TypeError(
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
@@ -118,19 +163,22 @@ def evaluate(
         )
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
+    known = SLATE_DEFAULTS if isinstance(logs, SlateLogs) else DEFAULTS
+    usual = known if evaluators is None else ()
     evaluators = _named_evaluators(evaluators, logs)
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
     single = not isinstance(policies, Mapping)
+    slates = isinstance(logs, SlateLogs)  # whose evaluators make their own targets
     targets = {
-        name: Target(policy, logs)
+        name: None if slates else Target(policy, logs)
         for name, policy in ({None: policies} if single else policies).items()
     }
     shared = _shared_sources(evaluators, logs, reward_model, cv)
     weight = combined_weights(logs, None)
     jobs, others = {}, {}
     for policy, target in targets.items():
-        learns = isinstance(target.policy, AdaptivePolicy)
+        learns = not slates and isinstance(target.policy, AdaptivePolicy)
         for name, evaluator in evaluators.items():
             key = name if single else (policy, name)
             walks = learns and isinstance(evaluator, DirectMethod)
@@ -147,7 +195,8 @@ def evaluate(
                 source = evaluator._source_for(target, logs, weight)
             else:
                 source = shared.get(name)
-            jobs[key] = Job(evaluator, target, source, Moments())
+            chosen = evaluator._chosen(target, logs, source, weight)
+            jobs[key] = chosen._job(target, source, logs)
     overlaps = run(logs, list(jobs.values()), weight) if jobs else {}
     results = {}
     for policy in targets:
@@ -163,10 +212,12 @@ def evaluate(
                     policies if single else policies[policy], logs, None
                 )
     _warn_once(results)
-    return ValueTable(results)
+    return ValueTable(results, [name for name in usual if name not in evaluators])
 
 
 def _named_evaluators(evaluators, logs):
+    if evaluators is None and isinstance(logs, SlateLogs):
+        return _slate_defaults(logs)
     if evaluators is None:
         return {
             name: evaluator
@@ -190,13 +241,25 @@ def _named_evaluators(evaluators, logs):
     return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}
 
 
+def _slate_defaults(logs):
+    """Return the default evaluators of slates that the logs know enough for."""
+    known = set()
+    if logs.logging_policy is not None:
+        known = {"logger", "propensity"}
+    elif logs.propensity is not None:
+        known = {"propensity"}
+    return {
+        name: evaluator
+        for name, evaluator in SLATE_DEFAULTS.items()
+        if known.issuperset(evaluator._needs)
+    }
+
+
 def _one_evaluator(evaluator, logs):
     if isinstance(evaluator, str):
-        known = {**BY_NAME, **SEQUENTIAL}
+        known = SLATE_BY_NAME if isinstance(logs, SlateLogs) else KNOWN
         if evaluator not in known:
-            raise ValueError(
-                f"evaluator {evaluator!r} is unknown; there are {', '.join(known)}."
-            )
+            raise unknown_evaluator(evaluator, known)
         evaluator = known[evaluator]()
     if isinstance(evaluator, type):
         raise TypeError(
@@ -206,17 +269,37 @@ def _one_evaluator(evaluator, logs):
     if not isinstance(evaluator, BaseEvaluator):
         raise TypeError(
             f"evaluators must be names or evaluators, got {type(evaluator).__name__}."
+            f"{pipeline_remedy(evaluator)}"
         )
     evaluator._validate_params()
+    evaluator._check_kind(logs)
     evaluator._check_logs(logs)
     return evaluator
+
+
+def unknown_evaluator(name, known=KNOWN):
+    """Return the error about a name that no evaluator has."""
+    names = {one.lower(): one for one in known}
+    # what a name is called for short, as DR or DM (the first of several); then what
+    # is spelt nearly like it
+    short = {"".join(filter(str.isupper, n)).lower(): n for n in reversed(known)}
+    word = name.lower()
+    near = [short[word]] if word in short else []
+    near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return ValueError(
+        f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
+    )
 
 
 def _fitted(evaluator, logs, reward_model, cv):
     """Fit a clone, with the shared model and folds where it has none of its own."""
     evaluator = clone(evaluator)
     model = _own_model(evaluator, reward_model)
-    if model is not None and evaluator._uses_model:
+    shares = getattr(evaluator, "reward_model", None) is None
+    if evaluator._uses_model and (
+        model is not None or (shares and isinstance(evaluator, SlateEvaluator))
+    ):
         evaluator.set_params(cv=cv)
     return evaluator.fit(logs, model)
 

@@ -23,10 +23,30 @@ from math import isfinite, nan, sqrt
 
 import numpy as np
 
+LONGEST = 10_000  # longer dot products would wake BLAS threads
+
+
+def dot(a, b):
+    """Return the dot product of two arrays of any length, in one thread."""
+    if len(a) <= LONGEST:
+        return float(a.dot(b))
+    pieces = (slice(k, k + LONGEST) for k in range(0, len(a), LONGEST))
+    return sum(float(a[piece].dot(b[piece])) for piece in pieces)
+
 
 def mean(m):
     """Return f = m_0 and its gradient."""
     return m[0], (1.0,)
+
+
+def first_mean(m):
+    """Return f = m_0 of several means and its gradient."""
+    return m[0], (1.0, *[0.0] * (len(m) - 1))
+
+
+def second_mean(m):
+    """Return f = m_1 and its gradient."""
+    return m[1], (0.0, 1.0, *[0.0] * (len(m) - 2))
 
 
 def ratio(m):
@@ -67,17 +87,38 @@ class Moments:
         for i, term in enumerate(terms):
             if self.shift[i]:
                 term = term - self.shift[i]
-            total, square = float(term.sum()), float(term.dot(term))
+            total, square = float(term.sum()), dot(term, term)
             if self.n == 0 and total * total > 0.9 * len(term) * square:  # far away
                 self.shift[i] = total / len(term)
                 term = term - self.shift[i]
-                total, square = float(term.sum()), float(term.dot(term))
+                total, square = float(term.sum()), dot(term, term)
             self.sums[i] += total
             self.products[i][i] += square
             for j, other in enumerate(shifted):
-                self.products[i][j] += float(term.dot(other))
+                self.products[i][j] += dot(term, other)
             shifted.append(term)
         self.n += len(terms[0])
+
+    @property
+    def n_terms(self):
+        """Number of terms, without the sample weights."""
+        return len(self.sums) - (self.pilot is not None)
+
+    def _means(self):
+        """Return means, and with sample weights their gaps to the pilot's."""
+        pairs = zip(self.shift, self.sums, strict=True)
+        averages = [shift + total / self.n for shift, total in pairs]
+        if self.pilot is None:
+            return averages, None, 1.0
+        *sums, weight = averages
+        gaps = [total / weight for total in sums] if weight else [nan] * len(sums)
+        near = zip(self.pilot, gaps, strict=True)
+        return [pilot + gap for pilot, gap in near], gaps, weight
+
+    @property
+    def means(self):
+        """Means of the terms."""
+        return self._means()[0]
 
     def estimate(self, combine):
         """Return the value, its standard error and what linearises it.
@@ -92,13 +133,7 @@ class Moments:
         value, standard_error : float
         linearisation : Linearisation
         """
-        pairs = zip(self.shift, self.sums, strict=True)
-        means = averages = [shift + total / self.n for shift, total in pairs]
-        weight = 1.0
-        if self.pilot is not None:
-            *sums, weight = averages
-            gaps = [total / weight for total in sums] if weight else [nan] * len(sums)
-            means = [near + gap for near, gap in zip(self.pilot, gaps, strict=True)]
+        means, gaps, weight = self._means()
         try:
             value, gradient = combine(means)
         except ZeroDivisionError:
@@ -113,7 +148,8 @@ class Moments:
             last = -sum(g * gap for g, gap in zip(gradient, gaps, strict=True))
             slopes = tuple(g / weight for g in (*gradient, last))
         variance = noise = 0.0
-        for i, j in product(range(len(slopes)), repeat=2):
+        used = [i for i, slope in enumerate(slopes) if slope]
+        for i, j in product(used, repeat=2):
             slope = slopes[i] * slopes[j]
             square = self.products[max(i, j)][min(i, j)]
             variance += slope * (square - self.sums[i] * self.sums[j] / self.n)
@@ -136,9 +172,15 @@ class Linearisation:
         Mean sample weight.
     """
 
+    degrees_of_freedom = None  # of the standard error; None: n_rounds - 1
+
     def __init__(self, means, gradient, mean_weight=1.0):
         self.means, self.gradient = means, gradient
         self.mean_weight = mean_weight
+
+    def moments(self, rows):
+        """Return a sink for the terms of a group of rounds."""
+        return Moments()
 
     def __call__(self, value, terms, omega=None):
         """Return z_i for terms of shape (k, n) and sample weights."""

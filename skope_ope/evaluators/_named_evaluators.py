@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators that words on the command line name."""
 
-from skope_ope.evaluators._evaluate import BY_NAME, SEQUENTIAL
+from sklearn.utils._param_validation import StrOptions
+
+from skope_ope.evaluators._evaluate import BY_NAME, KNOWN, unknown_evaluator
 
 
 def named_evaluators(texts, cv=5):
@@ -22,15 +24,12 @@ def named_evaluators(texts, cv=5):
         Evaluators by name and parameters.
     """
     chosen = {}
-    classes = {**BY_NAME, **SEQUENTIAL}
-    known = {name.lower(): name for name in classes}
+    known = {name.lower(): name for name in KNOWN}
     for text in BY_NAME if tuple(texts) == ("all",) else texts:
         name, *settings = text.split(":")
         if name.lower() not in known:
-            raise ValueError(
-                f"evaluator {name!r} is unknown; there are {', '.join(classes)}."
-            )
-        evaluator = classes[known[name.lower()]]()
+            raise unknown_evaluator(name)
+        evaluator = KNOWN[known[name.lower()]]()
         own = [
             key for key in evaluator.get_params() if key not in ("reward_model", "cv")
         ]
@@ -42,11 +41,7 @@ def named_evaluators(texts, cv=5):
                     f"{'no parameter' if not own else 'the parameter ' + own[0]}, got "
                     f"{key!r}."
                 )
-            try:
-                value = None if value.lower() == "none" else _number(value)
-            except ValueError:
-                raise ValueError(f"{text!r}: {value!r} is not a number.") from None
-            evaluator.set_params(**{key: value})
+            evaluator.set_params(**{key: _parsed(evaluator, key, value, text)})
         if "cv" in evaluator.get_params():
             evaluator.set_params(cv=cv)
         label = ":".join([known[name.lower()], *settings])
@@ -54,6 +49,21 @@ def named_evaluators(texts, cv=5):
             raise ValueError(f"evaluator {label!r} is named twice.")
         chosen[label] = evaluator
     return chosen
+
+
+def _parsed(evaluator, key, value, text):
+    """Return a parameter from a word: None, a choice, true or false, or a number."""
+    if value.lower() == "none":
+        return None
+    for constraint in evaluator._parameter_constraints[key]:
+        if isinstance(constraint, StrOptions) and value in constraint.options:
+            return value
+        if constraint == "boolean" and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+    try:
+        return _number(value)
+    except ValueError:
+        raise ValueError(f"{text!r}: {value!r} is not a number.") from None
 
 
 def _number(text):

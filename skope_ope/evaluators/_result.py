@@ -16,6 +16,16 @@ from skope_ope.intervals import (
 from skope_ope.logs._html import table_html
 from skope_ope.logs._validation import check_labels
 
+_NO_PAIRED_ERROR = (
+    "the difference has no standard error: the rounds of a policy that learns depend "
+    "on each other. Subtract repeated_runs of both policies on segments of the log, or "
+    "give both the same DRns(n_splits=..., horizon=...)."
+)
+_NO_GROUP_ERROR = (
+    "values of groups of rounds have no standard error: the rounds of a policy that "
+    "learns depend on each other."
+)
+
 
 class PolicyValue:
     """Estimated value of a policy.
@@ -35,7 +45,8 @@ class PolicyValue:
         Terms whose mean is the value, linearised for ratio estimators; computed on
         first access.
     effective_sample_size : float
-        (sum w)^2 / sum w^2 of the importance weights; NaN where none are used.
+        (sum w)^2 / sum w^2 of the importance weights; accepted rounds of `Replay` and
+        `RejectionSampling`; NaN where none are used.
     diagnostics : mapping
         What the estimate rests on; entries are computed on first access.
     warnings : tuple of OPEWarning
@@ -211,6 +222,9 @@ class PolicyValue:
                 f"key must have one label per round ({self.n_rounds}), got "
                 f"{len(labels)}."
             )
+        if not self.independent_rounds:
+            warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
+            warnings.warn(warned, stacklevel=2)
         distinct, sizes = np.unique(labels, return_counts=True)
         rows = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
         return {
@@ -230,17 +244,21 @@ class PolicyValue:
         return getattr(logs, name)
 
     def _group(self, rows, label):
+        moments = Moments()
         if self._terms is None:
             terms, omega, combine = self.round_values[None, rows], None, mean
         else:
             omega = self._sample_weight
             omega = None if omega is None else omega[rows]
             terms, combine = self.terms[:, rows], self._combine
-        moments = Moments()
+            if self._linearise is not None:  # groups of strata keep their strata
+                moments = self._linearise.moments(rows)
         moments.add(0, tuple(terms), omega)
         value, error, linearise = moments.estimate(combine)
+        warned = []
         if not self.independent_rounds:
             error = float("nan")
+            warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
         return PolicyValue(
             value + self._offset,
             error,
@@ -251,6 +269,8 @@ class PolicyValue:
             combine=combine,
             sample_weight=omega,
             offset=self._offset,
+            warnings=warned,
+            degrees_of_freedom=linearise.degrees_of_freedom,
         )
 
     def __sub__(self, other):
@@ -264,6 +284,10 @@ class PolicyValue:
             )
         differences = self.round_values - other.round_values
         error, freedom = self._paired_error(other, differences)
+        warned = []
+        if np.isnan(error) and not self._independent_of_history(other):
+            warned.append(SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1))
+            warnings.warn(warned[0], stacklevel=2)
         difference = PolicyValue(
             self.value - other.value,
             error,
@@ -271,26 +295,19 @@ class PolicyValue:
             estimator=f"{self.estimator} - {other.estimator}",
             logs=self._logs,
             round_values=differences,
+            warnings=warned,
             degrees_of_freedom=freedom,
         )
         difference._row_id = self.row_id
         return difference
 
+    def _independent_of_history(self, other):
+        return self.independent_rounds and other.independent_rounds
+
     def _paired_error(self, other, differences):
         """Return the standard error of a difference, and its degrees of freedom."""
         n = len(differences)
-        if not (self.independent_rounds and other.independent_rounds):
-            warnings.warn(
-                SingleTrajectoryWarning(
-                    "the difference has no standard error: the rounds of a policy that "
-                    "learns depend on each other. Evaluate both policies with the same "
-                    "n_splits, or compare repeated_runs.",
-                    1,
-                ),
-                stacklevel=3,
-            )
-            return float("nan"), None
-        if n < 2:
+        if n < 2 or not self._independent_of_history(other):
             return float("nan"), None
         return float(differences.std(ddof=1) / np.sqrt(n)), None
 
@@ -323,5 +340,4 @@ class PolicyValue:
             state["_terms"] = self.terms
         state["_row_id"] = self.row_id
         state["_logs"] = None
-        state["diagnostics"] = dict(self.diagnostics)
         return state

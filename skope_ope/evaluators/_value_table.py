@@ -14,6 +14,8 @@ class ValueTable(Mapping):
     ----------
     values : dict
         `PolicyValue` by name of the evaluator, or by (policy, evaluator).
+    left_out : tuple of str, default=()
+        Evaluators that need what the logs lack of the logger; the text names them.
 
     Examples
     --------
@@ -27,8 +29,9 @@ class ValueTable(Mapping):
     0.5
     """
 
-    def __init__(self, values):
+    def __init__(self, values, left_out=()):
         self._values = dict(values)
+        self.left_out = tuple(left_out)
 
     def __getitem__(self, key):
         return self._values[key]
@@ -38,6 +41,10 @@ class ValueTable(Mapping):
 
     def __len__(self):
         return len(self._values)
+
+    @property
+    def _index(self):
+        return ("policy", "evaluator") if self._by_policy else ("evaluator",)
 
     @property
     def _by_policy(self):
@@ -95,8 +102,7 @@ class ValueTable(Mapping):
                 "to_frame needs pandas: pip install 'skope-ope[frames]'; to_records "
                 "gives the same rows without."
             ) from error
-        index = ["policy", "evaluator"] if self._by_policy else ["evaluator"]
-        return pd.DataFrame(self.to_records(level)).set_index(index)
+        return pd.DataFrame(self.to_records(level)).set_index(list(self._index))
 
     def plot(self, ax=None, *, level=0.95, truth=None):
         """Draw values and intervals; needs matplotlib.
@@ -129,7 +135,13 @@ class ValueTable(Mapping):
             )
             for row in (header, *rows)
         ]
+        if self.left_out:
+            lines.append(self._note())
         return "\n".join(line.rstrip() for line in lines)
+
+    def _note(self):
+        names = ", ".join(self.left_out)
+        return f"left out, they need propensities or a logging policy: {names}"
 
     def _texts(self):
         header = ["policy"] if self._by_policy else []
@@ -156,4 +168,7 @@ class ValueTable(Mapping):
 
     def _repr_html_(self):
         header, rows = self._texts()
-        return table_html("Values of policies", header, rows)
+        title = "Values of policies"
+        if self.left_out:
+            title += f" ({self._note()})"
+        return table_html(title, header, rows)

@@ -164,7 +164,30 @@ def test_a_model_extrapolates_with_a_warning():
 def test_the_direct_method_says_what_its_error_leaves_out():
     fitted = DirectMethod().fit(NEVER, 0.25)
     with pytest.warns(ModelErrorWarning, match="DoublyRobust's includes it"):
-        fitted.evaluate(UniformPolicy())
+        fitted.evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DoublyRobust().fit(NEVER, 0.25).evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
+
+
+def test_the_remedy_names_the_step_for_several_loggers():
+    rng = np.random.RandomState(0)
+    action = rng.randint(2, size=400)
+    wrong = {"context": np.zeros((400, 1)), "action": action, "reward": action}
+    wrong["propensity"] = np.tile([0.2, 0.3], 200)
+    for logger, step in (
+        (None, " PropensityEstimator"),
+        (np.repeat(["a", "b"], 200), " LoggerPropensityEstimator"),
+        (np.repeat("a", 400), " PropensityEstimator"),
+    ):
+        logs = BanditLogs(**wrong, logger=logger)
+        with pytest.warns(PropensityWarning) as warned:
+            IPS().fit(logs).evaluate(UniformPolicy())
+        assert len(warned) == 2  # of the weights, and of the propensities
+        assert all(step in str(w.message) for w in warned)
+
+
+def test_without_propensities_the_error_names_what_needs_none():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4))
+    with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
+        IPS().fit(logs)

@@ -27,11 +27,17 @@ from skope_ope import (
     DoublyRobust,
     MixturePolicy,
     PolicyValue,
+    PropensityEstimator,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateIPS,
     SwitchDR,
     UniformPolicy,
+    UniformSlatePolicy,
     evaluate,
 )
 from skope_ope.base import BaseEvaluator
+from skope_ope.datasets import make_slate_logs
 from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
 
@@ -89,6 +95,15 @@ def test_without_propensities_the_direct_method_is_left():
     assert [*table] == ["DirectMethod"]
     single = DirectMethod().fit(logs).evaluate(LEARNED)
     assert_same(table["DirectMethod"], single)
+    names = "IPS, SNIPS, DoublyRobust, SwitchDR, DRos"
+    note = f"left out, they need propensities or a logging policy: {names}"
+    assert repr(table).splitlines()[-1] == note
+    assert note in table._repr_html_()
+    for complete in (
+        evaluate(LEARNED, logs, evaluators="DirectMethod"),
+        evaluate(LEARNED, logs_of()),
+    ):
+        assert complete.left_out == () and "left out" not in repr(complete)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -434,6 +449,40 @@ def test_bad_input_is_refused(arguments, error, message):
         evaluate(**arguments)
 
 
+SLATES = {
+    "SlateIPS": SlateIPS(),
+    "PseudoInverse": PseudoInverse(),
+    "wPI": PseudoInverse(self_normalized=True),
+    "SlateDirectMethod": SlateDirectMethod(reward_model=Ridge(), cv=3),
+}
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_slates():
+    logs, policy, _ = make_slate_logs(300, random_state=0, return_truth=True)
+    policies = {"better": policy, "uniform": UniformSlatePolicy(3)}
+    table = evaluate(policies, logs, reward_model=Ridge(), cv=3)
+    assert list(table) == [(one, name) for one in policies for name in SLATES]
+    for (one, name), result in table.items():
+        expected = SLATES[name].fit(logs).evaluate(policies[one])
+        assert result.value == expected.value
+        assert result.standard_error == expected.standard_error
+    # without a model, too, the folds are those of the call
+    mean = evaluate(policy, logs, evaluators=["SlateDirectMethod"], cv=2)
+    alone = SlateDirectMethod(cv=2).fit(logs).score(policy)
+    assert mean["SlateDirectMethod"].value == alone
+    unknown = logs.replace(logging_policy=None)
+    assert list(evaluate(policy, unknown)) == ["SlateIPS", "SlateDirectMethod"]
+    unknown = unknown.replace(propensity=None)
+    assert list(evaluate(policy, unknown)) == ["SlateDirectMethod"]
+    with pytest.raises(ValueError, match="'IPS' is unknown; there are SlateIPS, Pse"):
+        evaluate(policy, logs, evaluators="IPS")
+    with pytest.raises(TypeError, match="logs must be BanditLogs, got SlateLogs"):
+        evaluate(policy, logs, evaluators=[IPS()])
+    with pytest.raises(TypeError, match="go into a dict by name"):
+        evaluate([policy], logs)
+
+
 def test_propensities_are_needed_where_weights_are():
     logs = logs_of(propensity=None)
     for evaluator in ("IPS", SNIPS(), DoublyRobust(), MRDR()):
@@ -462,3 +511,9 @@ def test_one_round():
         assert value.n_rounds == 1
         assert np.isnan(value.standard_error)
         assert np.isfinite(value.value)
+
+
+def test_a_pipeline_is_no_evaluator():
+    pipeline = make_pipeline(PropensityEstimator(), IPS())
+    with pytest.raises(TypeError, match=r"PropensityEstimator\(\).fit_transform\(logs"):
+        evaluate(LEARNED, logs_of(), evaluators=[pipeline])

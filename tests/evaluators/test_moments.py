@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope.evaluators._moments import Moments, mean, mean_plus_ratio, ratio
+from skope_ope.evaluators._moments import (
+    LONGEST,
+    Moments,
+    dot,
+    mean,
+    mean_plus_ratio,
+    ratio,
+)
 
 COMBINE = {mean: 1, ratio: 2, mean_plus_ratio: 3}
 
@@ -102,3 +109,11 @@ def test_a_ratio_of_nothing_is_not_a_number():
     value, error, linearise = moments(np.zeros((2, 5)), 5).estimate(ratio)
     assert np.isnan([value, error]).all()
     assert np.isnan(linearise(value, np.zeros((2, 5)))).all()
+
+
+@pytest.mark.parametrize("n", [0, 3, LONGEST, 2 * LONGEST + 7])
+def test_dot_products_of_any_length(n):
+    a, b = np.random.RandomState(0).normal(size=(2, n))
+    found = dot(a, b)
+    assert type(found) is float
+    assert_allclose(found, (a * b).sum(), atol=1e-9)

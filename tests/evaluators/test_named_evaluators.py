@@ -33,6 +33,12 @@ def test_sequential_ones_take_counts():
     assert list(found)[1:] == ["Replay", "RejectionSampling"]
 
 
+def test_choices_and_truth_values():
+    found = named_evaluators(("MultiLoggerIPS:pooling=balanced:self_normalized=True",))
+    [evaluator] = found.values()
+    assert (evaluator.pooling, evaluator.self_normalized) == ("balanced", True)
+
+
 def test_all_of_them():
     assert list(named_evaluators(("all",))) == list(BY_NAME)
 
@@ -48,6 +54,9 @@ def test_folds_reach_those_that_fit_on_their_own():
     [
         (("IPSS",), "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
         (("",), "evaluator '' is unknown"),
+        (("DR",), r"MultiLoggerDR\. Did you mean DoublyRobust\?"),
+        (("DM",), "Did you mean DirectMethod"),
+        (("SwichtDR",), "Did you mean SwitchDR"),
         (("IPS:tau=1",), "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),
         (("DirectMethod:cv=1",), "DirectMethod has no parameter, got 'cv'"),
         (("IPS:cmax=x",), "'IPS:cmax=x': 'x' is not a number"),

@@ -8,12 +8,14 @@ from skope_ope.evaluators import _moments
 from skope_ope.evaluators._alarms import (
     overlap_warnings,
     propensity_warnings,
+    support_warnings,
     unformed_warning,
 )
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._diagnostics import StaticDiagnostics
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._engine import Job, run, terms_of
 from skope_ope.logs._validation import as_numbers, check_length
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -29,6 +31,10 @@ class StaticEvaluator(BaseEvaluator):
     _combine = staticmethod(_moments.mean)
     _uses_weights = True
     _shifts = False  # whether all rewards plus c give the value plus c
+    _by_logger = False  # whether it asks which logger acted
+    _pools_loggers = False  # and how probable the action was under the others
+    _auto = None  # the AutoParameter, where one may be "auto"
+    _was_auto = False  # whether its number was chosen for the policy
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -43,18 +49,27 @@ class StaticEvaluator(BaseEvaluator):
         self._check_target(target)
         weight = combined_weights(logs, sample_weight)
         source = self._source_for(target, logs, weight)
-        job = Job(self, target, source, _moments.Moments())
+        chosen = self._chosen(target, logs, source, weight)
+        if chosen is not self:
+            name = self._auto.name
+            setattr(self, f"{name}_", getattr(chosen, name))
+        job = chosen._job(target, source, logs)
         overlap = run(logs, [job], weight)[id(target)]
-        return self._policy_value(job, overlap, logs, weight)
+        return chosen._policy_value(job, overlap, logs, weight)
+
+    def _chosen(self, target, logs, source, weight):
+        """Return self, or a copy with the number that "auto" is for this policy."""
+        auto = self._auto
+        if auto is None or getattr(self, auto.name) != AUTO:
+            return self
+        return auto.fixed(self, auto.choose(self, target, logs, source, weight))
+
+    def _job(self, target, source, logs):
+        """Return what the engine does for one policy."""
+        return Job(self, target, source, _moments.Moments())
 
     def _check_target(self, target):
-        if isinstance(target.policy, AdaptivePolicy):
-            raise TypeError(
-                f"{type(target.policy).__name__} learns while it acts; "
-                f"{type(self).__name__} evaluates stationary policies. Use DRns, "
-                "RejectionSampling or Replay, or evaluate the policy as it is now: "
-                "policy.frozen()."
-            )
+        refuse_learning(type(self).__name__, target)
         if self._uses_model:
             check_all_actions(self, target)
 
@@ -63,26 +78,27 @@ class StaticEvaluator(BaseEvaluator):
 
     def _policy_value(self, job, overlap, logs, weight):
         target, source = job.target, job.source
-        value, error, linearise = job.sink.estimate(self._combine)
+        value, error, linearise = self._estimate(job)
         value += job.offset
-        if not self._uses_weights:
-            overlap = None
-        warned = overlap_warnings(self, overlap)
-        if overlap is not None:
-            warned += propensity_warnings(logs)
+        if self._uses_weights:
+            overlap = self._overlap_of(job, overlap)
+            warned = overlap_warnings(self, overlap, logs)
+            warned += self._propensity_warnings(logs, overlap)
+        else:  # a model extrapolates to what was never logged
+            warned, overlap = support_warnings(overlap), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             value = error = float("nan")  # the logs say nothing about this policy
         if isnan(value):
             warned.append(unformed_warning(self))
-        warned.extend(self._own_warnings())
+        warned.extend(self._own_warnings(job, error))
         return PolicyValue(
             value,
             error,
             len(logs),
             estimator=type(self).__name__,
             logs=logs,
-            terms=lambda: terms_of(self, logs, target, source),
+            terms=lambda: terms_of(self, logs, target, source, weight),
             linearise=linearise,
             combine=self._combine,
             sample_weight=weight,
@@ -90,12 +106,27 @@ class StaticEvaluator(BaseEvaluator):
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
-            diagnostics=StaticDiagnostics(self, logs, target, source, overlap),
+            diagnostics=self._diagnostics(job, logs, overlap, weight),
             warnings=warned,
+            degrees_of_freedom=linearise.degrees_of_freedom,
             bound=self._deviation_bound,
         )
 
-    def _own_warnings(self):
+    def _estimate(self, job):
+        """Value, standard error and what linearises it, from the sums of a job."""
+        return job.sink.estimate(self._combine)
+
+    def _overlap_of(self, job, overlap):
+        """Return sums of the weights that enter the estimate."""
+        return overlap
+
+    def _diagnostics(self, job, logs, overlap, weight):
+        return StaticDiagnostics(self, logs, job.target, job.source, overlap)
+
+    def _propensity_warnings(self, logs, overlap):
+        return propensity_warnings(logs)
+
+    def _own_warnings(self, job, error):
         return []
 
     def __sklearn_tags__(self):
@@ -106,19 +137,30 @@ class StaticEvaluator(BaseEvaluator):
     _deviation_bound = None
 
 
+def refuse_learning(name, target):
+    """Raise where the policy learns: its probabilities depend on its history."""
+    if isinstance(target.policy, AdaptivePolicy):
+        raise TypeError(
+            f"{type(target.policy).__name__} learns while it acts; {name} evaluates "
+            "stationary policies. Use DRns, RejectionSampling or Replay, or evaluate "
+            "the policy as it is now: policy.frozen()."
+        )
+
+
 def check_all_actions(evaluator, target):
     """Raise where only the probability of the logged action is known."""
     if target.logged_only:
         raise ValueError(
             f"{type(evaluator).__name__} needs the policy's probabilities of all "
             "actions, an array of shape (n_rounds, n_actions); the probability of the "
-            "logged action alone serves IPS, SNIPS, Replay and RejectionSampling."
+            "logged action alone serves IPS, SNIPS, MultiLoggerIPS, Replay and "
+            "RejectionSampling."
         )
 
 
 def combined_weights(logs, sample_weight):
     """Product of the weights of the logs and those given, with mean one, or None."""
-    weight = logs.sample_weight
+    weight = getattr(logs, "sample_weight", None)  # slates have none
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
         check_length("sample_weight", given, len(logs), "the log")

@@ -105,14 +105,14 @@ class DirectMethod(StaticEvaluator):
                     "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
                     1,
                 ),
-                *self._own_warnings(),
+                *self._own_warnings(None, None),
             ],
         )
         result.independent_rounds = False
         result.learned_policy = learned
         return result
 
-    def _own_warnings(self):
+    def _own_warnings(self, job, error):
         return [
             ModelErrorWarning(
                 "the standard error of DirectMethod leaves out the error of the reward "

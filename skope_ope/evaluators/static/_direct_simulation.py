@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators._blocks import ModelChunks, check_block
+from skope_ope.evaluators._blocks import ModelChunks, check_answer, check_block
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._adaptive import fresh
 
@@ -56,7 +56,10 @@ def simulate(policy, logs, predict):
                 reward = float(u_reward < reward)
             at += 1
             chance = proba.item(action)
-            if policy.update(take_rows(X, slice(at - 1, at)), action, reward, chance):
+            row = take_rows(X, slice(at - 1, at))
+            changed = policy.update(row, action, reward, chance)
+            check_answer(changed, policy)
+            if changed:
                 stale = at < stop - start and not block.refresh(at, action)
         size = at if stale else min(2 * size, LARGEST_BLOCK)
         start += at

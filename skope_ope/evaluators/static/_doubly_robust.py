@@ -4,22 +4,56 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators._moments import first_mean, second_mean
 from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.exceptions import ModelErrorWarning
+
+REMOVED_Z = 4  # what was taken from the correction, in standard errors
 
 
 class CorrectedModel(StaticEvaluator):
-    """Model value plus transformed weights times the model's residual."""
+    """Model value plus transformed weights times the model's residual.
+
+    The second term of every round is what the transform takes from the correction:
+    its mean estimates the bias that buys the smaller variance.
+    """
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True
     _shifts = True
 
+    _combine = staticmethod(first_mean)
+
     def _terms(self, rounds):
-        return (rounds.v + self._weights(rounds.w) * rounds.residual,)
+        w = self._weights(rounds.w)
+        corrected = rounds.v + w * rounds.residual
+        if w is rounds.w:
+            return (corrected,)
+        return corrected, (rounds.w - w) * rounds.residual
+
+    def _own_warnings(self, job, error):
+        if self._combine is not first_mean or job.sink.n_terms < 2:
+            return []
+        if not abs(job.sink.means[1]) > error > 0:
+            return []
+        removed, spread, _ = job.sink.estimate(second_mean)
+        if not abs(removed) > REMOVED_Z * spread > 0:
+            return []
+        return [
+            ModelErrorWarning(
+                f"the weights that {type(self).__name__} takes away would have moved "
+                f"the value by {removed:+.4g}, {abs(removed) / error:.1f} of its "
+                f"standard errors ({removed / spread:+.1f} of their own): the model is "
+                "biased where they are, and the interval leaves that bias out. Compare "
+                "with DoublyRobust, or improve the model.",
+                removed / spread,
+            )
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -47,9 +81,10 @@ class DoublyRobust(CorrectedModel):
         number; an array of shape (n_rounds, n_actions) for the rows of the logs of
         `fit`; or the name of such a column. `None`: the out-of-fold mean reward of
         every action.
-    cmax : float, default=None
+    cmax : float or "auto", default=None
         Upper bound on the importance weights; 0 would be the direct method. `None`
-        keeps the weights as they are.
+        keeps the weights as they are; "auto" chooses for every policy the bound with
+        the least estimated mean squared error.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them. An int is `KFold`
         without shuffling, or `GroupKFold` where the logs have groups.
@@ -58,6 +93,8 @@ class DoublyRobust(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    cmax_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -84,8 +121,9 @@ class DoublyRobust(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "cmax": [Interval(Real, 0, None, closed="left"), None],
+        "cmax": [Interval(Real, 0, None, closed="left"), StrOptions({AUTO}), None],
     }
+    _auto = AutoParameter("cmax", None, clip_grid)
 
     def __init__(self, *, reward_model=None, cmax=None, cv=5):
         self.reward_model = reward_model
@@ -98,5 +136,5 @@ class DoublyRobust(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
-        tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
         return tags

@@ -4,9 +4,10 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._weights import shrink
+from skope_ope.evaluators.static._auto import AUTO, AutoParameter, shrink_grid
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 
 
@@ -20,8 +21,9 @@ class DRos(CorrectedModel):
     ----------
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
-    lam : float, default=10.0
-        Shrinkage: 0 is the direct method, infinity is `DoublyRobust`.
+    lam : float or "auto", default=10.0
+        Shrinkage: 0 is the direct method, infinity is `DoublyRobust`; "auto" chooses
+        for every policy the one with the least estimated mean squared error.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them.
 
@@ -29,6 +31,8 @@ class DRos(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    lam_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -51,8 +55,9 @@ class DRos(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="both")],
+        "lam": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
     }
+    _auto = AutoParameter("lam", float("inf"), shrink_grid)
 
     def __init__(self, *, reward_model=None, lam=10.0, cv=5):
         self.reward_model = reward_model

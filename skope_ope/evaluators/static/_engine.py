@@ -9,13 +9,16 @@ dot product are needed. Sums of blocks merge, so chunks may have any size.
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite, sqrt
+from math import isfinite
 
 import numpy as np
 
+from skope_ope.evaluators._loggers import Loggers, OverlapByLogger
+from skope_ope.evaluators._moments import dot
+from skope_ope.evaluators._overlap import Overlap
 from skope_ope.logs._validation import check_distributions, check_finite
 
-BLOCK = 10_000  # rows; longer dot products would wake BLAS threads
+BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy or a model at once
 
 
@@ -38,11 +41,16 @@ class Rounds:
         Number of rounds in all blocks.
     shift : float
         Known lower bound of the rewards where it is negative, otherwise 0.
+    loggers : LoggerRounds or None
+        Who acted, for evaluators that ask.
+    b : ndarray or None
+        Weights pi(a|x) / (probability under all loggers), likewise.
     """
 
-    def __init__(self, pi, w, r, q, v, n_rounds, shift):
+    def __init__(self, pi, w, r, q, v, n_rounds, shift, loggers=None, b=None):
         self.pi, self.w, self.r, self.q, self.v = pi, w, r, q, v
         self.n_rounds, self.shift = n_rounds, shift
+        self.loggers, self.b = loggers, b
 
     def less(self, offset):
         """Return the block with rewards and model values less `offset`."""
@@ -51,61 +59,13 @@ class Rounds:
         q = None if self.q is None else self.q - offset
         v = None if self.v is None else self.v - offset
         r = self.r - offset
-        return Rounds(self.pi, self.w, r, q, v, self.n_rounds, self.shift)
+        rest = (self.n_rounds, self.shift, self.loggers, self.b)
+        return Rounds(self.pi, self.w, r, q, v, *rest)
 
     @cached_property
     def residual(self):
         """What the model leaves unexplained, r - q."""
         return self.r - self.q
-
-
-class Overlap:
-    """Sums of the importance weights of one policy, and its unsupported mass."""
-
-    def __init__(self):
-        self.n = 0
-        self.sum_w = self.sum_w2 = self.max_w = self.missing = self.sum_gap2 = 0.0
-
-    def add(self, w, missing, omega=None):
-        """Add the weights of a block, times sample weights of mean one."""
-        self.n += len(w)
-        if omega is not None:
-            gap = omega * (w - 1)
-            w = omega * w
-            self.sum_gap2 += float(gap.dot(gap))
-        total, square = float(w.sum()), float(w.dot(w))
-        if omega is None:
-            self.sum_gap2 += square - 2 * total + len(w)
-        self.sum_w += total
-        self.sum_w2 += square
-        self.max_w = max(self.max_w, float(w.max()))
-        self.missing += missing
-
-    @property
-    def effective_sample_size(self):
-        """(sum w)^2 / sum w^2, NaN where all weights are zero."""
-        return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else float("nan")
-
-    @property
-    def missing_mass(self):
-        """Mean probability of actions that the logger could not take."""
-        return self.missing / self.n
-
-    @property
-    def mean_weight(self):
-        """Mean of w; its expectation is one where the policy is supported."""
-        return self.sum_w / self.n
-
-    @property
-    def mean_weight_z(self):
-        """(mean w - 1) in standard errors."""
-        if self.n < 2:
-            return float("nan")
-        gap = self.mean_weight - 1
-        variance = (self.sum_gap2 - self.n * gap * gap) / (self.n - 1)
-        if variance <= 1e-14 * self.sum_w2 / self.n:
-            return 0.0 if abs(gap) < 1e-9 else float("nan")
-        return gap / sqrt(variance / self.n)
 
 
 @dataclass
@@ -123,6 +83,10 @@ class Job:
     sink: object
     offset: float = 0.0
 
+    def take(self, start, rounds, omega=None):
+        """Hand the terms of a block to the sink."""
+        self.sink.add(start, self.evaluator._terms(rounds), omega)
+
 
 class Extract:
     """Stands in for an evaluator where per-round arrays themselves are wanted.
@@ -135,8 +99,9 @@ class Extract:
 
     _shifts = False
 
-    def __init__(self, pick):
+    def __init__(self, pick, by_logger=False, pools_loggers=False):
         self._terms = pick
+        self._by_logger, self._pools_loggers = by_logger, pools_loggers
 
 
 class TermStore:
@@ -152,6 +117,25 @@ class TermStore:
             self.terms = np.empty((len(terms), self.n_rounds))
         for row, term in zip(self.terms, terms, strict=True):
             row[start : start + len(term)] = term
+
+
+class LoggedEntries:
+    """What tables of all actions hold for the logged ones of a block."""
+
+    def __init__(self, codes, offsets):
+        self.codes, self.offsets = codes, offsets[: len(codes)]
+
+    @cached_property
+    def _flat(self):
+        return self.offsets + self.codes
+
+    def of(self, table):
+        """Entry of the logged action of every row."""
+        if table.strides[0] == 0:  # the same row for all rounds
+            return table[0].take(self.codes)
+        if table.flags.c_contiguous:
+            return table.ravel().take(self._flat)
+        return table[np.arange(len(table)), self.codes]
 
 
 def run(logs, jobs, sample_weight=None):
@@ -170,26 +154,35 @@ def run(logs, jobs, sample_weight=None):
     -------
     overlaps : dict
         For every target, by identity, the `Overlap` of its weights with the logs;
-        None where the propensities are unknown.
+        only its unsupported mass where the propensities are unknown. Where an
+        evaluator asks for the loggers, its attribute `loggers` tells the same of
+        each of them.
     """
     n_rounds, n_actions = len(logs), logs.n_actions
     targets = {id(job.target): job.target for job in jobs}
     jobs_of = {key: [j for j in jobs if id(j.target) == key] for key in targets}
     sources = {id(j.source): j.source for j in jobs if j.source is not None}
     predict = {key: source.bind(logs) for key, source in sources.items()}
-    overlaps = {
-        key: Overlap() if logs.propensity is not None else None for key in targets
-    }
+    overlaps = {key: Overlap() for key in targets}
+    loggers = None
+    if any(job.evaluator._by_logger for job in jobs):
+        pools = any(job.evaluator._pools_loggers for job in jobs)
+        loggers = Loggers(logs, sample_weight, pools)
+        for overlap in overlaps.values():
+            overlap.loggers = OverlapByLogger(loggers, Overlap())
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._shifts else 0.0
     # Many actions: not less than a block, for a model is asked action by action.
     chunk = max(CHUNK_ENTRIES // n_actions // BLOCK, 1) * BLOCK
+    asked = predict or any(target.policy is not None for target in targets.values())
     offsets = np.arange(0, min(BLOCK, n_rounds) * n_actions, n_actions)
     for start in range(0, n_rounds, chunk):
         stop = min(start + chunk, n_rounds)
-        rounds = logs if stop - start == n_rounds else logs[start:stop]
+        rounds = logs  # arrays need no cut of them
+        if asked and stop - start < n_rounds:
+            rounds = logs[start:stop]
         q_chunks = {key: call(rounds, start) for key, call in predict.items()}
         pi_chunks = {
             key: target.chunk(rounds, start, stop) for key, target in targets.items()
@@ -197,11 +190,11 @@ def run(logs, jobs, sample_weight=None):
         for low in range(start, stop, BLOCK):
             high = min(low + BLOCK, stop)
             rows = slice(low - start, high - start)
-            codes = logs.action_index[low:high]
-            flat = offsets[: high - low] + codes
+            logged = LoggedEntries(logs.action_index[low:high], offsets)
             r = logs.reward[low:high]
             p = None if logs.propensity is None else logs.propensity[low:high]
             omega = None if sample_weight is None else sample_weight[low:high]
+            acted = None if loggers is None else loggers.rounds(low, high)
             q_logged = {}
             for key, target in targets.items():
                 pi = np.asarray(pi_chunks[key][rows], dtype=np.float64)
@@ -212,10 +205,18 @@ def run(logs, jobs, sample_weight=None):
                         None if logs.available is None else logs.available[low:high]
                     )
                     check_distributions("policy", pi, available, low)
-                    pi_logged = _pick(pi, codes, flat)
+                    pi_logged = logged.of(pi)
                     missing = _missing_mass(pi, pi_logged, p, logs, slice(low, high))
                 w = None if p is None else pi_logged / p
-                if w is not None:
+                b = None
+                if acted is not None:  # their sums make up those of all
+                    b = pi_logged / acted.mixture if loggers.pools else None
+                    whole = None if target.logged_only else pi
+                    weights = (pi_logged, w, b, whole)
+                    overlaps[key].loggers.add(acted, *weights, missing, omega)
+                if w is None or acted is not None:
+                    overlaps[key].add_mass(high - low, missing)
+                else:
                     overlaps[key].add(w, missing, omega)
                 blocks = {}
                 for job in jobs_of[key]:
@@ -226,11 +227,14 @@ def run(logs, jobs, sample_weight=None):
                             q_hat = np.asarray(q_chunks[source][rows], dtype=np.float64)
                             v = _model_value(pi, q_hat, low)
                             if source not in q_logged:  # it is in the cache by now
-                                q_logged[source] = _pick(q_hat, codes, flat)
+                                q_logged[source] = logged.of(q_hat)
                             q = q_logged[source]
-                        block = Rounds(pi_logged, w, r, q, v, n_rounds, shift)
+                        block = Rounds(pi_logged, w, r, q, v, n_rounds, shift, acted, b)
                         blocks[name] = block.less(job.offset)
-                    job.sink.add(low, job.evaluator._terms(blocks[name]), omega)
+                    job.take(low, blocks[name], omega)
+    for overlap in overlaps.values():
+        if loggers is not None:
+            overlap.add_up()
     return overlaps
 
 
@@ -241,19 +245,10 @@ def far_from_zero(reward):
     return middle if abs(middle) > 5 * (high - low) else 0.0
 
 
-def _pick(table, codes, flat):
-    """Entry of the logged action of every row."""
-    if table.strides[0] == 0:  # the same row for all rounds
-        return table[0].take(codes)
-    if table.flags.c_contiguous:
-        return table.ravel().take(flat)
-    return table[np.arange(len(table)), codes]
-
-
 def _model_value(pi, q, first_row):
     """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
     v = np.einsum("ij,ij->i", pi, q)
-    if not isfinite(v.dot(v)):  # then one of the entries may be at fault
+    if not isfinite(dot(v, v)):  # then one of the entries may be at fault
         check_finite("reward_model", q, first_row)
     return v
 
@@ -283,8 +278,8 @@ def check_logged(pi, first_row):
     return pi
 
 
-def terms_of(evaluator, logs, target, source):
+def terms_of(evaluator, logs, target, source, sample_weight=None):
     """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
     job = Job(evaluator, target, source, TermStore(len(logs)))
-    run(logs, [job])
+    run(logs, [job], sample_weight)
     return job.sink.terms

@@ -5,9 +5,10 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 
 
@@ -22,14 +23,17 @@ class IPS(StaticEvaluator):
 
     Parameters
     ----------
-    cmax : float, default=None
+    cmax : float or "auto", default=None
         Upper bound on the importance weights; it biases towards 0 and lowers the
-        variance. `None` keeps the weights as they are.
+        variance. `None` keeps the weights as they are; "auto" chooses for every policy
+        the bound with the least estimated mean squared error.
 
     Attributes
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    cmax_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -59,8 +63,9 @@ class IPS(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {
-        "cmax": [Interval(Real, 0, None, closed="neither"), None],
+        "cmax": [Interval(Real, 0, None, closed="neither"), StrOptions({AUTO}), None],
     }
+    _auto = AutoParameter("cmax", None, clip_grid)
 
     def __init__(self, *, cmax=None):
         self.cmax = cmax
@@ -86,5 +91,5 @@ class IPS(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
-        tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
         return tags

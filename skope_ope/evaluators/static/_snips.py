@@ -17,13 +17,16 @@ class SNIPS(IPS):
 
     Parameters
     ----------
-    cmax : float, default=None
-        Upper bound on the importance weights. `None` keeps them as they are.
+    cmax : float or "auto", default=None
+        Upper bound on the importance weights. `None` keeps them as they are; "auto"
+        chooses for every policy, see `IPS`.
 
     Attributes
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    cmax_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------

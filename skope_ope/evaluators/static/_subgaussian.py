@@ -4,13 +4,14 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._weights import harmonic
+from skope_ope.evaluators.static._auto import AUTO, AutoParameter, harmonic_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 
-LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both")]}
+LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both"), StrOptions({AUTO})]}
 
 
 class SubGaussianIPS(StaticEvaluator):
@@ -22,14 +23,17 @@ class SubGaussianIPS(StaticEvaluator):
 
     Parameters
     ----------
-    lam : float, default=0.1
+    lam : float or "auto", default=0.1
         In [0, 1]: 0 is `IPS`, 1 averages the rewards of the rounds whose logged
-        action the policy may take.
+        action the policy may take; "auto" chooses for every policy the one with the
+        least estimated mean squared error.
 
     Attributes
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    lam_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -53,6 +57,7 @@ class SubGaussianIPS(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {**LAM_CONSTRAINT}
+    _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
     def __init__(self, *, lam=0.1):
         self.lam = lam
@@ -79,8 +84,8 @@ class SubGaussianDR(CorrectedModel):
     ----------
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
-    lam : float, default=0.1
-        In [0, 1]: 0 is `DoublyRobust`.
+    lam : float or "auto", default=0.1
+        In [0, 1]: 0 is `DoublyRobust`; "auto" chooses, see `SubGaussianIPS`.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them.
 
@@ -88,6 +93,8 @@ class SubGaussianDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    lam_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -113,6 +120,7 @@ class SubGaussianDR(CorrectedModel):
         **CorrectedModel._parameter_constraints,
         **LAM_CONSTRAINT,
     }
+    _auto = AutoParameter("lam", 0.0, harmonic_grid)
 
     def __init__(self, *, reward_model=None, lam=0.1, cv=5):
         self.reward_model = reward_model

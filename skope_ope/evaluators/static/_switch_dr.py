@@ -4,9 +4,15 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from skope_ope.evaluators._weights import switch
+from skope_ope.evaluators.static._auto import (
+    AUTO,
+    AutoParameter,
+    switched_mass,
+    threshold_grid,
+)
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 
 
@@ -20,9 +26,10 @@ class SwitchDR(CorrectedModel):
     ----------
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
-    tau : float, default=10.0
+    tau : float or "auto", default=10.0
         Largest weight that is trusted; 0 is the direct method, infinity is
-        `DoublyRobust`.
+        `DoublyRobust`; "auto" chooses for every policy the one with the least bound on
+        the mean squared error.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them.
 
@@ -30,6 +37,8 @@ class SwitchDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
+    tau_ : float
+        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -52,8 +61,9 @@ class SwitchDR(CorrectedModel):
 
     _parameter_constraints: dict = {
         **CorrectedModel._parameter_constraints,
-        "tau": [Interval(Real, 0, None, closed="both")],
+        "tau": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
     }
+    _auto = AutoParameter("tau", float("inf"), threshold_grid, switched_mass)
 
     def __init__(self, *, reward_model=None, tau=10.0, cv=5):
         self.reward_model = reward_model
@@ -65,5 +75,7 @@ class SwitchDR(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = self.tau >= 1  # on-policy weights are one
+        tags.on_policy_mean = (
+            self.tau == AUTO or self.tau >= 1
+        )  # on-policy weights are one
         return tags

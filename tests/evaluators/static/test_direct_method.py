@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, DirectMethod, UniformPolicy
-from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.exceptions import ModelErrorWarning, SupportWarning
 
 N = 40
 RNG = np.random.RandomState(0)
@@ -50,6 +50,16 @@ def test_the_default_is_the_mean_of_other_rounds():
         result = evaluator.fit(LOGS).evaluate(UniformPolicy(), part)
     means = [LOGS.reward[20:][LOGS.action[20:] == a].mean() for a in (0, 1)]
     assert_allclose(result.value, np.mean(means), rtol=1e-12)
+
+
+@pytest.mark.parametrize("propensity", [None, np.full(N, 0.5)])
+def test_actions_that_were_never_logged_warn(propensity):
+    rounds = LOGS.context, LOGS.action, LOGS.reward, propensity
+    logs = BanditLogs(*rounds, actions=range(3))
+    with pytest.warns(SupportWarning, match=r"33\.33% of its probability") as caught:
+        evaluate(DirectMethod(), UniformPolicy(), logs=logs)
+    values = [w.message.value for w in caught if w.category is SupportWarning]
+    assert values == [pytest.approx(1 / 3)]
 
 
 def test_the_logged_action_alone_is_not_enough():

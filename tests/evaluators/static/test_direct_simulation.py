@@ -104,7 +104,9 @@ def test_what_the_result_says():
     assert np.isnan(result.confidence_interval()).all()
     assert result.n_rounds == 200
     assert result.diagnostics["model_error_included"] is False
-    assert np.isnan(result.by(logs.action)[logs.actions[0]].standard_error)
+    with pytest.warns(SingleTrajectoryWarning, match="groups of rounds"):
+        groups = result.by(logs.action)
+    assert np.isnan(groups[logs.actions[0]].standard_error)
     with pytest.warns(
         SingleTrajectoryWarning, match="difference has no standard error"
     ):

@@ -9,7 +9,17 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import get_tags
 
-from skope_ope import IPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    SubGaussianDR,
+    SwitchDR,
+    UniformPolicy,
+)
+from skope_ope.exceptions import ModelErrorWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -75,3 +85,25 @@ def test_columns_travel_where_arrays_cannot():
 def test_on_policy_weights_are_kept_by_clipping_above_one(cmax, kept):
     assert get_tags(DoublyRobust(cmax=cmax)).on_policy_mean is kept
     assert get_tags(DoublyRobust(cmax=cmax)).shift_equivariant
+
+
+@pytest.mark.parametrize(
+    "evaluator", [SwitchDR(tau=3), DRos(lam=2), SubGaussianDR(lam=0.5)], ids=str
+)
+def test_a_bias_that_shrinking_lets_in_is_told(evaluator, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    n = 5000
+    action = (rng.random_sample(n) < 0.1).astype(int)  # rare, with weight five
+    X, p = np.zeros((n, 1)), np.array([0.9, 0.1])
+    reward = rng.random_sample(n) < 0.5
+    logs = BanditLogs(X, action, reward, p[action])
+    wrong, right = np.tile([0.5, 0.9], (n, 1)), np.full((n, 2), 0.5)
+    result = evaluator.fit(logs, wrong).evaluate(UniformPolicy())
+    whole = DoublyRobust().fit(logs, wrong).evaluate(UniformPolicy())
+    [warning] = [w for w in result.warnings if type(w) is ModelErrorWarning]
+    assert "leaves that bias out" in str(warning)
+    gap = whole - result  # in pairs: what was taken away
+    assert warning.value == pytest.approx(gap.value / gap.standard_error)
+    # the right model takes nothing away on average, and DR itself leaves nothing out
+    for quiet in (evaluator.fit(logs, right).evaluate(UniformPolicy()), whole):
+        assert ModelErrorWarning not in map(type, quiet.warnings)

@@ -1,0 +1,179 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Parameters that trade bias for variance, chosen for the policy at hand.
+
+With :math:`\hat V_\theta` the estimate at a parameter :math:`\theta`,
+:math:`\hat V_0` that with unmodified weights, and :math:`s_\theta` a standard error,
+the choice minimises an estimate of the mean squared error,
+
+.. math:: s_\theta^2 + B_\theta^2, \qquad
+    B_\theta = |\hat V_0 - \hat V_\theta| + \Delta,
+
+where :math:`\Delta` is zero below a thousand rounds and otherwise what
+:math:`\hat V_0` may be wrong by (Bernstein's inequality) [1]_. For a threshold
+:math:`\tau` the bias is bounded by the policy's mass above it,
+
+.. math:: B_\tau = R\, \frac1n \sum_i \sum_a \pi(a|x_i)\, 1[w(x_i, a) > \tau],
+
+with R the range of the rewards [2]_.
+
+.. [1] Su, Y., Dimakopoulou, M., Krishnamurthy, A., & Dudik, M. (2020). Doubly robust
+   off-policy evaluation with shrinkage. ICML.
+.. [2] Wang, Y.-X., Agarwal, A., & Dudik, M. (2017). Optimal and adaptive off-policy
+   evaluation in contextual bandits. ICML.
+"""
+
+from copy import copy
+
+import numpy as np
+from scipy.special import expit
+
+from skope_ope.evaluators._moments import Moments
+from skope_ope.evaluators.static._engine import (
+    CHUNK_ENTRIES,
+    Extract,
+    Rounds,
+    far_from_zero,
+    terms_of,
+)
+
+AUTO = "auto"
+N_POINTS = 30
+FEW = 1000  # rounds, below which Bernstein's term would decide alone
+DELTA = 0.05  # its probability of failure
+
+
+class AutoParameter:
+    """What has to be known of a parameter to choose it.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    neutral : float or None
+        The value that leaves the weights as they are.
+    grid : callable
+        Takes the positive weights and the number of rounds and returns candidates,
+        the least biased one first.
+    bias : callable, default=None
+        Bound of the bias of every candidate; takes (grid, rounds, target, logs,
+        omega). `None`: the distance from the neutral estimate.
+    """
+
+    def __init__(self, name, neutral, grid, bias=None):
+        self.name, self.neutral = name, neutral
+        self.grid, self.bias = grid, bias
+
+    def choose(self, evaluator, target, logs, source, omega):
+        """Return the value of the parameter for a policy on some rounds."""
+        rounds = _rounds(target, logs, source, evaluator._shifts)
+        positive = rounds.w[rounds.w > 0]
+        if not positive.size:  # nothing to trade: the weights are all zero
+            return self.neutral
+        grid = self.grid(positive, len(logs))
+        values, errors = self._estimates(evaluator, grid, rounds, omega)
+        if self.bias is None:
+            neutral, _ = self._estimates(evaluator, [self.neutral], rounds, omega)
+            bias = np.abs(neutral - values) + _deviation(rounds, logs)
+        else:
+            bias = self.bias(grid, rounds, target, logs, omega)
+        loss = np.nan_to_num(errors) ** 2 + bias**2
+        return float(grid[int(np.nanargmin(loss))])
+
+    def _estimates(self, evaluator, grid, rounds, omega):
+        values = []
+        for number in grid:
+            moments = Moments()
+            moments.add(0, self.fixed(evaluator, number)._terms(rounds), omega)
+            values.append(moments.estimate(evaluator._combine)[:2])
+        return np.array(values).T
+
+    def fixed(self, evaluator, number):
+        """Return the evaluator with a number in the place of the parameter."""
+        out = copy(evaluator)
+        setattr(out, self.name, number)
+        out._was_auto = True
+        return out
+
+
+def _rounds(target, logs, source, shifts):
+    arrays = Extract(lambda r: [x for x in (r.w, r.q, r.v) if x is not None])
+    w, *model = terms_of(arrays, logs, target, source)
+    q, v = model or (None, None)
+    shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
+    rounds = Rounds(None, w, logs.reward, q, v, len(logs), shift)
+    return rounds.less(far_from_zero(logs.reward) if shifts else 0.0)
+
+
+def _deviation(rounds, logs):
+    """Bernstein's bound on the error of the unmodified estimate, for many rounds."""
+    n, w = len(logs), rounds.w
+    if n < FEW:
+        return 0.0
+    log = np.log(2 / DELTA)
+    width = np.sqrt(2 * (w * w).mean() * log / n) + 2 * w.max() * log / (3 * n)
+    return reward_width(logs) * width
+
+
+def reward_width(logs):
+    """Range of the rewards: the known one, otherwise that of the logged ones."""
+    low, high = logs.reward_range or (logs.reward.min(), logs.reward.max())
+    return float(high - low)
+
+
+def switched_mass(grid, rounds, target, logs, omega):
+    """Bound the bias of every threshold by the range times the mass above it."""
+    thresholds = np.sort(grid)
+    if logs.logging_proba is None:  # its unbiased estimate from the logged actions
+        mass = _mass_above(rounds.w, rounds.w, omega, thresholds)
+    else:
+        mass = np.zeros(len(thresholds))
+        chunk = max(CHUNK_ENTRIES // logs.n_actions, 1)
+        for start in range(0, len(logs), chunk):
+            rows = slice(start, min(start + chunk, len(logs)))
+            pi = target.chunk(logs[rows], rows.start, rows.stop)
+            mu = logs.logging_proba[rows]
+            w = np.divide(pi, mu, out=np.full(pi.shape, np.inf), where=mu > 0)
+            w[pi == 0] = 0
+            share = None if omega is None else np.repeat(omega[rows], pi.shape[1])
+            mass += _mass_above(w.ravel(), pi.ravel(), share, thresholds)
+    order = np.searchsorted(thresholds, grid)
+    return reward_width(logs) * mass[order] / len(logs)
+
+
+def _mass_above(w, mass, omega, thresholds):
+    """Sum of the mass of entries whose weight exceeds each of sorted thresholds."""
+    if omega is not None:
+        mass = mass * omega
+    passed = np.searchsorted(thresholds, w, side="left")  # thresholds below w
+    sums = np.bincount(passed, mass, minlength=len(thresholds) + 1)
+    return sums[::-1].cumsum()[::-1][1:]
+
+
+def _quantiles(values):
+    return np.quantile(values, [0.05, 0.95])
+
+
+def _geometric(low, high):
+    return np.geomspace(high, low, N_POINTS)
+
+
+def threshold_grid(w, n_rounds):
+    """Geometric points between the 5% and the 95% quantile of the weights."""
+    return _geometric(*_quantiles(w))
+
+
+def clip_grid(w, n_rounds):
+    """Return these points and the root of the number of rounds."""
+    return np.sort(np.append(threshold_grid(w, n_rounds), np.sqrt(n_rounds)))[::-1]
+
+
+def shrink_grid(w, n_rounds):
+    """Geometric points around the quantiles of the squared weights."""
+    low, high = _quantiles(w * w)
+    return _geometric(0.01 * low, 100 * high)
+
+
+def harmonic_grid(w, n_rounds):
+    """Points on the logistic curve, from IPS to the mean reward."""
+    return expit(np.linspace(-10, 10, N_POINTS))

@@ -1,0 +1,116 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a search hands to a scorer: estimators, Pipelines, searches, logs."""
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._row_container import RowContainer
+from skope_ope.policies import BasePolicy
+from skope_ope.policies._action_probabilities import refuse_non_policies, unwrap
+from skope_ope.policies._adaptive import AdaptivePolicy
+
+
+def check_policy_of_search(policy, user):
+    """Refuse what is no policy, or none for rows other than those it was made for."""
+    if isinstance(policy, str):
+        return
+    is_array = isinstance(policy, (np.ndarray, list, tuple)) or sparse.issparse(policy)
+    if is_array or (hasattr(policy, "__array__") and not is_logs(policy)):
+        raise TypeError(
+            f"{user} got an array for the policy: an array belongs to the rows it was "
+            "made for, and the folds of a search have other rows. Carry it along as a "
+            "column: logs.with_columns(pi=...), and pass the name, 'pi'."
+        )
+    inner = unwrap(policy)
+    if isinstance(inner, BaseEvaluator):
+        raise TypeError(
+            f"{user} expects a policy, got the evaluator {type(inner).__name__}. The "
+            "evaluator is what the search tunes; a search over policies is scored by "
+            "PolicyScorer(evaluator)."
+        )
+    if not hasattr(inner, "slot_marginals"):  # slate policies have no predict_proba
+        refuse_non_policies(policy)
+
+
+def refuse_array_models(evaluator, user):
+    """Refuse an evaluator whose model is an array, which other rows cannot use."""
+    model = getattr(evaluator, "reward_model", None)
+    if isinstance(model, (np.ndarray, list, tuple)) or sparse.issparse(model):
+        raise TypeError(
+            f"{user} got an evaluator whose reward_model is an array: it belongs to "
+            "the rows it was made for, and the folds of a search have other rows. "
+            "Carry it along: logs.with_columns(q_hat=...), reward_model='q_hat'."
+        )
+
+
+def check_evaluator(candidate):
+    """Refuse to score anything but an evaluator by the error of an evaluator."""
+    if isinstance(candidate, BaseEvaluator):
+        return
+    name = type(candidate).__name__
+    if isinstance(candidate, BasePolicy) or hasattr(candidate, "predict_proba"):
+        raise TypeError(
+            f"EvaluatorScorer scores evaluators, got the policy {name}. In a search "
+            "over policies pass scoring=PolicyScorer(evaluator)."
+        )
+    if hasattr(candidate, "param_grid") or hasattr(candidate, "param_distributions"):
+        raise TypeError(
+            f"this {name} has no best_estimator_: with refit=False there is nothing to "
+            "score."
+        )
+    raise TypeError(f"EvaluatorScorer scores evaluators, got {name}.")
+
+
+def is_logs(value):
+    """Tell whether something is logs of any kind."""
+    return isinstance(value, RowContainer)
+
+
+def is_adaptive(policy):
+    """Tell whether a policy learns while it is evaluated."""
+    return isinstance(unwrap(policy), AdaptivePolicy)
+
+
+def warn_without_overlap(result, logs, stacklevel):
+    """Warn where held-out rewards say nothing about a policy, but a value came out."""
+    for warning in result.warnings:
+        if isinstance(warning, LowOverlapWarning) and warning.value == 0:
+            warnings.warn(
+                LowOverlapWarning(
+                    f"on {len(logs)} held-out rounds {result.estimator} gave "
+                    f"{result.value:.4g} from nothing: {warning} Hold out more rounds.",
+                    0.0,
+                ),
+                stacklevel=stacklevel + 1,
+            )
+
+
+def fitted_part(estimator):
+    """Return the last step of a Pipeline or of a search's best one, and its steps.
+
+    Returns
+    -------
+    last : estimator
+        The evaluator or policy itself.
+    pipeline : Pipeline or None
+        What it is the last step of.
+    """
+    while hasattr(estimator, "best_estimator_"):
+        estimator = estimator.best_estimator_
+    if hasattr(estimator, "steps"):
+        return estimator.steps[-1][1], estimator
+    return estimator, None
+
+
+def with_propensities(logs, pipeline):
+    """Apply the steps before the last one, where propensities are missing."""
+    known = not isinstance(logs, BanditLogs) or logs.propensity is not None
+    if known or pipeline is None or len(pipeline.steps) == 1:
+        return logs
+    return pipeline[:-1].transform(logs)

@@ -1,0 +1,83 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Splits whose rows come in the order of the logs."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def in_order(splitter):
+    """Sort the rows of every split, as evaluators that walk through logs need them.
+
+    `ShuffleSplit` and others give the rows of a part in any order. A history must be
+    simulated in the order in which things happened. `EvaluatorScorer` puts rows in
+    order itself, at the price of another fit; this spares it. Read more in the
+    :ref:`User Guide <sequential_search>`.
+
+    Parameters
+    ----------
+    splitter : int, splitter or iterable of (train, test)
+        What would be passed as `cv`. An int is `KFold`.
+
+    Returns
+    -------
+    splitter : splitter
+        Gives the same parts, sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import ShuffleSplit
+    >>> from skope_ope import in_order
+    >>> cv = in_order(ShuffleSplit(1, train_size=0.5, random_state=0))
+    >>> [(train, test)] = cv.split(np.zeros((6, 1)))
+    >>> train, test
+    (array([0, 3, 4]), array([1, 2, 5]))
+    """
+    if isinstance(splitter, InOrder):
+        return splitter
+    if isinstance(splitter, (int, np.integer)) and not isinstance(splitter, bool):
+        from sklearn.model_selection import KFold
+
+        return InOrder(KFold(int(splitter)))
+    if not hasattr(splitter, "split") or isinstance(splitter, (str, type)):
+        if isinstance(splitter, (str, type)) or not isinstance(splitter, Iterable):
+            raise TypeError(
+                "in_order takes a splitter, a number of folds or pairs (train, test), "
+                f"got {splitter!r}."
+            )
+        from sklearn.model_selection import check_cv
+
+        splitter = check_cv(list(splitter))
+    return InOrder(splitter)
+
+
+class InOrder:
+    """A splitter that sorts the rows of another one's parts.
+
+    Parameters
+    ----------
+    splitter : splitter
+        It has `split` and `get_n_splits`.
+    """
+
+    def __init__(self, splitter):
+        self.splitter = splitter
+
+    def split(self, X, y=None, groups=None):
+        """Yield sorted rows of the training and of the test part."""
+        for train, test in self.splitter.split(X, y, groups):
+            yield _sorted_rows(train), _sorted_rows(test)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of splits."""
+        return self.splitter.get_n_splits(X, y, groups)
+
+    def __repr__(self):
+        return f"in_order({self.splitter!r})"
+
+
+def _sorted_rows(rows):
+    rows = np.asarray(rows)
+    return np.flatnonzero(rows) if rows.dtype == bool else np.sort(rows)

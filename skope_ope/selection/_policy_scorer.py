@@ -1,0 +1,142 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The off-policy value of a policy on rounds that it has not learned from."""
+
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
+from skope_ope.evaluators._seeds import with_seed
+from skope_ope.logs._shelf import give_shelf
+from skope_ope.policies._action_probabilities import refuse_non_policies
+from skope_ope.selection._candidates import (
+    fitted_part,
+    is_logs,
+    refuse_array_models,
+    warn_without_overlap,
+    with_propensities,
+)
+
+
+class PolicyScorer:
+    r"""Score policies in a search: their off-policy value on held-out logs.
+
+    The search fits the policy on the training part. A clone of `evaluator` is fitted
+    on the held-out part, with its reward model cross-fitted there: no model corrects
+    rewards that it has seen, and no policy is valued on rounds that it learned from.
+    The `best_score_` of a search is the best of many and therefore optimistic; the
+    score of the search itself on an outer fold is honest. The steps of a Pipeline are
+    applied to held-out logs only where propensities are missing. Read more in the
+    :ref:`User Guide <policy_search>`.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        It is cloned; what is random in it is seeded with 0, so that all policies of a
+        search meet the same noise.
+    cache : bool, default=True
+        Fit the reward model once per held-out part for all policies, and keep its
+        predictions while the search runs, in at most 1 GiB; scores are the same
+        without.
+
+    See Also
+    --------
+    EvaluatorScorer : Scores evaluators.
+    compare_policies : Compares a few given policies, with intervals.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skope_ope import ClassifierPolicy, DoublyRobust, PolicyScorer
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(reward="binary", random_state=0)
+    >>> search = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0, 1.0]},
+    ...                       scoring=PolicyScorer(DoublyRobust(reward_model=Ridge())))
+    >>> search.fit(logs).best_params_
+    {'epsilon': 0.0}
+    """
+
+    def __init__(self, evaluator, *, cache=True):
+        check_search_evaluator(evaluator, type(self).__name__)
+        self.evaluator = evaluator
+        self.cache = cache
+        self.__name__ = "policy_value"  # the displays of curves ask for it
+
+    def __call__(self, estimator, X, y=None):
+        """Score a fitted policy.
+
+        Parameters
+        ----------
+        estimator : policy, Pipeline or search
+            Fitted on the training part.
+        X : BanditLogs or SlateLogs
+            The held-out part.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            Greater is better; NaN where the evaluator has no value.
+        """
+        if not is_logs(X):
+            raise TypeError(
+                f"PolicyScorer values a policy on held-out logs, got "
+                f"{type(X).__name__}. Fit the search on BanditLogs, search.fit(logs); "
+                "its score is search.score(logs)."
+            )
+        last, pipeline = fitted_part(estimator)
+        if isinstance(last, BaseEvaluator):
+            raise TypeError(
+                f"PolicyScorer scores policies, got the evaluator "
+                f"{type(last).__name__}. In a search over evaluators pass "
+                "scoring=EvaluatorScorer(policy)."
+            )
+        if not hasattr(last, "slot_marginals"):
+            refuse_non_policies(estimator)
+        X = with_propensities(X, pipeline)
+        if self.cache:
+            give_shelf(X, owner=self)
+        evaluator = with_seed(clone(self.evaluator), check_random_state(0)).fit(X)
+        result = evaluator._result(estimator, None, None)
+        if np.isnan(result.value):
+            for warning in result.warnings:
+                warnings.warn(warning, stacklevel=2)
+        else:
+            warn_without_overlap(result, X, stacklevel=2)
+        return float(result.value)
+
+    def __repr__(self):
+        return f"PolicyScorer({self.evaluator!r})"
+
+
+def check_search_evaluator(evaluator, user):
+    """Refuse what is no evaluator, or none for rows other than those it was made for.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        What the user passed.
+    user : str
+        Who refuses.
+    """
+    if isinstance(evaluator, type):
+        raise TypeError(
+            f"{user} expects an evaluator, got the class {evaluator.__name__}; make an "
+            "instance."
+        )
+    if not isinstance(evaluator, BaseEvaluator):
+        raise TypeError(
+            f"{user} expects an evaluator such as DoublyRobust(reward_model=Ridge()), "
+            f"got {type(evaluator).__name__}."
+            + (
+                pipeline_remedy(evaluator)
+                or " Policies are what is compared; a search over evaluators is scored "
+                "by EvaluatorScorer(policy)."
+            )
+        )
+    refuse_array_models(evaluator, user)

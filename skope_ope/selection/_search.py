@@ -1,0 +1,76 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What searches of our own share with GridSearchCV."""
+
+from collections.abc import Mapping
+
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.selection._candidates import is_logs
+from skope_ope.selection._evaluator_scorer import EvaluatorScorer
+from skope_ope.selection._policy_scorer import PolicyScorer
+
+
+class EvaluatorSearch(MetaEstimatorMixin, BaseEstimator):
+    """Base class of searches over evaluators, scored by `EvaluatorScorer`."""
+
+    _doc_link_module = "skope_ope"
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__score = {"logs": UNUSED}
+
+    def _checked_scorer(self):
+        if isinstance(self.scoring, EvaluatorScorer):
+            return self.scoring
+        name = type(self).__name__
+        if isinstance(self.scoring, PolicyScorer):
+            raise TypeError(
+                f"{name} searches over evaluators and needs "
+                "scoring=EvaluatorScorer(policy), got PolicyScorer. Search policies "
+                "with GridSearchCV."
+            )
+        raise TypeError(
+            f"{name} needs scoring=EvaluatorScorer(policy), got "
+            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
+            "about a policy, and without one there is no error."
+        )
+
+    def _candidates(self):
+        from sklearn.model_selection import ParameterGrid
+
+        grid = self.param_grid
+        if not isinstance(grid, Mapping) and not len(grid):
+            raise ValueError("param_grid is empty: name at least one candidate.")
+        return list(ParameterGrid(grid))
+
+    def _check_logs(self, logs, y):
+        if not is_logs(logs):
+            raise TypeError(
+                f"{type(self).__name__} searches on logs, got {type(logs).__name__}."
+            )
+        if y is not None:
+            raise ValueError(
+                "fit(logs) takes no y: the logs hold actions and rewards, and a reward "
+                "model is a parameter of the evaluator."
+            )
+
+    def score(self, logs):
+        """Score of the chosen evaluator on other logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            Held-out rounds; not a policy: its value is
+            `search.best_estimator_.score(policy)`.
+
+        Returns
+        -------
+        score : float
+            Minus the squared distance from the validator on these logs.
+        """
+        check_is_fitted(self)
+        return self.scorer_(self.best_estimator_, logs)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "best_estimator_")

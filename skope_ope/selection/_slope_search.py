@@ -1,0 +1,257 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The least wide of the estimates that agree, along a path of growing bias."""
+
+import time
+import warnings
+from numbers import Real
+
+import numpy as np
+from scipy.special import stdtrit
+from sklearn.base import _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from skope_ope.exceptions import OPEWarning
+from skope_ope.logs._shelf import give_shelf
+from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
+from skope_ope.selection._search import EvaluatorSearch
+from skope_ope.selection._slope import (
+    non_increasing,
+    slope_index,
+    slope_plus_plus_index,
+)
+from skope_ope.selection._validators import common_horizon
+
+DELTA = 0.1  # one-sided, of the widths of SLOPE++
+CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
+
+
+class SlopeSearch(EvaluatorSearch):
+    r"""Choose along a path of candidates by Lepski's principle (SLOPE) [1]_ [2]_.
+
+    The candidates are listed from the least to the most biased one, so that their
+    standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
+    rounds. As long as their intervals agree, the narrower one is preferred; the first
+    that disagrees with an earlier one shows a bias. Nothing is held out, and no
+    validator is needed. Read more in the :ref:`User Guide <slope>`.
+
+    Parameters
+    ----------
+    estimator : evaluator or Pipeline
+        What is cloned for every candidate.
+    param_grid : dict or list of dicts
+        The path, in the order of scikit-learn's `ParameterGrid`: list the values of
+        one parameter in a dict, or one dict per candidate.
+    scoring : EvaluatorScorer
+        It holds the policy.
+    method : {"slope", "slope++"}, default="slope"
+        `"slope"`: the last candidate such that the intervals of all up to it, value
+        plus or minus twice the width, have a common point. `"slope++"`: all pairs up to
+        it differ by at most the later width plus :math:`\sqrt 6 - 1` times the
+        earlier one; candidates are sorted by width.
+    width : float, default=None
+        Standard errors per width. `None`: 1 for `"slope"`, Student's 90% quantile for
+        `"slope++"`.
+    refit : bool, default=True
+        Keep the chosen evaluator, which is fitted on all rounds.
+
+    Attributes
+    ----------
+    best_index_ : int
+        The choice.
+    best_params_ : dict
+        Its parameters.
+    best_estimator_ : evaluator or Pipeline
+        It itself, fitted on all rounds.
+    best_score_ : float
+        Minus its width.
+    cv_results_ : dict
+        By candidate: `params`, `value`, `standard_error`, `width`, `agrees`, and
+        `mean_test_score`, minus the width where the candidate agrees with all before
+        it, otherwise minus infinity.
+    n_splits_ : int
+        1: all rounds.
+    refit_time_ : float
+        Seconds in which the chosen candidate was fitted.
+    scorer_ : EvaluatorScorer
+        Used by `score`.
+
+    Raises
+    ------
+    ValueError
+        If the widths grow along the path: it runs the wrong way.
+
+    See Also
+    --------
+    OPESearchCV : Chooses by a validator; for candidates without an order.
+
+    References
+    ----------
+    .. [1] Su, Y., Srinath, P., & Krishnamurthy, A. (2020). Adaptive estimator
+       selection for off-policy evaluation. ICML.
+    .. [2] Tucker, G., & Lee, J. (2021). Improved estimator selection for off-policy
+       evaluation. Workshop on Reinforcement Learning Theory, ICML.
+
+    Examples
+    --------
+    >>> from skope_ope import EvaluatorScorer, IPS, SlopeSearch
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> search = SlopeSearch(IPS(), {"cmax": [None, 10.0, 5.0, 2.0]},
+    ...                      scoring=EvaluatorScorer(policy)).fit(logs)
+    >>> int(search.cv_results_["agrees"].sum()) == search.best_index_ + 1
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit"])],
+        "param_grid": [dict, list],
+        "scoring": "no_validation",
+        "method": [StrOptions(set(CHOICE))],
+        "width": [Interval(Real, 0, None, closed="neither"), None],
+        "refit": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        scoring=None,
+        method="slope",
+        width=None,
+        refit=True,
+    ):
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.method = method
+        self.width = width
+        self.refit = refit
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs, y=None):
+        """Evaluate the path and choose.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            All rounds.
+        y : None
+            Ignored by the conventions of scikit-learn; must be None.
+
+        Returns
+        -------
+        self : SlopeSearch
+        """
+        scorer = self._checked_scorer()
+        self._check_logs(logs, y)
+        candidates = self._candidates()
+        rows = np.arange(len(logs))
+        logs = logs[rows]
+        if scorer.cache:  # fits that candidates share, until this function ends
+            give_shelf(logs)
+        fitted, values, errors, seconds = [], [], [], []
+        horizons = set()
+        for parameters in candidates:
+            start = time.perf_counter()
+            one = clone(self.estimator).set_params(**clone(parameters, safe=False))
+            one.fit(logs)
+            evaluator, _ = fitted_part(one)
+            check_evaluator(evaluator)
+            if is_adaptive(scorer.policy):
+                horizons.add(common_horizon(evaluator))
+            result = evaluator._result(scorer.policy, None, None)
+            fitted.append(one)
+            values.append(result.value)
+            errors.append(result.standard_error)
+            seconds.append(time.perf_counter() - start)
+        if len(horizons) > 1:
+            raise ValueError(
+                "the policy learns, and its value depends on how long it may: the "
+                f"candidates have the horizons {sorted(horizons)}, so that their "
+                "intervals tell nothing about each other. Give all the same."
+            )
+        values, errors = np.array(values), np.array(errors)
+        self._check_numbers(values, errors, candidates)
+        widths = errors * self._multiplier(len(logs))
+        order = self._order(widths, candidates)
+        last = CHOICE[self.method](values[order], widths[order])
+        self.best_index_ = int(order[last])
+        agrees = np.zeros(len(order), dtype=bool)
+        agrees[order[: last + 1]] = True
+        self._keep_results(candidates, values, errors, widths, agrees, seconds)
+        self.best_params_ = candidates[self.best_index_]
+        self.best_score_ = -float(widths[self.best_index_])
+        self.n_splits_, self.multimetric_, self.scorer_ = 1, False, scorer
+        if self.refit:
+            self.best_estimator_ = fitted[self.best_index_]
+            self.refit_time_ = seconds[self.best_index_]
+        return self
+
+    def _check_numbers(self, values, errors, candidates):
+        bad = np.flatnonzero(~(np.isfinite(values) & np.isfinite(errors)))
+        if bad.size:
+            raise ValueError(
+                f"{bad.size} of {len(values)} candidates have no value or no standard "
+                f"error, the first of them {candidates[bad[0]]} (value "
+                f"{values[bad[0]]:.6g}, standard error {errors[bad[0]]:.6g}). SLOPE "
+                "compares intervals: leave them out, or give a policy that learns "
+                "several trajectories (horizon, n_splits)."
+            )
+
+    def _multiplier(self, n_rounds):
+        if self.width is not None:
+            return self.width
+        if self.method == "slope":
+            return 1.0
+        return float(stdtrit(max(n_rounds - 1, 1), 1 - DELTA))
+
+    def _order(self, widths, candidates):
+        if self.method == "slope++":
+            return np.argsort(-widths, kind="stable")
+        if len(widths) > 1 and widths[-1] > widths[0]:
+            raise ValueError(
+                "the path must go from the least to the most biased candidate, along "
+                f"which standard errors fall; they rise from {widths[0]:.4g} at "
+                f"{candidates[0]} to {widths[-1]:.4g} at {candidates[-1]}. Reverse the "
+                "list, or use method='slope++', which sorts by width."
+            )
+        growing = non_increasing(widths) > widths * (1 + 1e-9)
+        if growing.any():
+            where = candidates[int(np.flatnonzero(growing)[0])]
+            warnings.warn(
+                OPEWarning(
+                    f"{growing.sum()} of {len(widths)} candidates are narrower than a "
+                    f"later one, the first of them {where}: is the path in the order "
+                    "of growing bias? They are given the later one's width.",
+                    int(growing.sum()),
+                ),
+                stacklevel=4,
+            )
+        return np.arange(len(widths))
+
+    def _keep_results(self, candidates, values, errors, widths, agrees, seconds):
+        score = np.where(agrees, -widths, -np.inf)
+        rank = np.ones(len(score), dtype=np.int32)
+        rank += (score[:, None] < score).sum(axis=1).astype(np.int32)
+        rank[self.best_index_] = 1
+        names = sorted({name for one in candidates for name in one})
+        columns = {}
+        for name in names:
+            column = np.ma.masked_all(len(candidates), dtype=object)
+            for k, one in enumerate(candidates):
+                if name in one:
+                    column[k] = one[name]
+            columns[f"param_{name}"] = column
+        self.cv_results_ = {
+            "mean_fit_time": np.array(seconds),
+            **columns,
+            "params": candidates,
+            "value": values,
+            "standard_error": errors,
+            "width": widths,
+            "agrees": agrees,
+            "mean_test_score": score,
+            "rank_test_score": rank,
+        }

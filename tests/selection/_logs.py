@@ -1,0 +1,34 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs on which searches are tried."""
+
+import numpy as np
+
+from skope_ope import BanditLogs, ClassifierPolicy
+from skope_ope.datasets import make_bandit_logs
+from tests._worlds import d8
+
+
+def d8_logs(**columns):
+    """D8 as logs, with the target's probabilities as the column `pi`."""
+    log = d8()
+    logs = BanditLogs(
+        log.x[:, None], log.action, log.reward, log.propensity, actions=[0, 1, 2]
+    )
+    return logs.with_columns(pi=log.pi, q_hat=log.q_hat, **columns)
+
+
+def problem(n_rounds=300, seed=0, **options):
+    """Logs and a policy that is fitted to other contexts."""
+    options.setdefault("logging_temperature", 5.0)  # no weight is alarming
+    logs = make_bandit_logs(n_rounds, reward="binary", random_state=seed, **options)
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(60, logs.n_features))
+    policy = ClassifierPolicy(epsilon=0.3).fit(X, rng.randint(logs.n_actions, size=60))
+    return logs, policy
+
+
+def losses_of(search):
+    """Losses of every split and candidate."""
+    names = [f"split{k}_test_score" for k in range(search.n_splits_)]
+    return -np.stack([search.cv_results_[name] for name in names])

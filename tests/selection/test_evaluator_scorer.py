@@ -1,0 +1,625 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    KFold,
+    LearningCurveDisplay,
+    ParameterGrid,
+    RandomizedSearchCV,
+    ShuffleSplit,
+    ValidationCurveDisplay,
+    cross_validate,
+    learning_curve,
+    validation_curve,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    DRos,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    MixturePolicy,
+    PropensityClipper,
+    PropensityEstimator,
+    RejectionSampling,
+    SwitchDR,
+    UniformPolicy,
+    in_order,
+    one_standard_error,
+)
+from skope_ope.evaluators import PolicyValue
+from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
+from skope_ope.logs._shelf import fingerprint
+from tests._worlds import W1, exact_moments
+from tests.selection._logs import d8_logs, losses_of, problem
+
+HALVES = [(np.arange(4), np.arange(4, 8))]
+
+
+def test_loss_by_hand():
+    # w r = 0, 1/3, 4, 1/5 | 0, 1/6, 3, 0; clipped at 1: 0, 1/3, 1, 1/5
+    search = GridSearchCV(
+        IPS(),
+        {"cmax": [None, 1.0]},
+        scoring=EvaluatorScorer("pi", IPS()),
+        cv=HALVES,
+        error_score="raise",
+    ).fit(d8_logs())
+    trained = np.array([68 / 15, 23 / 15]) / 4
+    np.testing.assert_allclose(losses_of(search)[0], (trained - 19 / 24) ** 2)
+    assert search.best_params_ == {"cmax": None}
+    assert search.best_score_ == -losses_of(search)[0, 0]
+
+
+def test_expected_loss_is_squared_bias_and_both_variances():
+    # A round to learn from and one to validate: all 144 logs of W1. The bias and n
+    # Var of IPS clipped at 2, and n Var of IPS, are exact numbers of W1.
+    def loss(log):
+        logs = BanditLogs(
+            log.x[:, None], log.action, log.reward, log.propensity, actions=[0, 1, 2]
+        ).with_columns(pi=log.pi)
+        scorer = EvaluatorScorer("pi", IPS())
+        return -scorer(IPS(cmax=2.0).fit(logs[:1]), logs[1:])
+
+    expected, _ = exact_moments(W1, 2, loss)
+    assert expected == pytest.approx(0.22**2 + 0.541166667 + 1.556766667, abs=1e-8)
+
+
+def test_default_validator_is_doubly_robust_of_the_held_out_rounds():
+    logs, policy = problem()
+    evaluator = IPS().fit(logs[:200])
+    held_out = logs[200:]
+    gap = evaluator.score(policy) - DoublyRobust().fit(held_out).score(policy)
+    assert EvaluatorScorer(policy)(evaluator, held_out) == -(gap**2)
+
+
+def test_default_validator_of_a_learner_has_the_horizon_of_the_candidate():
+    logs, _ = problem(600, n_actions=2, logging_temperature=np.inf)
+    policy = EpsilonGreedy(0.1)
+    evaluator = DRns(horizon=20, random_state=0).fit(logs[:300])
+    held_out = logs[300:]
+    score = EvaluatorScorer(policy)(evaluator, held_out)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    validator = RejectionSampling(horizon=20, random_state=seed).fit(held_out)
+    value = evaluator._result(policy, None, None).value
+    truth = validator._result(policy, None, None).value
+    assert score == -((value - truth) ** 2)
+
+
+GRIDS = {
+    "static": (DRos(reward_model=Ridge(), cv=2), {"lam": [1.0, 100.0]}),
+    "sequential": (
+        DRns(reward_model=Ridge(), cv=2, random_state=0),
+        {"q": [0.05, 0.5]},
+    ),
+    "pipeline": (
+        Pipeline([("clip", PropensityClipper()), ("ev", SwitchDR(cv=2))]),
+        {"ev__tau": [1.0, 10.0]},
+    ),
+    "choice of evaluators": (
+        Pipeline([("ev", IPS())]),
+        {"ev": [IPS(), DirectMethod(), DoublyRobust()]},
+    ),
+    "pipeline in the model": (
+        DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=2),
+        {"reward_model__ridge__alpha": [0.1, 10.0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda est, grid, s: GridSearchCV(est, grid, scoring=s, cv=3),
+        lambda est, grid, s: RandomizedSearchCV(
+            est, grid, scoring=s, cv=3, n_iter=2, random_state=0
+        ),
+        lambda est, grid, s: HalvingGridSearchCV(
+            est, grid, scoring=s, cv=3, random_state=0, factor=2
+        ),
+        lambda est, grid, s: GridSearchCV(
+            est,
+            grid,
+            scoring=s,
+            cv=ShuffleSplit(3, train_size=0.5, random_state=0),
+            refit=one_standard_error,
+        ),
+    ],
+    ids=["grid", "random", "halving", "one standard error"],
+)
+def test_searches(name, search):
+    logs, policy = problem()
+    estimator, grid = GRIDS[name]
+    found = search(estimator, grid, EvaluatorScorer(policy)).fit(logs)
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    if name != "choice of evaluators":  # the direct method warns of its error
+        assert np.isfinite(found.best_estimator_.score(policy))
+    assert found.score(logs[:100]) <= 0
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_curves_and_validation(name):
+    logs, policy = problem()
+    estimator, grid = GRIDS[name]
+    scorer = EvaluatorScorer(policy)
+    scores = cross_validate(estimator, logs, scoring=scorer, cv=3)["test_score"]
+    assert scores.shape == (3,) and (scores <= 0).all()
+    sizes, _, test = learning_curve(
+        estimator, logs, None, scoring=scorer, cv=3, train_sizes=[0.5, 1.0]
+    )
+    assert sizes.tolist() == [100, 200] and np.isfinite(test).all()
+    np.testing.assert_array_equal(test[-1], scores)
+    [(parameter, values)] = grid.items()
+    _, test = validation_curve(
+        estimator,
+        logs,
+        None,
+        param_name=parameter,
+        param_range=values,
+        scoring=scorer,
+        cv=3,
+    )
+    assert test.shape == (len(values), 3) and np.isfinite(test).all()
+
+
+def test_displays(pyplot):
+    logs, policy = problem()
+    display = LearningCurveDisplay.from_estimator(
+        IPS(), logs, None, scoring=EvaluatorScorer(policy), cv=3, train_sizes=[0.5, 1]
+    )
+    assert display.ax_.get_ylabel() == "Negative validated error"
+    display = ValidationCurveDisplay.from_estimator(
+        DRos(),
+        logs,
+        None,
+        param_name="lam",
+        param_range=[1.0, 10.0],
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+    )
+    assert display.ax_.get_ylabel() == "Negative validated error"
+
+
+def test_several_scores():
+    logs, policy = problem()
+    scorers = {
+        "policy": EvaluatorScorer(policy),
+        "uniform": EvaluatorScorer(UniformPolicy()),
+    }
+    both = GridSearchCV(
+        DRos(), {"lam": [1.0, 100.0]}, scoring=scorers, refit="policy", cv=3
+    ).fit(logs)
+    alone = GridSearchCV(DRos(), {"lam": [1.0, 100.0]}, scoring=scorers["policy"], cv=3)
+    np.testing.assert_array_equal(
+        both.cv_results_["mean_test_policy"],
+        alone.fit(logs).cv_results_["mean_test_score"],
+    )
+    assert np.isfinite(both.cv_results_["mean_test_uniform"]).all()
+
+
+CACHED = (
+    DRns(random_state=0, cv=2),
+    {"q": [0.05, 0.5], "reward_model": [Ridge(), Ridge(10.0), LogisticRegression()]},
+)
+
+
+@pytest.fixture(scope="module")
+def uncached():
+    logs, policy = problem()
+    plain = GridSearchCV(*CACHED, scoring=EvaluatorScorer(policy, cache=False), cv=3)
+    return losses_of(plain.fit(logs))
+
+
+@pytest.mark.parametrize("backend", [None, "threading", "loky"])
+def test_scores_are_the_same_with_what_candidates_share(backend, uncached):
+    logs, policy = problem()
+    search = GridSearchCV(*CACHED, scoring=EvaluatorScorer(policy), cv=3)
+    if backend is not None:
+        search.set_params(n_jobs=2)
+    with parallel_config(backend or "loky"):
+        np.testing.assert_array_equal(losses_of(search.fit(logs)), uncached)
+
+
+class CountingRidge(Ridge):
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        type(self).fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+def test_one_fit_per_fold_and_distinct_model():
+    logs, policy = problem(n_actions=3)
+    CountingRidge.fits = 0
+    validator = DoublyRobust(reward_model=0.5)
+    grid = {
+        "lam": [1, 10, 100, 1000],
+        "reward_model": [CountingRidge(a) for a in (1, 2)],
+    }
+    GridSearchCV(
+        DRos(cv=2), grid, scoring=EvaluatorScorer(policy, validator), cv=3, refit=False
+    ).fit(logs)
+    # 3 folds, 2 models, 2 inner folds, 3 actions
+    assert CountingRidge.fits == 3 * 2 * 2 * 3
+    CountingRidge.fits = 0
+    GridSearchCV(
+        DRos(cv=2),
+        grid,
+        scoring=EvaluatorScorer(policy, validator, cache=False),
+        cv=3,
+        refit=False,
+    ).fit(logs)
+    assert CountingRidge.fits == 8 * 3 * 2 * 3
+
+
+class CountingPolicy(ConstantPolicy):
+    calls = 0
+
+    def predict_proba(self, X, available=None):
+        type(self).calls += 1
+        return super().predict_proba(X, available)
+
+
+def test_one_table_of_probabilities_per_part():
+    logs, _ = problem()
+    policy = CountingPolicy(logs.actions[0]).fit(logs)
+    CountingPolicy.calls = 0
+    GridSearchCV(
+        DRos(), {"lam": [1, 10, 100]}, scoring=EvaluatorScorer(policy), cv=3
+    ).fit(logs)
+    assert CountingPolicy.calls == 3 * 2
+
+
+def test_a_refitted_policy_is_not_mistaken_for_the_old_one():
+    logs, policy = problem()
+    folds = list(KFold(3).split(logs))  # they outlive the search
+    scorer = EvaluatorScorer(policy)
+    search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer, cv=folds)
+    before = losses_of(search.fit(logs))
+    policy.fit(logs.context, logs.action)
+    after = losses_of(search.fit(logs))
+    fresh = GridSearchCV(
+        IPS(), {"cmax": [None, 1.0]}, scoring=EvaluatorScorer(policy, cache=False), cv=3
+    )
+    np.testing.assert_array_equal(after, losses_of(fresh.fit(logs)))
+    assert not np.array_equal(before, after)
+
+
+@pytest.mark.parametrize("what", ["member", "classifier", "validator", "other policy"])
+def test_what_changes_deep_inside_is_noticed(what):
+    logs, policy = problem()
+    folds, validator = list(KFold(3).split(logs)), DoublyRobust(reward_model=Ridge())
+    mixture = MixturePolicy([policy, UniformPolicy()], [0.5, 0.5])
+    scorer = EvaluatorScorer(mixture, validator)
+    search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer, cv=folds)
+    before = losses_of(search.fit(logs))
+    if what == "member":
+        policy.fit(logs.context, logs.action)
+    elif what == "classifier":
+        policy.classifier_.fit(logs.context, logs.action)
+    elif what == "validator":
+        validator.set_params(reward_model__alpha=1e4)
+    else:
+        scorer.policy = UniformPolicy()
+    after = losses_of(search.fit(logs))
+    fresh = EvaluatorScorer(scorer.policy, validator, cache=False)
+    search.set_params(scoring=fresh, cv=3)
+    np.testing.assert_array_equal(after, losses_of(search.fit(logs)))
+    assert not np.array_equal(before, after)
+
+
+def test_searches_in_threads_do_not_disturb_each_other():
+    logs, policy = problem()
+    grid = {"cmax": [None, 1.0], "reward_model__alpha": [0.1, 10.0]}
+
+    # What a search does, by hand: scikit-learn's own warns where threads search, since
+    # Python's lists of warning filters are shared by all of them.
+    def losses(policy, cache=True):
+        scorer = EvaluatorScorer(policy, cache=cache)
+        folds = list(KFold(3).split(logs))
+        return [
+            scorer(
+                DoublyRobust(reward_model=Ridge())
+                .set_params(**candidate)
+                .fit(logs[train]),
+                logs[test],
+            )
+            for candidate in ParameterGrid(grid)
+            for train, test in folds
+        ]
+
+    policies = [policy, UniformPolicy()]
+    expected = [losses(one, cache=False) for one in policies]
+    agree = []
+
+    def work(k):
+        for _ in range(4):
+            agree.append(np.array_equal(losses(policies[k % 2]), expected[k % 2]))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # a shelf ends while another search reads it
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(interval)
+    assert len(agree) == 16 and all(agree)
+
+
+def test_a_copy_for_a_worker_is_known_by_its_contents():
+    _, policy = problem()
+    pickled = pickle.dumps(EvaluatorScorer(policy))
+    tokens = {pickle.loads(pickled)._token() for _ in range(2)}
+    assert tokens == {fingerprint(policy, None)}
+
+
+def test_other_rewards_of_the_same_rows_are_not_mistaken():
+    logs, policy = problem()
+    folds = list(KFold(3).split(logs))
+    search = GridSearchCV(
+        DRos(reward_model=Ridge()), {"lam": [1, 10]}, scoring=EvaluatorScorer(policy)
+    ).set_params(cv=folds)
+    one = losses_of(search.fit(logs))
+    other = losses_of(search.fit(logs.replace(reward=1 - logs.reward)))
+    fresh = clone(search).set_params(scoring=EvaluatorScorer(policy, cache=False))
+    fresh.fit(logs.replace(reward=1 - logs.reward))
+    np.testing.assert_array_equal(other, losses_of(fresh))
+    assert not np.array_equal(one, other)
+
+
+def test_rows_are_put_in_order():
+    logs, policy = problem(400)
+    estimator, grid = DRns(reward_model=Ridge(), random_state=0), {"q": [0.05, 0.5]}
+    splitter = ShuffleSplit(3, train_size=0.5, random_state=0)
+    found = [
+        losses_of(
+            GridSearchCV(
+                estimator, grid, scoring=EvaluatorScorer(policy, cache=cache), cv=cv
+            ).fit(logs)
+        )
+        for cv, cache in (
+            (splitter, True),
+            (splitter, False),
+            (in_order(splitter), True),
+        )
+    ]
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[2])
+
+
+def test_rows_that_the_user_permuted_stay_permuted():
+    logs, policy = problem()
+    permuted = logs[np.random.RandomState(0).permutation(len(logs))]
+    train, test = permuted[:200], permuted[200:]
+    evaluator = DRns(random_state=0).fit(train)
+    gap = evaluator._result(policy, None, None).value
+    gap -= DoublyRobust().fit(test).score(policy)
+    assert EvaluatorScorer(policy)(evaluator, test) == -(gap**2)
+
+
+def test_groups_travel():
+    logs, policy = problem()
+    logs = logs.replace(group=np.arange(len(logs)) // 10)
+    folds = list(GroupKFold(3).split(logs, groups=logs.group))
+    scores = cross_validate(
+        DoublyRobust(), logs, scoring=EvaluatorScorer(policy), cv=folds
+    )
+    assert np.isfinite(scores["test_score"]).all()
+
+
+def test_nested_search():
+    logs, policy = problem()
+    scorer = EvaluatorScorer(policy)
+    search = GridSearchCV(DRos(), {"lam": [1.0, 100.0]}, scoring=scorer, cv=3)
+    nested = cross_validate(search, logs, cv=3, return_estimator=True)["test_score"]
+    direct = cross_validate(search, logs, scoring=scorer, cv=3)["test_score"]
+    np.testing.assert_array_equal(nested, direct)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_steps_are_applied_to_held_out_rows_where_propensities_are_missing():
+    logs, policy = problem()
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    pipe = Pipeline([("p", PropensityEstimator(cv=2)), ("ev", IPS())])
+    scorer = EvaluatorScorer(policy, IPS())
+    train, test = unknown[:200], unknown[200:]
+    pipe.fit(train)
+    truth = IPS().fit(pipe[:-1].transform(test)).score(policy)
+    assert scorer(pipe, test) == -((pipe.score(policy) - truth) ** 2)
+    clipping = Pipeline([("clip", PropensityClipper(0.5)), ("ev", IPS())])
+    clipping.fit(logs[:200])
+    truth = IPS().fit(logs[200:]).score(policy)  # as they are
+    gap = clipping.score(policy) - truth
+    assert scorer(clipping, logs[200:]) == -(gap**2)
+
+
+def test_scorers_travel():
+    logs, policy = problem()
+    scorer = EvaluatorScorer(policy, DoublyRobust())
+    evaluator, held_out = IPS().fit(logs[:200]), logs[200:]
+    copy = pickle.loads(pickle.dumps(scorer))
+    assert copy(evaluator, held_out) == scorer(evaluator, held_out)
+    search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer)
+    assert clone(search).scoring(evaluator, held_out) == scorer(evaluator, held_out)
+    assert repr(scorer).startswith("EvaluatorScorer(ClassifierPolicy(")
+
+
+class Mean(BaseEvaluator):
+    """An evaluator of which nothing is known but the contract."""
+
+    def __init__(self, *, shift=0.0):
+        self.shift = shift
+
+    def _evaluate(self, policy, logs, sample_weight):
+        value = float(logs.reward.mean()) + self.shift
+        return PolicyValue(value, 0.0, len(logs), estimator="Mean")
+
+
+def test_any_evaluator_that_keeps_the_contract():
+    logs, policy = problem()
+    search = GridSearchCV(
+        Mean(), {"shift": [0.0, 5.0]}, scoring=EvaluatorScorer(policy, Mean()), cv=3
+    ).fit(logs)
+    assert search.best_params_ == {"shift": 0.0}
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_a_candidate_without_a_value_is_last():
+    logs, _ = problem()
+    unsupported = ConstantPolicy("never").fit(logs.context, ["never"] * len(logs))
+    logs = BanditLogs(
+        logs.context,
+        logs.action.astype(str),
+        logs.reward,
+        logs.propensity,
+        actions=[*map(str, logs.actions), "never"],
+    )
+    with pytest.warns(ModelErrorWarning, match="DoublyRobust with the same model"):
+        scorer = EvaluatorScorer(unsupported, DirectMethod())
+    assert np.isnan(scorer(IPS().fit(logs[:200]), logs[200:]))
+    assert np.isfinite(scorer(DirectMethod().fit(logs[:200]), logs[200:]))
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_validator_without_a_value_raises():
+    logs, _ = problem(80)
+    evaluator = DRns(horizon=10, random_state=0).fit(logs[:60])
+    with pytest.raises(ValueError, match=r"20 held-out rounds.*Hold out more rounds"):
+        EvaluatorScorer(EpsilonGreedy())(evaluator, logs[60:])
+
+
+def test_held_out_rounds_that_say_nothing_about_the_policy():
+    logs, _ = problem()
+    never, always = (logs[(logs.action_index == 0) == told] for told in (False, True))
+    policy = ConstantPolicy(logs.actions[0])
+    scorer = EvaluatorScorer(policy)
+    with pytest.warns(LowOverlapWarning, match=rf"on {len(never)} held-out rounds Dou"):
+        assert scorer(IPS().fit(logs), never) <= 0
+    assert scorer(IPS().fit(logs), always) <= 0
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_folds_without_some_action_or_with_one_logger_only():
+    logs, policy = problem(300)
+    logger = np.repeat(["a", "b", "c"], 100)
+    by_logger = logs.action_index.argsort(kind="stable")
+    order = BanditLogs(
+        logs.context[by_logger],
+        logs.action[by_logger],
+        logs.reward[by_logger],
+        logs.propensity[by_logger],
+        logger=logger,
+    )
+    search = GridSearchCV(
+        DRos(reward_model=Ridge(), cv=2),
+        {"lam": [1.0, 10.0]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+    ).fit(order)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_bad_input():
+    logs, policy = problem()
+    fitted = IPS().fit(logs)
+    scorer = EvaluatorScorer(policy)
+    with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
+        scorer(fitted, policy)
+    with pytest.raises(TypeError, match=r"got the policy ClassifierPolicy.*PolicyScor"):
+        scorer(policy, logs)
+    with pytest.raises(TypeError, match="scores evaluators, got Ridge"):
+        scorer(Ridge(), logs)
+    with pytest.raises(TypeError, match="refit=False"):
+        scorer(GridSearchCV(IPS(), {"cmax": [1.0]}), logs)
+    with pytest.raises(TypeError, match="expects a policy, got the evaluator IPS"):
+        EvaluatorScorer(IPS())
+    for array in (np.full((300, 3), 1 / 3), [0.5, 0.5]):
+        with pytest.raises(TypeError, match="with_columns"):
+            EvaluatorScorer(array)
+    with pytest.raises(TypeError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
+        EvaluatorScorer(policy, DoublyRobust(reward_model=np.zeros((300, 3))))
+    with pytest.raises(ValueError, match=r"logs\.with_columns\(q_hat=\.\.\.\)"):
+        GridSearchCV(
+            DoublyRobust(reward_model=np.zeros((300, 3))),
+            {"cmax": [1.0]},
+            scoring=scorer,
+            error_score="raise",
+        ).fit(logs)
+    with pytest.raises(NotFittedError):
+        scorer(IPS(), logs)
+    with pytest.raises(TypeError, match="Wrap it"):
+        EvaluatorScorer(LogisticRegression())
+    with pytest.raises(ValueError, match="IPS cannot validate"):
+        EvaluatorScorer(EpsilonGreedy(), IPS())
+    with pytest.raises(ValueError, match="DRns has no horizon"):
+        EvaluatorScorer(EpsilonGreedy())(DRns().fit(logs), logs)
+    with pytest.raises(ValueError, match="not a column"):
+        EvaluatorScorer("pi")(fitted, logs)
+
+
+def test_messages_of_searches_survive():
+    logs, policy = problem()
+    with pytest.raises(TypeError, match="EvaluatorScorer"):
+        GridSearchCV(IPS(), {"cmax": [1.0]}, error_score="raise").fit(logs)
+    with pytest.raises(ValueError, match="Invalid parameter 'nope' for estimator IPS"):
+        GridSearchCV(IPS(), {"nope": [1]}, scoring=EvaluatorScorer(policy)).fit(logs)
+    search = GridSearchCV(IPS(), {"cmax": [1.0, -1]}, scoring=EvaluatorScorer(policy))
+    with pytest.raises(TypeError, match=r"best_estimator_\.score"):
+        search.set_params(param_grid={"cmax": [1.0]}).fit(logs).score(policy)
+    broken = search.set_params(param_grid={"cmax": [-1, -2]})
+    with pytest.raises(ValueError, match="fits failed"):
+        broken.fit(logs)
+
+
+def test_policies_that_learned_are_valued_at_their_horizon():
+    logs, _ = problem(900, n_actions=2, logging_temperature=np.inf)
+    search = GridSearchCV(
+        DRns(horizon=20, random_state=0),
+        {"q": [0.0, 0.05, 0.2], "reward_model": [None, ClassifierRidge()]},
+        scoring=EvaluatorScorer(EpsilonGreedy(0.1)),
+        cv=in_order(ShuffleSplit(3, train_size=0.5, random_state=0)),
+        refit=one_standard_error,
+        error_score="raise",
+    ).fit(logs)
+    assert np.isfinite(losses_of(search)).all()
+    assert isinstance(search.best_estimator_, DRns)
+
+
+class ClassifierRidge(Ridge):
+    """A model whose class is known by its name only."""
+
+
+def test_policy_search_object_as_policy():
+    logs, _ = problem()
+    found = GridSearchCV(
+        ClassifierPolicy(), {"epsilon": [0.1, 0.3]}, cv=3, scoring="accuracy"
+    ).fit(logs.context, logs.action)
+    score = EvaluatorScorer(found)(IPS().fit(logs[:200]), logs[200:])
+    assert score == EvaluatorScorer(found.best_estimator_)(
+        IPS().fit(logs[:200]), logs[200:]
+    )

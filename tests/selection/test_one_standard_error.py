@@ -1,0 +1,72 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, ShuffleSplit
+
+from skope_ope import DRos, EvaluatorScorer, UniformPolicy, one_standard_error
+from skope_ope.selection._one_standard_error import split_losses, upper_bounds
+from tests.selection._logs import losses_of, problem
+
+
+def results(losses, metric="score"):
+    rows = -np.asarray(losses, dtype=float)
+    return {f"split{k}_test_{metric}": row for k, row in enumerate(rows)}
+
+
+def test_upper_bound_by_hand():
+    # means 2, 2.1, 1; sd(ddof=1)/sqrt(3) of (1, 2, 3) is 1/sqrt(3)
+    losses = [[1, 2.1, -2], [2, 2.1, 1], [3, 2.1, 4]]
+    bound = upper_bounds(np.array(losses, dtype=float))
+    np.testing.assert_allclose(bound, [2 + 3**-0.5, 2.1, 1 + 3**0.5])
+    assert one_standard_error(results(losses)) == 1
+
+
+def test_failed_candidates_are_not_chosen():
+    losses = [[0.0, 5.0, 0.0], [np.nan, 5.0, np.inf]]
+    assert one_standard_error(results(losses)) == 1
+    with pytest.raises(ValueError, match=r"all 2 candidates failed.*error_score"):
+        one_standard_error(results([[np.nan, 1.0], [1.0, np.nan]]))
+
+
+def test_ties_and_a_single_split():
+    assert one_standard_error(results([[3.0, 1.0, 1.0]])) == 1
+
+
+def test_more_than_ten_splits_are_all_read():
+    losses = np.ones((12, 2))
+    losses[11, 0] = 100.0
+    assert split_losses(results(losses)).shape == (12, 2)
+    assert one_standard_error(results(losses)) == 1
+
+
+def test_several_scores_need_a_name():
+    both = {**results([[1.0, 2.0]], "a"), **results([[2.0, 1.0]], "b")}
+    with pytest.raises(ValueError, match=r"\['a', 'b'\].*partial"):
+        one_standard_error(both)
+    assert one_standard_error(both, metric="b") == 1
+
+
+def test_in_searches():
+    logs, policy = problem()
+    search = GridSearchCV(
+        DRos(),
+        {"lam": [1.0, 10.0, 100.0]},
+        scoring=EvaluatorScorer(policy),
+        cv=ShuffleSplit(4, train_size=0.5, random_state=0),
+        refit=one_standard_error,
+    ).fit(logs)
+    losses = losses_of(search)
+    bound = losses.mean(axis=0) + losses.std(axis=0, ddof=1) / 2
+    assert search.best_index_ == bound.argmin()
+    both = GridSearchCV(
+        DRos(),
+        {"lam": [1.0, 10.0, 100.0]},
+        scoring={"p": EvaluatorScorer(policy), "u": EvaluatorScorer(UniformPolicy())},
+        cv=ShuffleSplit(4, train_size=0.5, random_state=0),
+        refit=partial(one_standard_error, metric="p"),
+    ).fit(logs)
+    assert both.best_index_ == search.best_index_

@@ -1,0 +1,304 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate, learning_curve
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DoublyRobust,
+    DRns,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    IPSPolicy,
+    PolicyScorer,
+    PropensityClipper,
+    PropensityEstimator,
+    RejectionSampling,
+    RewardModelPolicy,
+    UniformPolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import LowOverlapWarning
+from tests.selection._logs import losses_of, problem
+
+GRID = {"epsilon": [0.0, 0.5], "classifier__var_smoothing": [1e-9, 1.0]}
+POLICY = ClassifierPolicy(GaussianNB())
+ignore = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+def test_score_is_the_value_on_held_out_rounds():
+    logs, policy = problem()
+    evaluator = DoublyRobust(reward_model=Ridge(), cv=3)
+    held_out = logs[200:]
+    value = clone(evaluator).fit(held_out).score(policy)
+    assert PolicyScorer(evaluator)(policy, held_out) == value
+    assert not hasattr(evaluator, "logs_")
+
+
+class NosyRidge(Ridge):
+    """Notes the rewards that it has seen."""
+
+    seen = ()
+
+    def fit(self, X, y, sample_weight=None):
+        NosyRidge.seen = (*NosyRidge.seen, set(y.tolist()))
+        return super().fit(X, y, sample_weight)
+
+
+@ignore
+def test_no_model_sees_the_rewards_it_corrects():
+    logs, _ = problem(90)
+    rewards = np.arange(90.0) / 100  # every reward names its round
+    logs = logs.replace(reward=rewards)
+    NosyRidge.seen = ()
+    scorer = PolicyScorer(DoublyRobust(reward_model=NosyRidge(), cv=3))
+    search = GridSearchCV(POLICY, {"epsilon": [0.0, 0.5]}, scoring=scorer, cv=3)
+    search.set_params(refit=False).fit(logs)
+    for held_out in np.split(logs.reward, 3):
+        for part in np.split(held_out, 3):
+            # the models that predict for a part saw the rest of the held-out rounds
+            rest = set(held_out) - set(part)
+            fits = [seen for seen in NosyRidge.seen if seen <= rest]
+            assert set().union(*fits) == rest
+    # and no model saw rounds of two held-out parts: none was fitted in training
+    folds = [set(part) for part in np.split(logs.reward, 3)]
+    assert all(any(seen <= fold for fold in folds) for seen in NosyRidge.seen)
+
+
+@ignore
+@pytest.mark.parametrize(
+    "evaluator", [IPS(), SNIPS(), DoublyRobust(reward_model=Ridge(), cv=2), DRns()]
+)
+def test_searches(evaluator):
+    logs, _ = problem()
+    search = GridSearchCV(POLICY, GRID, scoring=PolicyScorer(evaluator), cv=3).fit(logs)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    outer = cross_validate(search, logs, cv=2)["test_score"]
+    assert np.isfinite(outer).all()
+    _, _, test = learning_curve(
+        POLICY, logs, None, scoring=PolicyScorer(evaluator), cv=3
+    )
+    assert np.isfinite(test).all()
+
+
+@ignore
+@pytest.mark.parametrize("backend", [None, "threading", "loky"])
+def test_the_same_with_and_without_what_policies_share(backend):
+    logs, _ = problem()
+    evaluator = DoublyRobust(reward_model=Ridge(), cv=2)
+    plain = GridSearchCV(
+        POLICY, GRID, scoring=PolicyScorer(evaluator, cache=False), cv=3
+    )
+    shared = clone(plain).set_params(scoring=PolicyScorer(evaluator))
+    if backend:
+        shared.set_params(n_jobs=2)
+    with parallel_config(backend or "loky"):
+        shared.fit(logs)
+    np.testing.assert_array_equal(losses_of(shared), losses_of(plain.fit(logs)))
+
+
+@ignore
+def test_one_model_fit_per_held_out_part():
+    logs, _ = problem(n_actions=3)
+    NosyRidge.seen = ()
+    scorer = PolicyScorer(DoublyRobust(reward_model=NosyRidge(), cv=2))
+    GridSearchCV(POLICY, GRID, scoring=scorer, cv=3).fit(logs)
+    assert len(NosyRidge.seen) == 3 * 2 * 3
+
+
+def test_several_evaluators():
+    logs, _ = problem(600)
+    search = GridSearchCV(
+        POLICY,
+        {"epsilon": [0.3, 0.5]},
+        scoring={"dr": PolicyScorer(DoublyRobust()), "ips": PolicyScorer(IPS())},
+        refit="dr",
+        cv=3,
+    ).fit(logs)
+    assert set(search.scorer_) == {"dr", "ips"}
+    assert np.isfinite(search.cv_results_["mean_test_ips"]).all()
+
+
+def test_steps_in_front_of_a_policy():
+    logs, _ = problem()
+    pipe = Pipeline([("clip", PropensityClipper()), ("policy", POLICY)])
+    search = GridSearchCV(
+        pipe,
+        {"policy__epsilon": [0.3, 0.5], "clip__low": [0.0, 0.1]},
+        scoring=PolicyScorer(DoublyRobust(cv=2)),
+        cv=3,
+        error_score="raise",
+    ).fit(logs)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_steps_estimate_missing_propensities_of_held_out_rows():
+    logs, _ = problem()
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    train, test = unknown[:200], unknown[200:]
+    pipe = make_pipeline(PropensityEstimator(cv=2), IPSPolicy()).fit(train)
+    value = IPS().fit(pipe[:-1].transform(test)).score(pipe[-1])
+    assert PolicyScorer(IPS())(pipe, test) == value
+    with pytest.raises(ValueError, match="IPS needs the propensities"):
+        PolicyScorer(IPS())(pipe[-1], test)
+
+
+@ignore
+def test_policies_that_learn():
+    logs = make_bandit_logs(
+        600, n_actions=2, logging_temperature=np.inf, random_state=0
+    )
+    search = GridSearchCV(
+        EpsilonGreedy(),
+        {"epsilon": [0.0, 0.1, 1.0]},
+        scoring=PolicyScorer(RejectionSampling(horizon=20)),
+        cv=3,
+        error_score="raise",
+    ).fit(logs)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@ignore
+def test_randomness_is_common():
+    logs, policy = problem()
+    scorer = PolicyScorer(DRns())
+    assert scorer(policy, logs) == scorer(policy, logs)
+
+
+def test_it_travels():
+    logs, policy = problem()
+    scorer = PolicyScorer(DoublyRobust())
+    copy = pickle.loads(pickle.dumps(scorer))
+    assert copy(policy, logs) == scorer(policy, logs)
+    assert repr(scorer) == "PolicyScorer(DoublyRobust())"
+
+
+def test_bad_input():
+    logs, policy = problem()
+    scorer = PolicyScorer(IPS())
+    with pytest.raises(TypeError, match=r"got the evaluator IPS.*EvaluatorScorer"):
+        scorer(IPS().fit(logs), logs)
+    with pytest.raises(TypeError, match="held-out logs, got ndarray"):
+        scorer(policy, logs.context)
+    with pytest.raises(TypeError, match="Wrap it"):
+        scorer(LogisticRegression().fit(logs.context, logs.action), logs)
+    for bad, match in (
+        (policy, r"expects an evaluator.*EvaluatorScorer\(policy\)"),
+        (IPS, "make an instance"),
+        ("IPS", "got str"),
+        (EvaluatorScorer(policy), "got EvaluatorScorer"),
+        (DoublyRobust(reward_model=np.zeros((300, 3))), "reward_model='q_hat'"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            PolicyScorer(bad)
+    with pytest.raises(TypeError, match="PolicyScorer"):
+        GridSearchCV(POLICY, GRID, error_score="raise").fit(logs)
+
+
+@ignore
+def test_no_value_is_nan_with_the_reason():
+    logs, _ = problem(60)
+    never = ConstantPolicy("never").fit(logs.context, ["never"] * 60)
+    logs = BanditLogs(
+        logs.context,
+        logs.action.astype(str),
+        logs.reward,
+        logs.propensity,
+        actions=[*map(str, logs.actions), "never"],
+    )
+    assert np.isnan(PolicyScorer(IPS())(never, logs))
+    assert np.isfinite(PolicyScorer(IPS())(UniformPolicy(), logs))
+
+
+@ignore
+def test_held_out_rounds_that_say_nothing_about_the_policy():
+    logs, _ = problem()
+    never = logs[logs.action_index != 0]
+    for evaluator in (IPS(), DoublyRobust()):
+        with pytest.warns(LowOverlapWarning, match=r"gave .* from nothing"):
+            PolicyScorer(evaluator)(ConstantPolicy(logs.actions[0]), never)
+
+
+def test_honest_outer_fold_on_a_world_without_effects(global_random_seed):
+    # Rewards that depend on nothing: the best of many looks better than the mean
+    # reward, the outer fold does not.
+    rng = np.random.RandomState(global_random_seed)
+    inner, outer = [], []
+    for _ in range(12):
+        logs = make_bandit_logs(200, logging_temperature=np.inf, random_state=rng)
+        logs = logs.replace(reward=rng.randint(2, size=200).astype(float))
+        search = GridSearchCV(
+            POLICY,
+            {"classifier__var_smoothing": [1e-9, 1e-1, 1.0, 10.0]},
+            scoring=PolicyScorer(IPS()),
+            cv=2,
+        )
+        gain = logs.reward.mean()
+        outer.append(cross_validate(search, logs, cv=2)["test_score"].mean() - gain)
+        inner.append(search.fit(logs).best_score_ - gain)
+    assert abs(np.mean(outer)) < 4 * np.std(outer, ddof=1) / 12**0.5
+    assert np.mean(inner) > np.mean(outer)
+
+
+@ignore
+@pytest.mark.theory
+def test_nested_search_gains_nothing_where_nothing_matters(global_random_seed):
+    """Over 200 worlds; the best score of the inner search is optimistic there."""
+    n_worlds, rng = 200, np.random.RandomState(global_random_seed)
+    search = GridSearchCV(
+        Pipeline([("policy", POLICY)]),
+        [
+            {"policy": [POLICY], "policy__epsilon": [0.0, 0.2]},
+            {
+                "policy": [RewardModelPolicy(Ridge())],
+                "policy__regressor__alpha": [1.0, 100.0],
+            },
+        ],
+        scoring=PolicyScorer(DoublyRobust(cv=2)),
+        cv=3,
+    )
+    inner, outer = np.empty(n_worlds), np.empty(n_worlds)
+    for world in range(n_worlds):
+        logs = make_bandit_logs(
+            200, n_actions=3, logging_temperature=np.inf, random_state=rng
+        )
+        logs = logs.replace(reward=rng.randint(2, size=200).astype(float))
+        nested = cross_validate(search, logs, cv=3, return_estimator=True)
+        logger = logs.reward.mean()
+        outer[world] = nested["test_score"].mean() - logger
+        best = [one.best_score_ for one in nested["estimator"]]
+        inner[world] = np.mean(best) - logger
+    assert abs(outer.mean()) < 4 * outer.std(ddof=1) / n_worlds**0.5
+    assert inner.mean() > 4 * inner.std(ddof=1) / n_worlds**0.5
+
+
+def test_a_pipeline_is_no_evaluator():
+    pipeline = make_pipeline(PropensityEstimator(), IPS())
+    with pytest.raises(TypeError, match=r"PropensityEstimator\(\).fit_transform\(logs"):
+        PolicyScorer(pipeline)
+
+
+def test_a_search_on_contexts_says_what_to_fit_on():
+    X, y = np.random.RandomState(0).normal(size=(40, 2)), np.arange(40) % 2
+    search = GridSearchCV(
+        ClassifierPolicy(),
+        {"epsilon": [0.0, 0.1]},
+        scoring=PolicyScorer(IPS()),
+        error_score="raise",
+    )
+    with pytest.raises(TypeError, match=r"Fit the search on BanditLogs, search.fit\("):
+        search.fit(X, y)

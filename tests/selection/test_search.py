@@ -1,0 +1,29 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from skope_ope import IPS, EvaluatorScorer, OPESearchCV, PolicyScorer, SlopeSearch
+from tests.selection._logs import problem
+
+
+@pytest.mark.parametrize("search", [SlopeSearch, OPESearchCV])
+def test_unfitted_and_repr(search):
+    logs, policy = problem(20)
+    one = search(IPS(), {"cmax": [1.0]}, scoring=EvaluatorScorer(policy))
+    with pytest.raises(NotFittedError):
+        one.score(logs)
+    assert type(one).__name__ in repr(one)
+    assert "EvaluatorScorer" in one._repr_html_()
+    assert one.get_params()["estimator__cmax"] is None
+
+
+@pytest.mark.parametrize("search", [SlopeSearch, OPESearchCV])
+def test_other_scorers_are_refused(search):
+    logs, _ = problem(20)
+    with pytest.raises(TypeError, match="got NoneType: evaluators are compared") as e:
+        search(IPS(), {"cmax": [1.0]}).fit(logs)
+    assert "validator" not in str(e.value)  # SlopeSearch has none
+    with pytest.raises(TypeError, match="Search policies with GridSearchCV"):
+        search(IPS(), {"cmax": [1.0]}, scoring=PolicyScorer(IPS())).fit(logs)

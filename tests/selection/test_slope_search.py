@@ -1,0 +1,166 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from scipy.stats import t
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope import (
+    IPS,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    DRos,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    PolicyScorer,
+    SlopeSearch,
+)
+from skope_ope.exceptions import OPEWarning
+from tests.selection._logs import d8_logs, problem
+
+PATH = {"cmax": [4.0, 3.0, 2.0, 1.0, 0.5]}
+SCORING = EvaluatorScorer("pi")
+
+
+def test_vectors_of_d8():
+    logs = d8_logs()
+    for method in ("slope", "slope++"):
+        wide = SlopeSearch(IPS(), PATH, scoring=SCORING, method=method, width=1.0)
+        narrow = clone(wide).set_params(width=0.35)
+        assert wide.fit(logs).best_params_ == {"cmax": 0.5}
+        assert narrow.fit(logs).best_params_ == {"cmax": 2.0}
+    np.testing.assert_allclose(
+        wide.cv_results_["value"], [0.9625, 0.8375, 0.5875, 0.3375, 0.2125]
+    )
+    np.testing.assert_allclose(
+        wide.cv_results_["width"],
+        [0.563275, 0.473732, 0.311036, 0.150454, 0.075313],
+        atol=1e-6,
+    )
+    assert narrow.cv_results_["agrees"].tolist() == [True, True, True, False, False]
+    assert narrow.cv_results_["rank_test_score"].tolist() == [3, 2, 1, 4, 4]
+
+
+def test_widths():
+    logs = d8_logs()
+    errors = SlopeSearch(IPS(), PATH, scoring=SCORING).fit(logs).cv_results_
+    np.testing.assert_array_equal(errors["width"], errors["standard_error"])
+    plus = SlopeSearch(IPS(), PATH, scoring=SCORING, method="slope++").fit(logs)
+    np.testing.assert_allclose(
+        plus.cv_results_["width"], t.ppf(0.9, 7) * errors["standard_error"]
+    )
+
+
+def test_attributes_are_those_of_a_search():
+    logs, policy = problem()
+    scorer = EvaluatorScorer(policy)
+    search = SlopeSearch(
+        DRos(reward_model=Ridge(), cv=2),
+        {"lam": [float("inf"), 100.0, 1.0, 0.01]},
+        scoring=scorer,
+    )
+    assert search.fit(logs) is search
+    check_is_fitted(search)
+    results = search.cv_results_
+    assert results["params"][search.best_index_] == search.best_params_
+    assert results["param_lam"].tolist() == [float("inf"), 100.0, 1.0, 0.01]
+    assert search.best_score_ == results["mean_test_score"][search.best_index_]
+    assert search.best_score_ == results["mean_test_score"].max()
+    assert results["rank_test_score"][search.best_index_] == 1
+    assert np.array_equal(search.best_estimator_.logs_.reward, logs.reward)
+    assert search.best_estimator_.lam == search.best_params_["lam"]
+    assert search.n_splits_ == 1 and search.refit_time_ > 0
+    assert search.scorer_ is scorer
+    assert search.score(logs[:100]) == scorer(search.best_estimator_, logs[:100])
+    assert cross_validate(search, logs, cv=2)["test_score"].shape == (2,)
+    assert clone(search).get_params()["scoring"] is not None
+    assert not hasattr(clone(search), "best_estimator_")
+    assert not hasattr(clone(search).set_params(refit=False).fit(logs), "refit_time_")
+
+
+class CountingRidge(Ridge):
+    """Counts its fits."""
+
+    n_fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        CountingRidge.n_fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_candidates_share_the_fits_of_a_reward_model(cache):
+    logs, policy = problem(n_actions=3)
+    CountingRidge.n_fits = 0
+    search = SlopeSearch(
+        DoublyRobust(reward_model=CountingRidge(), cv=2),
+        {"cmax": [None, 2.0, 1.0]},
+        scoring=EvaluatorScorer(policy, cache=cache),
+    ).fit(logs)
+    assert CountingRidge.n_fits == 3 * 2 * (1 if cache else 3)
+    fresh = clone(search.best_estimator_).fit(logs).evaluate(policy)
+    assert search.best_estimator_.score(policy) == fresh.value
+    assert search.cv_results_["value"][search.best_index_] == fresh.value
+    # rows that were seen in fit are predicted out of fold in whatever object they come
+    assert search.best_estimator_.score(policy, logs=logs) == fresh.value
+
+
+def test_path_of_different_evaluators():
+    logs, policy = problem()
+    path = [{"ev": [DoublyRobust()]}, {"ev": [DRos()], "ev__lam": [1.0, 0.1]}]
+    search = SlopeSearch(
+        Pipeline([("ev", IPS())]), path, scoring=EvaluatorScorer(policy)
+    ).fit(logs)
+    assert search.cv_results_["param_ev__lam"].mask.tolist() == [True, False, False]
+    path.append({"ev": [DirectMethod()]})
+    assert len(search.set_params(param_grid=path).fit(logs).cv_results_["value"]) == 4
+
+
+def test_order_is_checked():
+    logs = d8_logs()
+    backwards = {"cmax": PATH["cmax"][::-1]}
+    with pytest.raises(ValueError, match=r"rise from 0\.07531 at .*0\.5.*Reverse"):
+        SlopeSearch(IPS(), backwards, scoring=SCORING).fit(logs)
+    plus = SlopeSearch(IPS(), backwards, scoring=SCORING, method="slope++", width=0.35)
+    assert plus.fit(logs).best_params_ == {"cmax": 2.0}
+    mixed = {"cmax": [4.0, 2.0, 3.0, 1.0, 0.5]}
+    with pytest.warns(OPEWarning, match="narrower than a later") as caught:
+        SlopeSearch(IPS(), mixed, scoring=SCORING).fit(logs)
+    assert caught[0].message.value == 1
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_bad_input():
+    logs, policy = problem()
+    for scoring in (None, policy, PolicyScorer(IPS()), "accuracy"):
+        with pytest.raises(TypeError, match="needs scoring=EvaluatorScorer"):
+            SlopeSearch(IPS(), PATH, scoring=scoring).fit(logs)
+    search = SlopeSearch(IPS(), PATH, scoring=EvaluatorScorer(policy))
+    with pytest.raises(TypeError, match="searches on logs, got ndarray"):
+        search.fit(logs.context)
+    with pytest.raises(TypeError, match=r"best_estimator_\.score\(policy\)"):
+        search.fit(logs).score(policy)
+    with pytest.raises(ValueError, match="Invalid parameter 'nope' for estimator IPS"):
+        SlopeSearch(IPS(), {"nope": [1]}, scoring=search.scoring).fit(logs)
+    with pytest.raises(TypeError, match="scores evaluators, got the policy"):
+        SlopeSearch(policy, {"epsilon": [0.1]}, scoring=search.scoring).fit(logs)
+    with pytest.raises(ValueError, match="param_grid is empty"):
+        SlopeSearch(IPS(), [], scoring=search.scoring).fit(logs)
+    with pytest.raises(ValueError, match="takes no y"):
+        search.fit(logs, Ridge())
+    learner = EvaluatorScorer(EpsilonGreedy())
+    with pytest.raises(ValueError, match="DRns has no horizon"):
+        SlopeSearch(DRns(), {"q": [0.0, 0.1]}, scoring=learner).fit(logs)
+    with pytest.raises(ValueError, match=r"candidates have the horizons \[10, 20\]"):
+        SlopeSearch(DRns(), {"horizon": [10, 20]}, scoring=learner).fit(logs)
+    alone = SlopeSearch(DRns(horizon=200), {"q": [0.0, 0.1]}, scoring=learner)
+    with pytest.raises(ValueError, match="2 of 2 candidates have no value or no stand"):
+        alone.fit(logs)
+    with pytest.raises(ValueError, match="'method' parameter of SlopeSearch"):
+        SlopeSearch(IPS(), PATH, scoring=search.scoring, method="lepski").fit(logs)
