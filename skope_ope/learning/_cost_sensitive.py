@@ -1,0 +1,102 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cost-sensitive classification with any classifier that takes weights."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from skope_ope.evaluators._weights import shrink
+from skope_ope.learning._logs_policy import LogsPolicy, no_evidence, residual
+from skope_ope.policies._classifier_actor import ClassifierActor
+
+
+class CostSensitivePolicy(LogsPolicy, ClassifierActor):
+    """A classifier that maximises an estimated value.
+
+    A subclass implements `_expected(logs)`, what is expected of every action before
+    the logged reward is seen; it has the parameter `shrinkage`.
+    """
+
+    _parameter_constraints: dict = {
+        **ClassifierActor._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, None, closed="both"), None],
+    }
+
+    def _fit(self, logs):
+        logged = logs.action_counts > 0
+        if logged.sum() == 1:  # nothing to choose from
+            self._learn(logs, np.zeros(1, int), logs.action_index[:1], np.ones(1))
+        else:
+            rewards = estimated_rewards(logs, self._expected(logs), self.shrinkage)
+            offered = logged if logs.available is None else logged & logs.available
+            rows, codes, weight = weighted_labels(rewards, offered, logs.sample_weight)
+            if not rows.size:
+                raise no_evidence(self)
+            self._learn(logs, rows, codes, weight)
+        self._copy_features()
+
+
+def estimated_rewards(logs, expected, shrinkage=None):
+    r"""Return :math:`\hat r_i(a) = q_i(a) + 1[a_i = a] w_i (r_i - q_i(a))`.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds, with propensities.
+    expected : float or ndarray of shape (n_rounds, n_actions)
+        What was expected of the actions, :math:`q_i(a)`.
+    shrinkage : float, default=None
+        `lam` in the weights lam w / (w^2 + lam), w = 1 / propensity.
+
+    Returns
+    -------
+    rewards : ndarray of shape (n_rounds, n_actions)
+        Unbiased without shrinkage, whatever was expected.
+    """
+    w = 1 / logs.propensity
+    if shrinkage is not None:
+        w = shrink(w, shrinkage)
+    rewards = np.empty((len(logs), logs.n_actions))
+    rewards[:] = expected
+    logged = np.arange(len(logs)), logs.action_index
+    rewards[logged] += w * residual(logs.reward, rewards[logged])
+    return rewards
+
+
+def weighted_labels(rewards, offered, sample_weight=None):
+    r"""Return (rows, codes, weights) whose weighted accuracy is the value.
+
+    For every policy :math:`\pi`
+
+    .. math:: \sum_i \hat r_i(\pi(x_i)) = \sum_i \min_b \hat r_i(b)
+        + \sum_i \sum_a 1[\pi(x_i) = a]\, (\hat r_i(a) - \min_b \hat r_i(b)),
+
+    so a round becomes one example per action, weighted by how much better than the
+    worst offered action it is; the worst one itself has weight 0 and is left out.
+
+    Parameters
+    ----------
+    rewards : ndarray of shape (n_rounds, n_actions)
+        Estimated reward of every action.
+    offered : ndarray of bool of shape (n_actions,) or (n_rounds, n_actions)
+        Actions that may be taken.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Weights of the rounds.
+
+    Returns
+    -------
+    rows, codes : ndarray of int of shape (n_examples,)
+        Row and action of every example, in this order.
+    weight : ndarray of shape (n_examples,)
+        Their positive weights.
+    """
+    worst = np.where(offered, rewards, np.inf).min(axis=1, keepdims=True)
+    weight = np.where(offered, rewards - worst, 0.0)
+    rounding = 1e-12 * np.abs(rewards).max(axis=1, keepdims=True)
+    weight[weight <= rounding] = 0.0
+    if sample_weight is not None:
+        weight *= sample_weight[:, None]
+    rows, codes = np.nonzero(weight)
+    return rows, codes, weight[rows, codes]

@@ -1,0 +1,247 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Rewards of slots, imputed from the rewards of whole slates.
+
+With the second moments :math:`\Gamma_x` of the logger, :math:`r\,\Gamma_x^+ 1_s` has
+the mean :math:`\Gamma_x^+ \Gamma_x \phi_x` wherever the reward is a sum over slots: the
+part of :math:`\phi_x` that slates of the logger can tell, which gives all of these
+slates their value. It is linear in :math:`r\,1_s`, so that only the sums of that are
+kept, one table per query, however many rounds were logged.
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from skope_ope.evaluators.slate._base import check_logged_slates
+from skope_ope.evaluators.slate._second_moments import solve
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies._slate_base import offered_slots
+from skope_ope.policies._slate_laws import distinct_rows
+
+CHUNK_BYTES = 2**25  # of one table (rounds, candidates)
+
+
+class Queries(NamedTuple):
+    """Distinct sets of candidates among rounds.
+
+    Attributes
+    ----------
+    first : ndarray of int of shape (n_queries,)
+        A round of every query.
+    index : ndarray of int of shape (n_rounds,)
+        Query of every round.
+    features : ndarray of shape (n_queries, n_candidates, n_item_features)
+        Features of the candidates.
+    offered : ndarray of bool of shape (n_queries, n_slots, n_candidates)
+        Who can be shown where; the last slots of a query with too few candidates
+        show nobody.
+    """
+
+    first: np.ndarray
+    index: np.ndarray
+    features: np.ndarray
+    offered: np.ndarray
+
+
+def queries_of(logs, n_slots, user):
+    """Find the queries: rounds with equal features of equal candidates.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    n_slots : int
+        Number of slots to fill.
+    user : str
+        Who asks.
+
+    Returns
+    -------
+    queries : Queries
+    """
+    features = logs.item_features
+    if features is None:
+        raise ValueError(
+            f"{user} learns from the features of candidates, and the logs have none: "
+            "pass SlateLogs(..., item_features=...)."
+        )
+    offered = offered_slots(logs, n_slots)
+    tables = [] if len(offered) == 1 else [offered.reshape(len(logs), -1)]
+    if features.ndim == 3:
+        tables.append(features.reshape(len(logs), -1))
+    elif len(features) != logs.max_candidates:
+        tables.append(logs.item_id)
+    index = np.zeros(len(logs), dtype=np.intp)
+    for table in tables:
+        first, other = distinct_rows(table)
+        index = index * len(first) + other
+    _, first, index = np.unique(index, return_index=True, return_inverse=True)
+    rounds = logs[first]
+    features = rounds.per_candidate(rounds.item_features)
+    features = np.broadcast_to(features, (len(first), *features.shape[1:]))
+    offered = offered_slots(rounds, n_slots)
+    room = offered.any(axis=1).sum(axis=1)[:, None, None]
+    fillable = np.arange(n_slots)[:, None] < room
+    shape = (len(first), n_slots, offered.shape[2])
+    offered = np.broadcast_to(offered & fillable, shape)
+    return Queries(first, index.reshape(-1), features, offered)
+
+
+class ImputedRewards:
+    """Mean imputed reward of every slot and candidate, query by query.
+
+    Parameters
+    ----------
+    user : str
+        Who imputes, for messages.
+
+    Attributes
+    ----------
+    n_slots : int
+        Number of slots.
+    features, offered : ndarray
+        As in `Queries`, of all queries met.
+    totals : ndarray of shape (n_queries, n_slots, n_candidates)
+        Sums of the imputed rewards.
+    counts : ndarray of shape (n_queries,)
+        Rounds of every query.
+    n_rounds : int
+        Rounds of all of them.
+    """
+
+    def __init__(self, user):
+        self.user = user
+        self.n_slots, self.n_rounds = None, 0
+        self._number = {}
+
+    def add(self, logs):
+        """Add the rounds of a batch of logs.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            With `item_features` and `logging_policy`.
+        """
+        self._check(logs)
+        step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
+        for start in range(0, len(logs), step):
+            self._add(logs[start : start + step])
+        self.n_rounds += len(logs)
+
+    def mean(self):
+        """Return the means, of shape (n_queries, n_slots, n_candidates)."""
+        return self.totals / self.counts[:, None, None]
+
+    def _check(self, logs):
+        logger = logs.logging_policy
+        if logger is None:
+            raise ValueError(
+                f"{self.user} needs the policy that composed the logged slates: pass "
+                "SlateLogs(..., logging_policy=...), or logs.replace(logging_policy="
+                "UniformSlatePolicy(n_slots)) where all rankings were equally likely."
+            )
+        if not hasattr(logger, "laws"):
+            raise TypeError(
+                f"the logging_policy {type(logger).__name__} does not tell its second "
+                "moments. Derive it from BaseSlatePolicy, or take moments over draws "
+                "with SampledSlatePolicy."
+            )
+        check_logged_slates(logs)
+        shape = (logs.n_slots, logs.max_candidates)
+        if self.n_slots is None:
+            self.n_slots, self.n_candidates = shape
+        elif shape != (self.n_slots, self.n_candidates):
+            raise ValueError(
+                "batches of logs must have the same numbers of slots and candidates, "
+                f"got {shape} after {(self.n_slots, self.n_candidates)}. The field "
+                "`candidates` says which ones a round lacks."
+            )
+
+    def _add(self, rounds):
+        queries = queries_of(rounds, self.n_slots, self.user)
+        if rounds.logging_policy.closed_form(rounds) == "uniform":
+            pairs, first = queries.index, queries.first
+        else:  # rounds of one query may have several laws
+            laws = rounds.logging_policy.laws(rounds)
+            pairs = queries.index * len(laws) + laws.index
+            _, first, pairs = np.unique(pairs, return_index=True, return_inverse=True)
+        sums = _sums(rounds, pairs.reshape(-1), len(first))
+        imputed = _apply_inverse(sums, rounds[first], self.n_slots)
+        numbers = self._numbers(queries)
+        np.add.at(self.totals, numbers[queries.index[first]], imputed)
+        self.counts += np.bincount(numbers[queries.index], minlength=len(self.counts))
+
+    def _numbers(self, queries):
+        """Return the numbers of queries among all; make room for new ones."""
+        known = len(self._number)
+        tables = zip(queries.features, queries.offered, strict=True)
+        keys = (_digest(features, offered) for features, offered in tables)
+        numbers = np.array(
+            [self._number.setdefault(key, len(self._number)) for key in keys]
+        )
+        new = np.flatnonzero(numbers >= known)
+        fields = {
+            "features": queries.features[new],
+            "offered": queries.offered[new],
+            "totals": np.zeros((len(new), self.n_slots, self.n_candidates)),
+            "counts": np.zeros(len(new), dtype=np.intp),
+        }
+        for name, values in fields.items():
+            old = [getattr(self, name)] if known else []
+            setattr(self, name, np.concatenate([*old, values]))
+        return numbers
+
+
+def _digest(*tables):
+    """Return 16 bytes that tell tables apart: their own bytes would fill the memory."""
+    digest = blake2b(digest_size=16)
+    for table in tables:
+        digest.update(np.ascontiguousarray(table))
+    return digest.digest()
+
+
+def _sums(rounds, index, n_sums):
+    """Return sums of r 1_s, of shape (n_sums, n_slots, n_candidates)."""
+    shape = (n_sums, rounds.n_slots, rounds.max_candidates)
+    rows, slots = np.nonzero(rounds.slate != EMPTY)
+    cells = np.ravel_multi_index((index[rows], slots, rounds.slate[rows, slots]), shape)
+    weights = rounds.reward[rows]
+    return np.bincount(cells, weights, minlength=np.prod(shape)).reshape(shape)
+
+
+def _apply_inverse(sums, rounds, n_slots):
+    """Apply the pseudoinverses of the rounds' laws to vectors in their ranges."""
+    logger = rounds.logging_policy
+    if logger.closed_form(rounds) == "uniform":
+        return _apply_uniform(sums, offered_slots(rounds, n_slots)[:, 0])
+    laws = logger.laws(rounds)
+    table = solve(laws, laws.marginals(sums), {}).table
+    place = np.broadcast_to(laws.place, (len(sums), laws.place.shape[1]))
+    return np.take_along_axis(table, place[:, None], axis=2)
+
+
+def _apply_uniform(sums, offered):
+    r"""Apply the pseudoinverse of uniform rankings.
+
+    With m candidates and l filled slots it takes :math:`1_s` to
+
+    .. math::
+
+        \frac 1 l + (m-1) \Bigl[1(s_j = a) - \frac{c_a}{l}\Bigr]
+        + \frac{m(m-1)}{m-l} \Bigl[\frac{c_a}{l} - \frac 1 m\Bigr],
+
+    :math:`c_a` being 1 where a is in s, without the last term where l = m. Of sums of
+    :math:`r\,1_s` every slot sums to the same sum of r.
+    """
+    n_slots = sums.shape[1]
+    m = offered.sum(axis=1)[:, None, None]
+    length = np.minimum(n_slots, m)
+    shown = sums.sum(axis=1, keepdims=True) / np.maximum(length, 1)
+    total = sums[:, :1].sum(axis=2, keepdims=True)
+    out = total / np.maximum(length, 1) + (m - 1) * (sums - shown)
+    spare = np.where(m > length, m * (m - 1) / np.maximum(m - length, 1), 0.0)
+    out += spare * (shown - total / np.maximum(m, 1))
+    filled = np.arange(n_slots)[:, None] < length
+    return np.where(offered[:, None] & filled, out, 0.0)

@@ -1,0 +1,112 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The policy that maximises the inverse propensity score."""
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skope_ope.learning._cost_sensitive import CostSensitivePolicy
+from skope_ope.learning._logs_policy import centre
+
+
+class IPSPolicy(CostSensitivePolicy):
+    r"""Learn the policy of the largest inverse propensity score from logs.
+
+    The reward of every action of round :math:`i` is estimated by
+
+    .. math:: \hat r_i(a) = b + 1[a_i = a]\, w_i (r_i - b), \qquad w_i = 1 / p_i,
+
+    and a classifier learns to choose the best action, at the price of what others
+    would have lost. Rewards may have any sign: a reward above the baseline :math:`b`
+    speaks for the logged action, one below speaks for all others. Read more in the
+    :ref:`User Guide <learning>`.
+
+    Parameters
+    ----------
+    classifier : classifier, default=None
+        Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
+        rows drawn in proportion to the weights. `None`: `LogisticRegression()`. Pass
+        one to tune its parameters, as `classifier__C`.
+    baseline : {"mean", "median", "midrange"} or float, default="mean"
+        The reward that speaks for no action. It does not bias, but it decides the
+        variance; "midrange" is the middle of `reward_range`, or of the rewards. With
+        0 and no negative reward this is `ClassifierPolicy().fit(logs)`.
+    shrinkage : float, default=None
+        `lam` in the weights lam w / (w^2 + lam) [2]_: less variance from small
+        propensities, for some bias. `None` (or infinity): none.
+    epsilon : float, default=0.0
+        Share of uniform exploration over all (offered) actions, in [0, 1].
+    temperature : float, default=None
+        `None` acts greedily; a positive number takes the softmax of the classifier's
+        log-probabilities.
+
+    Attributes
+    ----------
+    classifier_ : classifier
+        The fitted classifier.
+    baseline_ : float
+        The baseline in force.
+    classes_ : ndarray of shape (n_actions,)
+        Action labels of the logs.
+    n_features_in_ : int
+        Number of features of the contexts.
+
+    See Also
+    --------
+    DRPolicy : Has a model of the rewards in place of the baseline.
+    OffsetTree : Cheaper where there are many actions.
+
+    Notes
+    -----
+    A round becomes one example per action, labelled with the action and weighted by
+    how much better than the worst action it is; the weighted accuracy of a policy is
+    then its estimated value up to a constant [1]_. Rounds above the baseline cost one
+    example, others n_actions - 1. Actions that the logs never took are chosen only
+    where nothing else is offered.
+
+    References
+    ----------
+    .. [1] Abe, N., Zadrozny, B., & Langford, J. (2004). An iterative method for
+       multi-class cost-sensitive learning. KDD.
+    .. [2] Su, Y., Dimakopoulou, M., Krishnamurthy, A., & Dudik, M. (2020). Doubly
+       robust off-policy evaluation with shrinkage. ICML.
+
+    Examples
+    --------
+    >>> from skope_ope import DoublyRobust, IPSPolicy
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(4000, reward="continuous", random_state=0)
+    >>> train, test = logs[:2000], logs[2000:]
+    >>> policy = IPSPolicy(shrinkage=100).fit(train)
+    >>> bool(DoublyRobust().fit(test).score(policy) > test.reward.mean() + 0.3)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **CostSensitivePolicy._parameter_constraints,
+        "baseline": [
+            StrOptions({"mean", "median", "midrange"}),
+            Interval(Real, None, None, closed="neither"),
+        ],
+        "shrinkage": [Interval(Real, 0, None, closed="right"), None],
+    }
+
+    def __init__(
+        self,
+        classifier=None,
+        *,
+        baseline="mean",
+        shrinkage=None,
+        epsilon=0.0,
+        temperature=None,
+    ):
+        self.classifier = classifier
+        self.baseline = baseline
+        self.shrinkage = shrinkage
+        self.epsilon = epsilon
+        self.temperature = temperature
+
+    def _expected(self, logs):
+        self.baseline_ = centre(logs, self.baseline)
+        return self.baseline_

@@ -1,0 +1,144 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every policy learned from logs alone shares."""
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.utils.metadata_routing import UNUSED
+
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._classifier_actor import refuse_to_score
+
+
+class LogsPolicy(MetaEstimatorMixin, BasePolicy):
+    """A policy with `fit(logs)`; a subclass implements `_fit(logs)`."""
+
+    __metadata_request__fit = {"logs": UNUSED}
+    __metadata_request__score = {"logs": UNUSED}
+    _needs_propensity = True
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs, y=None):
+        """Learn from logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds to learn from, others than those to evaluate the policy on.
+        y : None
+            Ignored by the conventions of scikit-learn; must be None.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If `logs` are not logs.
+        ValueError
+            If the logs lack what is learned from.
+        """
+        name = type(self).__name__
+        if not isinstance(logs, BanditLogs):
+            raise TypeError(
+                f"{name} learns from BanditLogs, got {type(logs).__name__}. Build them "
+                "with BanditLogs(context, action, reward, propensity) and fit a search "
+                "on them, too, search.fit(logs). Where the right action of every "
+                "context is known, use ClassifierPolicy().fit(X, y)."
+            )
+        if y is not None:
+            raise ValueError("fit(logs) takes no y: the logs hold the actions.")
+        if not len(logs):
+            raise ValueError(
+                f"the logs are empty: {name} needs at least one round to learn from."
+            )
+        if self._needs_propensity and logs.propensity is None:
+            raise ValueError(
+                f"{name} needs the propensities of the logged actions, which these "
+                "logs do not have. Pass propensity=..., or estimate them with "
+                f"{estimating_step(logs)}."
+            )
+        self.classes_ = logs.actions
+        self.n_features_in_ = logs.n_features
+        self._fit(logs)
+        return self
+
+    def score(self, logs, y=None, sample_weight=None):
+        """Refuse: how good a policy is on logs is an estimate of an evaluator.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            Any.
+        y, sample_weight : None
+            By the conventions of scikit-learn.
+
+        Raises
+        ------
+        TypeError
+            Always; it names what scores a policy.
+        """
+        refuse_to_score()
+
+
+def centre(logs, where):
+    """Return the reward that counts as neither good nor bad.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    where : {"mean", "median", "midrange"} or float
+        Mean or median of the rewards with the weights of the logs, the middle of
+        `reward_range` (of the observed range where that is unknown), or the number
+        itself.
+    """
+    reward = logs.reward
+    if where == "mean":
+        return float(np.average(reward, weights=logs.sample_weight))
+    if where == "median":
+        return weighted_median(reward, logs.sample_weight)
+    if where == "midrange":
+        low, high = logs.reward_range or (reward.min(), reward.max())
+        return float(low + (high - low) / 2)
+    return float(where)
+
+
+def weighted_median(values, weight=None):
+    """Return the least value that half of the weight does not exceed."""
+    order = np.argsort(values)
+    below = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
+    return float(values[order][np.searchsorted(below, below[-1] / 2)])
+
+
+def residual(reward, expected):
+    """Return reward - expected, 0 where they differ by rounding only."""
+    difference = reward - expected
+    size = np.maximum(np.abs(reward), np.abs(expected))
+    return np.where(np.abs(difference) <= 1e-12 * size, 0.0, difference)
+
+
+def prefer(known, available):
+    """Offered actions of every row, only known ones where any of them is offered.
+
+    Parameters
+    ----------
+    known : ndarray of bool of shape (n_actions,)
+        Actions that the logs have taken.
+    available : ndarray of bool of shape (n_rounds, n_actions)
+        Offered actions.
+    """
+    both = available & known
+    return np.where(both.any(axis=1, keepdims=True), both, available)
+
+
+def no_evidence(policy):
+    """Return the error for logs in which no action does better than another."""
+    return ValueError(
+        f"{type(policy).__name__} finds nothing that tells actions apart: in every "
+        "round with a positive weight the reward equals what was expected of all "
+        "offered actions, or only one was offered. Check the rewards."
+    )

@@ -1,0 +1,320 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rankings learned from the rewards of whole slates."""
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies._base import first_best
+from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._deterministic_slates import DeterministicSlates
+from skope_ope.policies._slate_base import BaseSlatePolicy, check_slate_logs
+from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
+
+CHUNK = 2**18  # rows that are predicted at once
+
+
+class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
+    r"""Learn rankings from the rewards of whole slates [1]_.
+
+    Where the reward of a slate is a sum over its slots, what candidate a is worth in
+    slot j of query x is imputed by
+
+    .. math:: \hat\phi_x = \frac{1}{n_x} \sum_{i: x_i = x} r_i\, \Gamma_x^+ 1_{s_i},
+        \qquad \Gamma_x = E_\mu[1_s 1_s^T | x],
+
+    the mean over the rounds of the query. A regressor learns these numbers from the
+    candidate's features and the slot; the policy shows the slate of the largest
+    predicted sum. No item needs a reward of its own. Read more in the
+    :ref:`User Guide <learning>`.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor
+        It predicts from a row of `logs.item_features` followed by the number of the
+        slot, counted from 0. Every query weighs the same, its rows 1 / (candidates
+        times slots); a regressor without `sample_weight` is fitted unweighted. In a
+        linear one the slot changes nothing but a constant: give it products, as by
+        ``PolynomialFeatures(interaction_only=True)``.
+    assignment : {"optimal", "greedy"}, default="optimal"
+        "optimal": the slate of the largest sum of predictions. "greedy": the best pair
+        of slot and candidate, then the best one that is left, as in [1]_.
+
+    Attributes
+    ----------
+    regressor_ : regressor
+        The fitted regressor.
+    n_slots_ : int
+        Number of slots.
+    n_rounds_, n_queries_ : int
+        How many rounds and distinct queries were learned from.
+
+    See Also
+    --------
+    RankingPolicy : Learns from a reward of every item.
+
+    Notes
+    -----
+    Rounds are of one query where they offer candidates with equal features. Per query
+    one table (n_slots, n_candidates) is kept, however many rounds there are. The
+    imputed rewards of a slate's slots sum to the slate's value without bias; single
+    ones are known only up to what no slate of the logger can tell, and take the
+    smallest norm. A constant of a slot, say, which moves the greedy choice but not the
+    optimal one.
+
+    Rewards that are no sum over slots have no such guarantee.
+
+    References
+    ----------
+    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+       recommendation. NeurIPS 30. Section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from skope_ope import PseudoInverseRanker
+    >>> from skope_ope.datasets import RankingWorld
+    >>> grades = np.array([0, 1, 2, 0, 0, 2, 0, 1])
+    >>> X = np.column_stack([grades, np.arange(8) % 3])
+    >>> world = RankingWorld(X, grades, [7, 7, 7, 7, 9, 9, 9, 9], n_slots=2)
+    >>> ranker = PseudoInverseRanker(DecisionTreeRegressor(min_samples_leaf=2))
+    >>> ranker = ranker.fit(world.draw(5000, random_state=0))
+    >>> ranker.deterministic_slates(world.queries)
+    array([[2, 1],
+           [1, 3]])
+    >>> round(world.value(ranker), 12)
+    1.0
+    """
+
+    _parameter_constraints: dict = {
+        "regressor": [HasMethods(["fit", "predict"])],
+        "assignment": [StrOptions({"optimal", "greedy"})],
+    }
+
+    def __init__(self, regressor, *, assignment="optimal"):
+        self.regressor = regressor
+        self.assignment = assignment
+
+    def fit(self, logs, y=None):
+        """Learn from logs, in one pass.
+
+        Parameters
+        ----------
+        logs : SlateLogs or iterable of SlateLogs
+            Rounds with `item_features` and `logging_policy`; batches of them, such as
+            ``RankingWorld.stream`` yields, where all rounds do not fit into memory.
+        y : None
+            Ignored by the conventions of scikit-learn.
+
+        Returns
+        -------
+        self : PseudoInverseRanker
+        """
+        self._validate_params()
+        rewards = ImputedRewards(type(self).__name__)
+        for batch in [logs] if isinstance(logs, SlateLogs) else _batches(logs):
+            check_slate_logs(batch)
+            rewards.add(batch)
+        if not rewards.n_rounds:
+            raise ValueError("the logs are empty: at least one round is learned from.")
+        self.n_slots_ = rewards.n_slots
+        self.n_rounds_, self.n_queries_ = rewards.n_rounds, len(rewards.counts)
+        offered = rewards.offered
+        rows = offered.sum(axis=(1, 2))  # candidates times slots
+        weight = np.repeat(1 / np.maximum(rows, 1), rows)
+        weight /= weight.mean()
+        if np.ptp(weight) < 1e-12 or weight_parameter(self.regressor) is None:
+            weight = None
+        X = design(rewards.features, offered)
+        y = rewards.mean()[offered]
+        self.regressor_ = fit_weighted(clone(self.regressor), X, y, weight)
+        return self
+
+    def slot_values(self, logs):
+        """Predict what every candidate is worth in every slot.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        values : ndarray of shape (n_rounds, n_slots, n_candidates)
+            -inf where a candidate cannot be shown.
+        """
+        self._check_logs(logs)
+        values, index = self._values(logs)
+        return values[index]
+
+    def deterministic_slates(self, logs):
+        """Slates of the largest predicted reward.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots)
+            Index of the candidate in every slot; -1 where none is left.
+        """
+        self._check_logs(logs)
+        values, index = self._values(logs)
+        best = assign if self.assignment == "optimal" else assign_greedily
+        return best(values)[index]
+
+    def slot_marginals(self, logs):
+        """Probability of every candidate in every slot, 0 or 1.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+        """
+        return self._for(logs).slot_marginals(logs)
+
+    def score(self, logs, y=None, sample_weight=None):
+        """Refuse: how good a policy is on logs is an estimate of an evaluator.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            Any.
+        y, sample_weight : None
+            By the conventions of scikit-learn.
+
+        Raises
+        ------
+        TypeError
+            Always; it names what scores a policy.
+        """
+        refuse_to_score()
+
+    def _values(self, logs):
+        """Predictions for the distinct queries, and the query of every round."""
+        queries = queries_of(logs, self.n_slots_, type(self).__name__)
+        values = np.full(queries.offered.shape, -np.inf)
+        parts = max(1, CHUNK // max(1, values[0].size))
+        for start in range(0, len(values), parts):
+            part = slice(start, start + parts)
+            offered = queries.offered[part]
+            if offered.any():
+                X = design(queries.features[part], offered)
+                values[part][offered] = self.regressor_.predict(X)
+        if not np.isfinite(values[queries.offered]).all():
+            raise ValueError(
+                f"{type(self.regressor_).__name__} predicts a value that is not finite."
+            )
+        return values, queries.index
+
+    def _for(self, logs):
+        return DeterministicSlates(self.deterministic_slates)
+
+    def _slots_of(self, logs):
+        return self.n_slots_
+
+    def _check_logs(self, logs):
+        check_slate_logs(logs)
+        check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "regressor_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = True
+        tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
+        return tags
+
+
+def design(features, offered):
+    """Rows (features of the candidate, slot) where a candidate can be shown.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_queries, n_candidates, n_item_features)
+        Features of the candidates.
+    offered : ndarray of bool of shape (n_queries, n_slots, n_candidates)
+        Who can be shown where.
+
+    Returns
+    -------
+    X : ndarray of shape (n_offered, n_item_features + 1)
+    """
+    query, slot, candidate = np.nonzero(offered)
+    return np.column_stack([features[query, candidate], slot])
+
+
+def assign(values):
+    """Slates of the largest sum of values, without repetition.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_queries, n_slots, n_candidates)
+        Values of the candidates in the slots; -inf where one cannot be shown.
+
+    Returns
+    -------
+    slates : ndarray of int of shape (n_queries, n_slots)
+        As many slots are filled as can be; -1: empty.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    slates = np.full(values.shape[:2], EMPTY)
+    for slate, table in zip(slates, values, strict=True):
+        can = np.isfinite(table)
+        if not can.any():
+            continue
+        # an empty slot costs more than the worst slate without one
+        low, high = table[can].min(), table[can].max()
+        penalty = low - len(table) * (high - low + 1)
+        slots, shown = linear_sum_assignment(np.where(can, table, penalty), True)
+        slate[slots] = np.where(can[slots, shown], shown, EMPTY)
+    return slates
+
+
+def assign_greedily(values):
+    """Slates of the best pair of slot and candidate, then of the best one left.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_queries, n_slots, n_candidates)
+        Values of the candidates in the slots; -inf where one cannot be shown.
+
+    Returns
+    -------
+    slates : ndarray of int of shape (n_queries, n_slots)
+        -1: empty.
+    """
+    left = values.copy()
+    n_queries, n_slots, n_candidates = left.shape
+    slates = np.full((n_queries, n_slots), EMPTY)
+    every = np.arange(n_queries)
+    for _ in range(n_slots):
+        best = first_best(left.reshape(n_queries, -1))
+        slot, shown = np.divmod(best, n_candidates)
+        rows = np.flatnonzero(left[every, slot, shown] > -np.inf)
+        slates[rows, slot[rows]] = shown[rows]
+        left[rows, slot[rows]] = -np.inf
+        left[rows, :, shown[rows]] = -np.inf
+    return slates
+
+
+def _batches(logs):
+    """Return an iterator of batches."""
+    if hasattr(logs, "__array__") or not hasattr(logs, "__iter__"):
+        check_slate_logs(logs)
+    return iter(logs)

@@ -1,0 +1,158 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The action that a model of the rewards holds for the best."""
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from skope_ope.learning._logs_policy import LogsPolicy, prefer
+from skope_ope.policies._action_probabilities import unwrap
+from skope_ope.policies._base import check_some_available, explore, greedy, soften
+from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
+from skope_ope.reward_models import ActionRewardModel
+from skope_ope.reward_models._sources import refuse_non_models
+
+
+def _features_vary(policy):
+    """Tell whether the model needs the actions' features of every round."""
+    features = getattr(getattr(policy, "reward_model_", None), "action_context_", None)
+    return (
+        features is not None
+        and features.ndim == 3
+        and policy.reward_model_.encoding == "action_context"
+    )
+
+
+class RewardModelPolicy(LogsPolicy):
+    r"""Act on a model of the rewards, learned from logs.
+
+    .. math:: \pi(x) = \arg\max_a\, \hat q(x, a), \qquad \text{or} \qquad
+        \pi(a|x) \propto \exp(\hat q(x, a) / T),
+
+    mixed with uniform exploration. A model that cannot be right everywhere is fitted
+    where the logger went; importance-weighted regression fits it as if all actions
+    had been taken alike, which is how the argmax policy of [1]_ was learned. Read
+    more in the :ref:`User Guide <learning>`.
+
+    Parameters
+    ----------
+    regressor : regressor, classifier or ActionRewardModel
+        Any scikit-learn regressor (a classifier for 0/1 rewards), fitted per action;
+        an `ActionRewardModel` chooses otherwise.
+    weight : {"uniform", "inverse_propensity"}, default="uniform"
+        Weights of the rounds in the fit, times `logs.sample_weight`.
+    epsilon : float, default=0.0
+        Share of uniform exploration over all (offered) actions, in [0, 1].
+    temperature : float, default=None
+        `None` acts greedily; a positive number takes the softmax of the predicted
+        rewards divided by it.
+
+    Attributes
+    ----------
+    reward_model_ : ActionRewardModel
+        The fitted model.
+    classes_ : ndarray of shape (n_actions,)
+        Action labels of the logs.
+    n_features_in_ : int
+        Number of features of the contexts.
+
+    See Also
+    --------
+    DRPolicy : Corrects the model by the logged rewards.
+
+    Notes
+    -----
+    Actions that the logs never took are chosen only where nothing else is offered,
+    unless the model knows them by their features (`encoding="action_context"`).
+    The value that the model predicts for its own choice is too good: evaluate the
+    policy on other rounds.
+
+    References
+    ----------
+    .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
+       nonstationary policy evaluation for contextual bandits. UAI.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from skope_ope import DoublyRobust, RewardModelPolicy
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(4000, reward="continuous", random_state=0)
+    >>> train, test = logs[:2000], logs[2000:]
+    >>> policy = RewardModelPolicy(Ridge(), weight="inverse_propensity").fit(train)
+    >>> bool(DoublyRobust().fit(test).score(policy) > test.reward.mean() + 0.3)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "regressor": [HasMethods(["fit", "predict"])],
+        "weight": [StrOptions({"uniform", "inverse_propensity"})],
+        **ACTING_CONSTRAINTS,
+    }
+
+    def __init__(self, regressor, *, weight="uniform", epsilon=0.0, temperature=None):
+        self.regressor = regressor
+        self.weight = weight
+        self.epsilon = epsilon
+        self.temperature = temperature
+
+    @property
+    def _needs_propensity(self):
+        return self.weight == "inverse_propensity"
+
+    def _fit(self, logs):
+        model = self.regressor
+        refuse_non_models(model, "regressor")
+        if model is not unwrap(model):
+            raise TypeError(
+                f"regressor is a {type(model).__name__} around a fitted model, but it "
+                "is fitted here. Pass the model itself."
+            )
+        if not isinstance(model, ActionRewardModel):
+            model = ActionRewardModel(model)
+        model = clone(model)
+        weight = None  # those of the logs
+        if self._needs_propensity:
+            weight = 1 / logs.propensity
+            if logs.sample_weight is not None:
+                weight = weight * logs.sample_weight
+        self.reward_model_ = model.fit(logs, sample_weight=weight)
+        self.known_ = logs.action_counts > 0
+        if model.encoding == "action_context":
+            self.known_ = np.ones(logs.n_actions, dtype=bool)
+
+    def _proba(self, X, available):
+        return self._act(self.reward_model_.predict(X), self.known_, available)
+
+    @available_if(_features_vary)
+    def logs_proba(self, logs):
+        """Return probabilities over the actions of the logs, known by features.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds, with `action_context`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_actions)
+            Columns in the order of `logs.actions`.
+        """
+        q_hat = self.reward_model_.predict_logs(logs)
+        return self._act(q_hat, np.ones(logs.n_actions, dtype=bool), logs.available)
+
+    def _act(self, q_hat, known, available):
+        everything = np.ones(q_hat.shape, dtype=bool)
+        may_take = prefer(known, everything if available is None else available)
+        if self.temperature is None:
+            proba = greedy(q_hat, 0.0, may_take)
+        else:
+            check_some_available(may_take)
+            proba = soften(np.where(may_take, q_hat, -np.inf), self.temperature)
+        return explore(proba, self.epsilon, available)
+
+    def __sklearn_tags__(self):
+        model = getattr(self.regressor, "model", self.regressor)
+        return with_inputs_of(model, super().__sklearn_tags__())

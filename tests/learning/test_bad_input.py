@@ -1,0 +1,249 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad input of learned policies raises, and the message names the remedy."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from skope_ope import (
+    ActionRewardModel,
+    BanditLogs,
+    ClassifierPolicy,
+    DoublyRobust,
+    DRPolicy,
+    IPSPolicy,
+    OffsetTree,
+    RewardModelPolicy,
+    UniformPolicy,
+)
+
+N = 12
+X = np.random.RandomState(0).normal(size=(N, 2))
+LOGS = BanditLogs(X, [*"abc"] * 4, np.arange(N) / 4.0, np.full(N, 1 / 3))
+UNKNOWN = LOGS.replace(propensity=None)
+INF, NAN = float("inf"), float("nan")
+
+
+class NoClassifier(BaseEstimator):
+    def fit(self, X, y, sample_weight=None):
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+POLICIES = [IPSPolicy(), DRPolicy(), OffsetTree(), RewardModelPolicy(Ridge())]
+every_policy = pytest.mark.parametrize(
+    "policy", POLICIES, ids=lambda policy: type(policy).__name__
+)
+WEIGHTED = [*POLICIES[:3], RewardModelPolicy(Ridge(), weight="inverse_propensity")]
+
+
+# -- logs -----------------------------------------------------------------------------
+@every_policy
+@pytest.mark.parametrize("logs", [X, None, [LOGS, LOGS], X.tolist()], ids=type)
+def test_what_are_no_logs(policy, logs):
+    name = type(policy).__name__
+    with pytest.raises(
+        TypeError, match=rf"{name} learns from BanditLogs, got.*search\.fit.*fit\(X"
+    ):
+        clone(policy).fit(logs)
+
+
+@every_policy
+def test_labels_beside_the_logs(policy):
+    with pytest.raises(TypeError, match=r"use ClassifierPolicy\(\).fit\(X, y\)"):
+        clone(policy).fit(X, LOGS.action)
+    with pytest.raises(ValueError, match=r"fit\(logs\) takes no y: the logs hold the"):
+        clone(policy).fit(LOGS, LOGS.action)
+
+
+@every_policy
+def test_no_rounds(policy):
+    name = type(policy).__name__
+    with pytest.raises(ValueError, match=f"the logs are empty: {name} needs at least"):
+        clone(policy).fit(LOGS[:0])
+
+
+@pytest.mark.parametrize("policy", WEIGHTED, ids=lambda policy: type(policy).__name__)
+def test_no_propensities(policy):
+    name = type(policy).__name__
+    match = f"{name} needs the propensities of .* estimate them with PropensityEstimat"
+    with pytest.raises(ValueError, match=match):
+        clone(policy).fit(UNKNOWN)
+
+
+@every_policy
+def test_scaling_in_front(policy):
+    with pytest.raises(TypeError, match="Put feature transformers inside"):
+        make_pipeline(StandardScaler(), clone(policy)).fit(LOGS)
+
+
+# -- acting and scoring ---------------------------------------------------------------
+@every_policy
+def test_logs_in_place_of_contexts(policy):
+    fitted = clone(policy).fit(LOGS)
+    for call in (fitted.predict, fitted.predict_proba):
+        with pytest.raises(TypeError, match=r"logs\.context.*action_probabilities"):
+            call(LOGS)
+
+
+@every_policy
+def test_a_policy_has_no_score(policy):
+    for unfit_or_not in (clone(policy), clone(policy).fit(LOGS)):
+        with pytest.raises(TypeError, match=r"scoring=PolicyScorer\(evaluator\)"):
+            unfit_or_not.score(LOGS)
+
+
+@every_policy
+def test_it_is_fitted_before_it_is_evaluated(policy):
+    with pytest.raises(NotFittedError):
+        DoublyRobust().fit(LOGS).evaluate(clone(policy))
+
+
+@every_policy
+def test_other_features(policy):
+    fitted = clone(policy).fit(LOGS)
+    other = BanditLogs(X[:, :1], LOGS.action, LOGS.reward, LOGS.propensity)
+    with pytest.raises(ValueError, match="fitted on 2 features, the logs have 1"):
+        DoublyRobust().fit(other).evaluate(fitted)
+
+
+@every_policy
+def test_availability_of_another_shape(policy):
+    fitted = clone(policy).fit(LOGS)
+    for available in (np.ones((N, 2), dtype=bool), np.ones((N, 3))):
+        with pytest.raises(ValueError, match="available must be a boolean array of"):
+            fitted.predict_proba(X, available)
+
+
+def test_a_learned_policy_is_no_reward_model():
+    policy = IPSPolicy().fit(LOGS)
+    with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
+        DoublyRobust().fit(LOGS, policy)
+    with pytest.raises(TypeError, match="reward_model is the policy IPSPolicy"):
+        DRPolicy(reward_model=IPSPolicy()).fit(LOGS)
+
+
+# -- parameters -----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *(
+            clone(policy).set_params(**parameter)
+            for policy in POLICIES
+            for parameter in (
+                {"epsilon": 1.5},
+                {"epsilon": -0.1},
+                {"epsilon": "a"},
+                {"temperature": 0},
+                {"temperature": INF},
+            )
+        ),
+        *(type(policy)(classifier=3) for policy in POLICIES[:3]),
+        IPSPolicy(baseline="average"),
+        IPSPolicy(baseline=NAN),
+        IPSPolicy(baseline=INF),
+        IPSPolicy(baseline=None),
+        IPSPolicy(shrinkage=0),
+        IPSPolicy(shrinkage=-1.0),
+        DRPolicy(shrinkage=-1.0),
+        DRPolicy(shrinkage="none"),
+        OffsetTree(offset="half"),
+        OffsetTree(offset=None),
+        OffsetTree(offset=NAN),
+        RewardModelPolicy(None),
+        RewardModelPolicy(3),
+        RewardModelPolicy(Ridge(), weight="propensity"),
+        RewardModelPolicy(Ridge(), weight=None),
+    ],
+    ids=lambda policy: repr(policy),
+)
+def test_bad_parameters(policy):
+    name = type(policy).__name__
+    with pytest.raises(ValueError, match=f"The '[a-z]*' parameter of {name} must be"):
+        policy.fit(LOGS)
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "match"),
+    [
+        (IPSPolicy(NoClassifier()), TypeError, "NoClassifier is no classifier"),
+        (OffsetTree(NoClassifier()), TypeError, "NoClassifier is no classifier"),
+        (OffsetTree(Ridge()), TypeError, "Ridge is no classifier"),
+        (IPSPolicy(LogisticRegression), TypeError, "Cannot clone object"),
+        (DRPolicy(reward_model="q"), ValueError, "'q' is not a column of the logs"),
+        (DRPolicy(reward_model=np.ones((5, 3))), ValueError, r"got \(5, 3\)"),
+        (DRPolicy(reward_model=NAN), ValueError, "must be a finite number, got nan"),
+        (DRPolicy(reward_model=Ridge), TypeError, "the class Ridge; make an instance"),
+        (DRPolicy(cv=1), ValueError, "'cv' parameter of DRPolicy must be an int"),
+        (DRPolicy(cv="prefit"), ValueError, "'prefit' needs a fitted reward_model"),
+        (
+            DRPolicy(reward_model=LogisticRegression()),
+            ValueError,
+            "rewards only if they are 0 or 1, got 0.75 at row 0",  # of a training part
+        ),
+        (RewardModelPolicy(Ridge), TypeError, "the class Ridge; make an instance"),
+        (RewardModelPolicy(UniformPolicy()), TypeError, "is the policy UniformPolicy"),
+        (
+            RewardModelPolicy(ClassifierPolicy()),
+            TypeError,
+            "regressor is the policy ClassifierPolicy, but a model of the rewards is",
+        ),
+        (
+            RewardModelPolicy(FrozenEstimator(Ridge())),
+            TypeError,
+            "FrozenEstimator around a fitted model.* Pass the model itself",
+        ),
+        (
+            RewardModelPolicy(LinearSVC()),
+            TypeError,
+            "LinearSVC has no predict_proba",
+        ),
+        (
+            RewardModelPolicy(LogisticRegression()),
+            ValueError,
+            "rewards only if they are 0 or 1, got 0.25",
+        ),
+        (
+            RewardModelPolicy(KNeighborsRegressor(), weight="inverse_propensity"),
+            ValueError,
+            "KNeighborsRegressor takes no sample_weight",
+        ),
+        (
+            RewardModelPolicy(ActionRewardModel(Ridge(), encoding="action_context")),
+            ValueError,
+            "needs logs with action_context",
+        ),
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_wrong_things_inside(policy, error, match):
+    with pytest.raises(error, match=match):
+        policy.fit(LOGS)
+
+
+@pytest.mark.parametrize("policy", POLICIES[:3], ids=lambda policy: repr(policy))
+def test_a_temperature_needs_probabilities(policy):
+    policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0).fit(LOGS)
+    with pytest.raises(ValueError, match=r"needs predict_proba.* Use temperature=None"):
+        policy.predict_proba(X)
+
+
+@every_policy
+def test_a_grid_on_parameters_that_do_not_exist(policy):
+    def scorer(policy, logs, y=None):
+        return 0.0
+
+    search = GridSearchCV(policy, {"lam": [1]}, scoring=scorer, cv=2)
+    with pytest.raises(ValueError, match="Invalid parameter 'lam' for estimator"):
+        search.fit(LOGS)

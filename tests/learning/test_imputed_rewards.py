@@ -1,0 +1,247 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rewards of slots imputed from those of slates."""
+
+import tracemalloc
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    EmpiricalSlatePolicy,
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
+    ProductSlatePolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from skope_ope.learning._imputed_rewards import ImputedRewards
+from skope_ope.policies._slate_base import BaseSlatePolicy
+from tests.policies._slate_worlds import enumerated_law, enumerated_moments, rounds
+
+
+def logs_of(slates, reward, m, logger, **fields):
+    fields = {"item_features": np.eye(m), "n_candidates": m, **fields}
+    context = np.zeros((len(slates), 1))
+    return SlateLogs(context, slates, reward, logging_policy=logger, **fields)
+
+
+def imputed(*batches):
+    rewards = ImputedRewards("a test")
+    for logs in batches:
+        rewards.add(logs)
+    return rewards
+
+
+def one_each(logs):
+    """Imputed rewards of single rounds."""
+    return np.concatenate([imputed(logs[[i]]).mean() for i in range(len(logs))])
+
+
+LOGGERS = {
+    "uniform": UniformSlatePolicy(2),
+    "uniform, all shown": UniformSlatePolicy(4),
+    "plackett-luce": PlackettLuceSlatePolicy([4.0, 1.0, 2.0, 1.0], 2),
+    "equal weights": PlackettLuceSlatePolicy(np.ones(4), 3),
+    "product": ProductSlatePolicy([[0.1, 0.2, 0.3, 0.4], [0.4, 0.0, 0.5, 0.1]]),
+    "mixture": MixtureSlatePolicy(
+        [UniformSlatePolicy(2), EmpiricalSlatePolicy([[0, 1], [1, 0]])], [0.3, 0.7]
+    ),
+    "given slates": EmpiricalSlatePolicy([[0, 1], [1, 2], [2, 3], [3, -1]]),
+}
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+def test_slates_have_their_values_in_expectation(name, global_random_seed):
+    """Sum over all slates s of mu(s) V(s) Gamma^+ 1_s tells every slate's value."""
+    logger = LOGGERS[name]
+    n_slots = logger._slots_of(None)
+    phi = np.random.RandomState(global_random_seed).normal(size=(n_slots, 4))
+    slates, proba = enumerated_law(logger, rounds(1, n_slots, 4))
+    slates, proba = slates[proba[0] > 0], proba[0, proba[0] > 0]
+    indicator = (slates[:, :, None] == np.arange(4)).astype(float)
+    value = np.einsum("sja,ja->s", indicator, phi)
+    logs = logs_of(slates, value, 4, logger)
+    found = np.einsum("s,sja->ja", proba, one_each(logs))
+    np.testing.assert_allclose(
+        np.einsum("sja,ja->s", indicator, found), value, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", LOGGERS)
+def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed):
+    logger = LOGGERS[name]
+    n_slots = logger._slots_of(None)
+    empty = rounds(30, n_slots, 4)
+    reward = np.random.RandomState(global_random_seed).normal(size=30)
+    slates = logger.sample(empty, global_random_seed)
+    gamma = enumerated_moments(logger, empty[:1])[1][0].reshape(n_slots * 4, -1)
+    indicator = (slates[:, :, None] == np.arange(4)).reshape(30, -1)
+    expected = reward[:, None] * (indicator @ np.linalg.pinv(gamma, 1e-10))
+    logs = logs_of(slates, reward, 4, logger)
+    np.testing.assert_allclose(
+        one_each(logs).reshape(30, -1), expected, atol=1e-12, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        imputed(logs).mean()[0].ravel(), expected.mean(axis=0), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(("n_slots", "m"), [(1, 3), (2, 3), (3, 3), (3, 6), (5, 10)])
+def test_closed_form_of_uniform_rankings(n_slots, m, global_random_seed):
+    """That of equal weights goes through the second moments."""
+    rng = np.random.RandomState(global_random_seed)
+    uniform = UniformSlatePolicy(n_slots)
+    slates = uniform.sample(rounds(20, n_slots, m), rng)
+    reward = rng.normal(size=20)
+    weights = PlackettLuceSlatePolicy(np.ones(m), n_slots)
+    assert weights.closed_form(rounds(1, n_slots, m)) is None
+    np.testing.assert_allclose(
+        one_each(logs_of(slates, reward, m, uniform)),
+        one_each(logs_of(slates, reward, m, weights)),
+        atol=1e-12,
+    )
+
+
+def test_candidates_that_vary(global_random_seed):
+    """Every query has its own moments, and slots nobody is left for have none."""
+    rng = np.random.RandomState(global_random_seed)
+    n_candidates = rng.randint(1, 6, size=60)
+    n_candidates[0] = 5
+    blank = rounds(60, 3, n_candidates)
+    for logger in (UniformSlatePolicy(3), PlackettLuceSlatePolicy(np.ones(5), 3)):
+        slates = logger.sample(blank, global_random_seed)
+        reward = rng.normal(size=60)
+        logs = logs_of(slates, reward, 5, logger, n_candidates=n_candidates)
+        rewards = imputed(logs)
+        assert len(rewards.counts) == len(np.unique(n_candidates))
+        queries = zip(rewards.offered, rewards.mean(), rewards.counts, strict=True)
+        for offered, mean, count in queries:
+            m = offered[0].sum()
+            same = n_candidates == m
+            assert count == same.sum()
+            few = SlateLogs(
+                np.zeros((same.sum(), 1)),
+                slates[same][:, : min(m, 3)],
+                logs.reward[same],
+                n_candidates=m,
+                item_features=np.eye(m),
+                logging_policy=UniformSlatePolicy(min(m, 3)),
+            )
+            expected = np.zeros((3, 5))
+            expected[: min(m, 3), :m] = imputed(few).mean()[0]
+            np.testing.assert_allclose(mean, expected, atol=1e-12)
+
+
+def test_streaming_is_the_batch(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    item_id = np.array([permutation[:4] for permutation in permutations(range(5))])
+    item_id = item_id[rng.choice(len(item_id), size=7, replace=False)]
+    query = rng.randint(7, size=500)
+    logger = PlackettLuceSlatePolicy(lambda logs: logs.context, 3)
+    context = rng.randint(1, 4, size=(7, 4))[query].astype(float)
+    blank = rounds(500, 3, 4).replace()
+    slates = PlackettLuceSlatePolicy(context, 3).sample(blank, rng)
+    logs = SlateLogs(
+        context,
+        slates,
+        rng.normal(size=500),
+        n_candidates=4,
+        item_id=item_id[query],
+        item_features=rng.normal(size=(5, 2)),
+        logging_policy=logger,
+    )
+    batch, parts = imputed(logs), imputed(logs[:3], logs[3:200], logs[200:])
+    assert len(batch.counts) == len(parts.counts) == 7
+    assert batch.n_rounds == parts.n_rounds == 500
+    key = [tuple(f.ravel()) for f in batch.features]
+    other = [tuple(f.ravel()) for f in parts.features]
+    same = [other.index(k) for k in key]
+    np.testing.assert_array_equal(batch.counts, parts.counts[same])
+    np.testing.assert_allclose(batch.mean(), parts.mean()[same], atol=1e-12)
+    # the same features round by round are the same queries
+    each = SlateLogs(
+        context,
+        slates,
+        logs.reward,
+        n_candidates=4,
+        item_features=logs.item_features[item_id[query]],
+        logging_policy=logger,
+    )
+    each = imputed(each)
+    same = [[tuple(f.ravel()) for f in each.features].index(k) for k in key]
+    np.testing.assert_allclose(batch.mean(), each.mean()[same], atol=1e-12)
+
+
+def test_laws_may_differ_within_a_query(global_random_seed):
+    """Each round has the pseudoinverse of its own law."""
+    rng = np.random.RandomState(global_random_seed)
+    weights = np.array([[1.0, 2, 3], [5, 1, 1]])[rng.randint(2, size=40)]
+    slates = PlackettLuceSlatePolicy(weights, 2).sample(rounds(40, 2, 3), rng)
+    logger = PlackettLuceSlatePolicy("weight", 2)
+    logs = logs_of(slates, rng.normal(size=40), 3, logger)
+    logs = logs.with_columns(weight=weights)
+    rewards = imputed(logs)
+    assert len(rewards.counts) == 1
+    np.testing.assert_allclose(
+        rewards.mean()[0], one_each(logs).mean(axis=0), atol=1e-12
+    )
+
+
+def test_a_million_pages_take_little_memory():
+    rng = np.random.RandomState(0)
+    uniform = UniformSlatePolicy(5)
+    item_id = np.arange(250).reshape(25, 10)
+    rewards = ImputedRewards("a test")
+    features = rng.normal(size=(250, 3))
+    query = rng.randint(25, size=100_000)
+    slates = uniform.sample(rounds(100_000, 5, 10), rng)
+    logs = SlateLogs(
+        np.zeros((100_000, 1)),
+        slates,
+        rng.normal(size=100_000),
+        item_id=item_id[query],
+        item_features=features,
+        logging_policy=uniform,
+        n_candidates=10,
+    )
+    rewards.add(logs)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(9):
+        rewards.add(logs)
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert rewards.counts.sum() == rewards.n_rounds == 1_000_000
+    assert kept < 2**20
+
+
+class SampleOnly:
+    """A slate policy without the extension points of ours."""
+
+    def slot_marginals(self, logs):
+        return np.full((len(logs), 2, 3), 1 / 3)
+
+    def slate_proba(self, logs, slates=None):
+        return np.full(len(logs), 1 / 6)
+
+    def sample(self, logs, random_state=None):
+        return np.tile([0, 1], (len(logs), 1))
+
+
+def test_bad_input():
+    uniform = UniformSlatePolicy(2)
+    good = logs_of([[0, 1], [1, 2]], [1.0, 0.0], 3, uniform)
+    assert not isinstance(SampleOnly(), BaseSlatePolicy)
+    with pytest.raises(ValueError, match="a test needs the policy that composed"):
+        imputed(good.replace(logging_policy=None))
+    with pytest.raises(TypeError, match="SampleOnly does not tell its second moments"):
+        imputed(good.replace(logging_policy=SampleOnly()))
+    with pytest.raises(ValueError, match="features of candidates"):
+        imputed(logs_of([[0, 1]], [1.0], 3, uniform, item_features=None))
+    repeated = logs_of([[0, 1], [2, 2]], [1.0, 0.0], 3, uniform)
+    with pytest.raises(ValueError, match=r"slate \[2, 2\] at row 1 probability 0"):
+        imputed(repeated)
+    with pytest.raises(ValueError, match=r"same numbers .* got \(2, 4\) after \(2, 3"):
+        imputed(good, logs_of([[0, 1]], [1.0], 4, uniform))

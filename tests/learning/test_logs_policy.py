@@ -1,0 +1,402 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What all learned policies have in common."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils import get_tags
+
+from skope_ope import (
+    BanditLogs,
+    DoublyRobust,
+    DRPolicy,
+    IPSPolicy,
+    MixturePolicy,
+    OffsetTree,
+    PropensityEstimator,
+    RewardModelPolicy,
+    UniformPolicy,
+    action_probabilities,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.learning._logs_policy import centre, prefer, residual
+from skope_ope.utils import all_evaluators
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+POLICIES = {
+    "IPSPolicy": IPSPolicy(),
+    "DRPolicy": DRPolicy(),
+    "OffsetTree": OffsetTree(),
+    "RewardModelPolicy": RewardModelPolicy(Ridge()),
+    "weighted": RewardModelPolicy(Ridge(), weight="inverse_propensity"),
+}
+REDUCTIONS = {name: POLICIES[name] for name in ("IPSPolicy", "DRPolicy", "OffsetTree")}
+every_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
+every_reduction = pytest.mark.parametrize(
+    "policy", REDUCTIONS.values(), ids=REDUCTIONS.keys()
+)
+
+LOGS = make_bandit_logs(400, reward="continuous", effect=2, random_state=0)
+TRAIN, TEST = LOGS[:200], LOGS[200:]
+X = TEST.context
+
+
+def of_labels(labels, **fields):
+    """The training rounds with other labels of the three actions."""
+    labels = np.asarray(labels)
+    return BanditLogs(
+        TRAIN.context,
+        labels[TRAIN.action],
+        TRAIN.reward,
+        TRAIN.propensity,
+        actions=labels,
+        **fields,
+    )
+
+
+# -- acting ---------------------------------------------------------------------------
+@every_policy
+def test_epsilon_and_temperature(policy):
+    greedy = clone(policy).fit(TRAIN).predict_proba(X)
+    assert_array_equal(np.unique(greedy), [0, 1])
+    mixed = clone(policy).set_params(epsilon=0.3).fit(TRAIN).predict_proba(X)
+    assert_allclose(mixed, 0.7 * greedy + 0.1)
+    soft = clone(policy).set_params(temperature=1.0).fit(TRAIN).predict_proba(X)
+    assert soft.min() > 0 and soft.max() < 1
+    assert_allclose(soft.sum(axis=1), 1)
+    cold = clone(policy).set_params(temperature=1e-9).fit(TRAIN).predict_proba(X)
+    assert_allclose(cold, greedy, atol=1e-6)
+
+
+@every_policy
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_only_what_is_offered_is_taken(policy, temperature):
+    rng = np.random.RandomState(0)
+    offered = rng.random_sample((200, 3)) < 0.5
+    offered[np.arange(200), TRAIN.action] = True
+    logs = TRAIN.replace(available=offered, logging_proba=None)
+    policy = clone(policy).set_params(temperature=temperature, epsilon=0.2).fit(logs)
+    proba = action_probabilities(policy, logs)
+    assert_allclose(proba.sum(axis=1), 1)
+    assert_array_equal(proba > 0, offered | (proba > 0))
+    assert (proba[~offered] == 0).all()
+    share = 0.2 / offered.sum(axis=1, keepdims=True)
+    assert (proba >= share * offered - 1e-12).all()
+    assert_allclose(proba[offered.sum(axis=1) == 1].max(axis=1), 1)
+    everything = np.ones((200, 3), dtype=bool)
+    assert_allclose(
+        policy.predict_proba(X, everything), policy.predict_proba(X), atol=1e-12
+    )
+    with pytest.raises(ValueError, match="none of the policy's actions is offered at"):
+        policy.predict_proba(X, ~everything)
+
+
+@every_policy
+def test_it_is_a_target_of_every_evaluator(policy):
+    policy = clone(policy).set_params(epsilon=0.3).fit(TRAIN)
+    # rewards 0/1 and a uniform logger, as some want them
+    logs = make_bandit_logs(200, logging_temperature=np.inf, random_state=1)
+    proba = action_probabilities(policy, logs)
+    for name, evaluator in all_evaluators():
+        if BanditLogs not in evaluator._takes:
+            continue  # of slates
+        fitted = evaluator().fit(logs)
+        expected = fitted.score(proba)
+        assert fitted.score(policy) == pytest.approx(expected), name
+
+
+@every_policy
+def test_it_mixes_with_others(policy):
+    mixture = MixturePolicy([clone(policy), UniformPolicy()], [0.7, 0.3]).fit(TRAIN)
+    alone = clone(policy).fit(TRAIN)
+    expected = 0.7 * action_probabilities(alone, TEST) + 0.1
+    assert_allclose(action_probabilities(mixture, TEST), expected)
+
+
+# -- learning -------------------------------------------------------------------------
+CLASSIFIERS = [
+    LinearSVC(),
+    GaussianNB(),
+    RandomForestClassifier(10, random_state=0),
+    HistGradientBoostingClassifier(max_iter=10),
+    KNeighborsClassifier(15),  # takes no weights
+    LinearDiscriminantAnalysis(),  # neither
+    make_pipeline(StandardScaler(), LogisticRegression()),
+    make_pipeline(StandardScaler(), KNeighborsClassifier(15)),
+    GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+]
+
+
+@every_reduction
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=str)
+def test_any_classifier_learns(policy, classifier):
+    policy = clone(policy).set_params(classifier=classifier).fit(TRAIN)
+    proba = policy.predict_proba(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        again = clone(policy).fit(TRAIN)
+    assert_array_equal(again.predict_proba(X), proba)
+    assert DoublyRobust().fit(TEST).score(policy) > TEST.reward.mean() + 0.3
+
+
+@every_policy
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [3, -1, 9],
+        [1.0, 2.0, 3.0],
+        [0.5, 1.5, 2.5],
+        [b"x", b"y", b"z"],
+        np.array([3, -1, 9], dtype=object),
+        ["x", "y", "z"],
+    ],
+    ids=str,
+)
+def test_labels_of_any_kind(policy, labels):
+    expected = clone(policy).set_params(epsilon=0.2).fit(of_labels([0, 1, 2]))
+    logs = of_labels(labels)
+    policy = clone(policy).set_params(epsilon=0.2).fit(logs)
+    assert policy.classes_ is logs.actions
+    proba = policy.predict_proba(X)
+    if [*labels] == sorted(labels):  # else a classifier sorts them, and rounds anew
+        assert_allclose(proba, expected.predict_proba(X))
+    else:
+        assert np.mean(proba == expected.predict_proba(X)) > 0.98
+    assert {*policy.predict(X).tolist()} <= {*logs.actions.tolist()}
+
+
+@every_policy
+def test_sparse_contexts_and_frames(policy):
+    expected = clone(policy).fit(TRAIN).predict_proba(X)
+    fields = (TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    logs = BanditLogs(sparse.csc_matrix(TRAIN.context), *fields)
+    close = clone(policy).fit(logs).predict_proba(sparse.csr_matrix(X))
+    assert np.mean(close == expected) > 0.98  # other solvers
+    for library in ("pandas", "polars"):
+        DataFrame = pytest.importorskip(library).DataFrame
+        frame, other = (
+            DataFrame({name: rows[:, j] for j, name in enumerate("uvwxy")})
+            for rows in (TRAIN.context, X)
+        )
+        fitted = clone(policy).fit(BanditLogs(frame, *fields))
+        assert_array_equal(fitted.predict_proba(other), expected)
+
+
+@every_reduction
+def test_contexts_with_missing_values(policy):
+    context = TRAIN.context.copy()
+    context[::7, 0] = np.nan
+    logs = BanditLogs(context, TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    policy = clone(policy).set_params(
+        classifier=HistGradientBoostingClassifier(max_iter=3)
+    )
+    assert get_tags(policy).input_tags.allow_nan
+    assert policy.fit(logs).predict_proba(context).shape == (200, 3)
+
+
+@every_policy
+def test_the_logs_are_not_written_to(policy):
+    logs = TRAIN.replace(sample_weight=np.arange(200) % 3 / 2)
+    fields = ("context", "reward", "propensity", "sample_weight")
+    before = [getattr(logs, name).copy() for name in fields]
+    clone(policy).fit(logs).predict_proba(logs.context)
+    for name, values in zip(fields, before, strict=True):
+        assert_array_equal(getattr(logs, name), values)
+
+
+@every_policy
+def test_it_learns_behind_a_step_of_logs(policy):
+    unknown = TRAIN.replace(propensity=None, logging_proba=None)
+    steps = make_pipeline(PropensityEstimator(), clone(policy)).fit(unknown)
+    alone = clone(policy).fit(PropensityEstimator().fit_transform(unknown))
+    expected = DoublyRobust().fit(TEST).score(alone)
+    assert DoublyRobust().fit(TEST).score(steps) == pytest.approx(expected)
+
+
+@every_policy
+def test_the_remedy_names_the_step_for_several_loggers(policy):
+    if not policy._needs_propensity:
+        return
+    logs = BanditLogs(
+        np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4), logger=["a", "a", "b", "b"]
+    )
+    with pytest.raises(ValueError, match="estimate them with LoggerPropensityEst"):
+        clone(policy).fit(logs)
+
+
+# -- the estimator --------------------------------------------------------------------
+@every_policy
+def test_clone_unfits_and_pickles_act_the_same(policy):
+    fitted = clone(policy).fit(TRAIN)
+    assert not hasattr(clone(fitted), "classes_")
+    other = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(other.predict_proba(X), fitted.predict_proba(X))
+    for method in ("predict", "predict_proba"):
+        with pytest.raises(NotFittedError):
+            getattr(clone(policy), method)(X)
+    again = fitted.fit(TRAIN[:100]).predict_proba(X)  # forgets what it knew
+    assert_array_equal(again, clone(policy).fit(TRAIN[:100]).predict_proba(X))
+
+
+@every_policy
+def test_tags_and_pages(policy):
+    assert not is_classifier(policy)
+    assert get_tags(policy).requires_fit
+    assert not get_tags(policy).input_tags.allow_nan
+    inner = Ridge() if isinstance(policy, RewardModelPolicy) else LogisticRegression()
+    assert get_tags(policy).input_tags.sparse == get_tags(inner).input_tags.sparse
+    name = type(policy).__name__
+    assert name in policy._repr_html_()
+    assert name in clone(policy).fit(TRAIN)._repr_html_()
+
+
+def test_tags_follow_what_is_inside():
+    tree = HistGradientBoostingClassifier()
+    assert not get_tags(OffsetTree(tree)).input_tags.sparse
+    assert get_tags(DRPolicy(tree)).input_tags.allow_nan
+    assert not get_tags(DRPolicy(tree, reward_model=Ridge())).input_tags.allow_nan
+    model = HistGradientBoostingRegressor()
+    assert get_tags(RewardModelPolicy(model)).input_tags.allow_nan
+
+
+def value_on_held_out(policy, logs, y=None):
+    return DoublyRobust().fit(logs).score(policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "grid"),
+    [
+        (IPSPolicy(LogisticRegression()), {"shrinkage": [None, 10], "epsilon": [0, 1]}),
+        (DRPolicy(reward_model=Ridge()), {"reward_model__alpha": [1, 10]}),
+        (DRPolicy(LogisticRegression()), {"classifier__C": [0.1, 1.0]}),
+        (OffsetTree(), {"offset": ["mean", "median"], "temperature": [None, 1e3]}),
+        (OffsetTree(), {"classifier": [GaussianNB(), KNeighborsClassifier()]}),
+        (
+            RewardModelPolicy(Ridge()),
+            {"weight": ["uniform", "inverse_propensity"], "regressor__alpha": [1, 10]},
+        ),
+    ],
+    ids=str,
+)
+def test_a_search_tunes_it(policy, grid):
+    search = GridSearchCV(policy, grid, scoring=value_on_held_out, cv=3).fit(TRAIN)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    best = search.best_params_
+    assert best.get("epsilon") in (None, 0) and best.get("temperature") is None
+    assert DoublyRobust().fit(TEST).score(search) > TEST.reward.mean() + 0.5
+
+
+# -- honesty and power ----------------------------------------------------------------
+@every_policy
+def test_no_gain_where_actions_have_no_effect(policy, global_random_seed):
+    held_out, optimistic = [], []
+    for world in range(100):
+        seed = 100 * global_random_seed + world
+        logs = make_bandit_logs(
+            200, effect=0.0, logging_temperature=2.0, random_state=seed
+        )
+        train, test = train_test_split(logs, random_state=seed)
+        fitted = clone(policy).fit(train)
+        for rows, gains in ((test, held_out), (train, optimistic)):
+            gain = DoublyRobust().fit(rows).score(fitted) - rows.reward.mean()
+            gains.append(gain)
+    error = np.std(held_out, ddof=1) / 10
+    assert abs(np.mean(held_out)) < 4 * error
+    # on the rounds that it was learned from it would seem a great success
+    assert np.mean(optimistic) > 4 * np.std(optimistic, ddof=1) / 10
+
+
+@every_policy
+@pytest.mark.parametrize("reward", ["binary", "continuous"])
+def test_it_learns_what_is_best(policy, reward, global_random_seed):
+    # the world is fixed, how much there is to gain in it as well
+    logs, _, truth = make_bandit_logs(
+        8000,
+        n_actions=4,
+        reward=reward,
+        effect=2.0,
+        world_random_state=1,
+        random_state=global_random_seed,
+        return_truth=True,
+    )
+    train, test = logs[:4000], logs[4000:]
+    q = truth.expected_rewards[4000:]
+    logger = (test.logging_proba * q).sum(axis=1)
+    learned = (action_probabilities(clone(policy).fit(train), test) * q).sum(axis=1)
+    gain = learned - logger
+    assert gain.mean() > 30 * gain.std(ddof=1) / len(gain) ** 0.5
+    assert gain.mean() > 0.8 * (q.max(axis=1) - logger).mean()
+
+
+@every_policy
+def test_more_rounds_come_closer_to_the_best(policy, global_random_seed):
+    regrets = {}
+    for n_rounds in (300, 10_000):
+        parts = []
+        for draw in range(3):
+            logs, _, truth = make_bandit_logs(
+                n_rounds + 1000,
+                effect=2.0,
+                world_random_state=2,
+                random_state=10 * global_random_seed + draw,
+                return_truth=True,
+            )
+            policy = clone(policy).fit(logs[:n_rounds])
+            q = truth.expected_rewards[n_rounds:]
+            pi = action_probabilities(policy, logs[n_rounds:])
+            parts.append((q.max(axis=1) - (pi * q).sum(axis=1)).mean())
+        regrets[n_rounds] = np.mean(parts)
+    assert regrets[10_000] < regrets[300]
+
+
+# -- helpers --------------------------------------------------------------------------
+def test_the_centre_of_rewards():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [0.0, 1, 1, 5])
+    assert centre(logs, "mean") == 1.75
+    assert centre(logs, "median") == 1
+    assert centre(logs, "midrange") == 2.5
+    assert centre(logs, 7) == 7
+    weighted = logs.replace(sample_weight=[1.0, 0, 0, 3])
+    assert centre(weighted, "mean") == 3.75
+    assert centre(weighted, "median") == 5
+    assert centre(logs.replace(sample_weight=[0.0, 2, 1, 3]), "median") == 1
+    known = BanditLogs(
+        logs.context, logs.action, logs.reward, reward_range=(-10.0, 10.0)
+    )
+    assert centre(known, "midrange") == 0
+
+
+def test_rounding_is_no_difference():
+    assert_array_equal(residual(np.array([0.1 + 0.2, 1.0, 0.0]), 0.3), [0, 0.7, -0.3])
+    assert_array_equal(residual(np.array([1e-30]), np.array([0.0])), [1e-30])
+
+
+def test_known_actions_are_preferred():
+    known = np.array([True, True, False])
+    available = np.array(
+        [[True, True, True], [False, True, True], [False, False, True]]
+    )
+    assert_array_equal(
+        prefer(known, available),
+        [[True, True, False], [False, True, False], [False, False, True]],
+    )
