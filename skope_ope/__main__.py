@@ -12,7 +12,7 @@ from skope_ope import __version__
 from skope_ope._command import LEVEL, run_demo, run_evaluate
 from skope_ope.displays._progress import Progress
 from skope_ope.displays._value_report import to_json, to_text
-from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES
+from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES, KNOWN
 from skope_ope.logs._read_logs import FORMATS
 from skope_ope.policies._learned_policy import LEARNERS
 
@@ -61,6 +61,10 @@ def names(text):
 def propensity(text):
     """Parse a column, a number or a fraction."""
     above, _, below = text.partition("/")
+    if text.removesuffix("%").strip().replace(".", "", 1).isdigit() and "%" in text:
+        raise argparse.ArgumentTypeError(
+            f"must be a number such as 0.25 or 1/3, or a column, got {text}"
+        )
     try:
         value = float(above) / float(below or 1)
     except (ValueError, ZeroDivisionError):
@@ -145,7 +149,8 @@ def _add_evaluate(commands):
         help="'uniform'; 'always:ACTION'; 'greedy' or 'epsilon-greedy', learned on a "
         "part of the rows and evaluated on the others; 'evaluated', the actions in "
         "vw-cb-eval logs; or the file of a saved policy, "
-        ".skops or a pickle. A PICKLE RUNS CODE WHEN IT IS LOADED: it needs --trust",
+        ".skops or a pickle (one that learns starts with an empty history). "
+        "A PICKLE RUNS CODE WHEN IT IS LOADED: it needs --trust",
     )
     add(
         "--policy-columns",
@@ -190,12 +195,14 @@ def _add_evaluate(commands):
     )
     add("--random-state", type=int, default=0, metavar="SEED", help="default 0")
     add = command.add_argument_group("the evaluation").add_argument
+    static = f"{next(iter(BY_NAME))} to {list(BY_NAME)[-1]}"
     add(
         "--evaluators",
         type=names,
         metavar="NAMES",
-        help=f"'all', or some of {', '.join(BY_NAME)}; parameters as in IPS:cmax=10; "
-        f"default {','.join(DEFAULT_NAMES)}",
+        help=f"some of {', '.join(KNOWN)}; parameters as in IPS:cmax=10; 'all' is "
+        f"{static}; default {','.join(DEFAULT_NAMES)}. A policy that learns needs "
+        "DRns:horizon=100, RejectionSampling, Replay or DirectMethod",
     )
     add(
         "--reward-model",

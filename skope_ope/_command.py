@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skope_ope import __version__
 from skope_ope.datasets._digits_demo import digits_demo
@@ -15,15 +16,18 @@ from skope_ope.evaluators._agreement import agreement_caveat, drift
 from skope_ope.evaluators._evaluate import BY_NAME
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
+from skope_ope.evaluators._seeds import with_seed
 from skope_ope.logs._model_features import check_features
 from skope_ope.logs._read_logs import read_logs
 from skope_ope.logs._table_logs import Roles
 from skope_ope.policies import ConstantPolicy, UniformPolicy
+from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_policy import divide, learn_policy
 from skope_ope.policies._policy_files import load_policy, read_policy_table
-from skope_ope.policies._policy_on_columns import policy_on_columns
+from skope_ope.policies._policy_on_columns import logs_on_columns, policy_on_columns
 from skope_ope.propensities import PropensityEstimator
 from skope_ope.reward_models._named_models import named_reward_model
+from skope_ope.reward_models._sources import reward_source
 
 LEVEL = 0.95
 MANY_LOGGERS = 20
@@ -59,13 +63,15 @@ def run_evaluate(args, progress, caught):
         policy, told = target(args, source, saved)
     if evaluators is None and isinstance(policy, np.ndarray) and policy.ndim == 1:
         evaluators = ["IPS", "SNIPS"]  # the others need all actions' probabilities
-    model = named_reward_model(args.reward_model, logs)
+    model = shared = named_reward_model(args.reward_model, logs)
+    if isinstance(policy, AdaptivePolicy):
+        logs, shared = for_learning(args, source, policy, model)
     with progress.step(f"evaluating on {len(logs):,} rounds"):
         values = evaluate(
             policy,
             logs,
             evaluators=evaluators,
-            reward_model=model,
+            reward_model=shared,
             cv=args.folds,
             random_state=args.random_state,
         )
@@ -92,7 +98,7 @@ def run_evaluate(args, progress, caught):
         report["reference_values"] += [report["baseline"], *by_logger(logs, args.level)]
     if args.compare_logs:
         other = read_source(args, args.compare_logs, progress, saved, like=source)
-        if args.policy_columns:
+        if args.policy_columns or isinstance(policy, AdaptivePolicy):
             policy = None
         elif args.policy not in LEARNED:
             policy, _ = target(args, other, saved)
@@ -178,6 +184,8 @@ def target(args, source, saved):
         return np.broadcast_to(proba, (len(logs), logs.n_actions)), told
     if saved is not None:
         told = f"{type(saved).__name__} of {args.policy}"
+        if isinstance(saved, AdaptivePolicy):
+            return saved, f"{told}, which learns from an empty history"
         return policy_on_columns(saved, source), told
     if args.policy == "uniform":
         return UniformPolicy(), "uniform over the actions"
@@ -189,6 +197,27 @@ def target(args, source, saved):
         shown = ", ".join(map(repr, list(labels)[:12]))
         raise ValueError(f"--policy: action {wanted!r} is not among {shown}.")
     return ConstantPolicy(labels[wanted]), f"always {wanted}"
+
+
+def for_learning(args, source, policy, model):
+    """Return the logs on which a policy learns, and what predicts rewards there.
+
+    The policy sees the columns as they are, a model fitted here sees them encoded: it
+    predicts, out of fold, beforehand.
+    """
+    if not args.evaluators:
+        raise ValueError(
+            f"{type(policy).__name__} learns while it acts, so its value depends on "
+            "the length of its history: name evaluators that walk through the log, as "
+            "--evaluators DRns:horizon=100,RejectionSampling:horizon=100, or "
+            "Replay:horizon=100 where the logger chose uniformly. To evaluate what it "
+            "has learned already, save policy.frozen()."
+        )
+    if hasattr(model, "fit"):
+        model = with_seed(model, check_random_state(args.random_state))
+        predict = reward_source(model, source.logs, args.folds).bind(source.logs)
+        model = predict(source.logs, 0)
+    return logs_on_columns(policy, source), model
 
 
 def columns_policy(args, source):

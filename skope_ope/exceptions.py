@@ -41,6 +41,10 @@ class PropensityWarning(OPEWarning):
     """The logged propensities contradict the logged actions, or were altered."""
 
 
+class ExplorationWarning(OPEWarning):
+    """The logged action can be predicted from the context, where it must not."""
+
+
 class ModelErrorWarning(OPEWarning):
     """A standard error that leaves out the error of the reward model."""
 
@@ -57,4 +61,8 @@ class HorizonWarning(OPEWarning):
 
 
 class SingleTrajectoryWarning(OPEWarning):
-    """A single history of a policy that learns has no standard error."""
+    """A single history of a policy that learns: no standard error of its value."""
+
+
+class LoggerWarning(OPEWarning):
+    """The rounds of one of several loggers do not bear the weight it gets."""

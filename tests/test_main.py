@@ -15,10 +15,16 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import skope_ope
-from skope_ope import ClassifierPolicy, evaluate
+from skope_ope import (
+    ClassifierPolicy,
+    DRns,
+    LinUCB,
+    RejectionSampling,
+    evaluate,
+)
 from skope_ope.__main__ import main
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES
+from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES, KNOWN
 
 N_ROUNDS = 300
 ITEMS = np.array(["book", "film", "song"])
@@ -246,6 +252,7 @@ def test_help(capsys, words):
     assert "skope-ope" in out
     if words[0] == "evaluate":
         assert "RUNS CODE" in out
+        assert all(name in out for name in KNOWN)
 
 
 def test_version(capsys):
@@ -496,6 +503,35 @@ def test_a_skops_policy_needs_no_trust(log, fitted, world, tmp_path, values):
         assert found[name]["value"] == pytest.approx(value.value, rel=1e-9)
 
 
+@pytest.mark.parametrize("is_fitted", [False, True])
+def test_a_policy_that_learns_keeps_learning(
+    log, world, tmp_path, values, fails, is_fitted
+):
+    logs, _, _ = world
+    policy = LinUCB(alpha=0.5)
+    if is_fitted:
+        policy.fit(logs)
+    path = tmp_path / "policy.pkl"
+    path.write_bytes(pickle.dumps(policy))
+    options = (log, *COLUMNS, *CONTEXT, "--policy", path, "--trust")
+    named = "DRns:horizon=20,RejectionSampling"
+    found = values(*options, "--evaluators", named, "--reward-model", "ridge")
+    walks = {"DRns": DRns(horizon=20), "RejectionSampling": RejectionSampling()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = evaluate(LinUCB(alpha=0.5), logs, evaluators=walks, random_state=0)
+    same = found["RejectionSampling"]["value"]
+    assert same == pytest.approx(expected["RejectionSampling"].value, rel=1e-9)
+    # the model sees standardised columns: only the history is the same
+    assert found["DRns:horizon=20"]["value"] == pytest.approx(
+        expected["DRns"].value, abs=4 * expected["DRns"].standard_error
+    )
+    assert "LinUCB learns while it acts; IPS" in fails(
+        "evaluate", *options, "--evaluators", "IPS"
+    )
+    assert "--evaluators DRns:horizon=100" in fails("evaluate", *options)
+
+
 @pytest.mark.frames
 def test_a_policy_of_named_columns_finds_them(log, world, tmp_path, values):
     """Without --context, in any order, whatever else stands in the file."""
@@ -642,6 +678,7 @@ UNIFORM = ("--policy", "uniform")
         (["evaluate", "x.csv", "--epsilon", "2"], "--epsilon: must lie in [0, 1]"),
         (["evaluate", "x.csv", "--propensity", "2"], "must lie in (0, 1], got 2"),
         (["evaluate", "x.csv", "--propensity", "0"], "must lie in (0, 1], got 0"),
+        (["evaluate", "x.csv", "--propensity", "33%"], "such as 0.25 or 1/3, or a col"),
         (["evaluate", "x.csv", "--format", "xml"], "invalid choice: 'xml'"),
         (["evaluate", "x.csv"], "name one policy to evaluate: --policy,"),
         (

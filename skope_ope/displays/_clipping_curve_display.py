@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import axes_for
-from skope_ope.displays._weights_of import weights_of
+from skope_ope.displays._weights_of import chosen, weights_of
 from skope_ope.evaluators._moments import Moments
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static._base import combined_weights
@@ -121,7 +121,7 @@ class ClippingCurveDisplay:
             param_name,
             param_range,
             _values(evaluator, policy, logs, param_name, param_range),
-            own=getattr(evaluator, param_name),
+            own=getattr(chosen(evaluator, policy, logs), param_name),
             level=level,
             name=type(evaluator).__name__,
         )

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import axes_for
-from skope_ope.displays._weights_of import weights_of
+from skope_ope.displays._weights_of import chosen, weights_of
 from skope_ope.logs._validation import as_numbers
 
 SMALL = 0.01  # weights below this share of the mean are not drawn
@@ -126,6 +126,7 @@ class WeightsDisplay:
         """
         check_is_fitted(evaluator)
         weights = weights_of(evaluator, policy, logs)
+        evaluator = chosen(evaluator, policy, logs)
         return cls(
             weights,
             used_weights=evaluator._weights(weights),

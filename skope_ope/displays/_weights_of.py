@@ -4,6 +4,7 @@
 
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static import StaticEvaluator
+from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.evaluators.static._engine import Extract, terms_of
 
 
@@ -21,3 +22,11 @@ def weights_of(evaluator, policy, logs=None):
     evaluator._check_logs(logs)
     weight = Extract(lambda rounds: (rounds.w,))
     return terms_of(weight, logs, Target(policy, logs), None)[0]
+
+
+def chosen(evaluator, policy, logs=None):
+    """Return the evaluator, with the number that "auto" is for this policy."""
+    logs = evaluator.logs_ if logs is None else logs
+    target, weight = Target(policy, logs), combined_weights(logs, None)
+    source = evaluator._source_for(target, logs, weight)
+    return evaluator._chosen(target, logs, source, weight)

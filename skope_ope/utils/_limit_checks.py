@@ -13,6 +13,8 @@ from skope_ope.evaluators import (
     DoublyRobust,
     DRos,
     LogSmoothing,
+    MultiLoggerDR,
+    MultiLoggerIPS,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
@@ -49,6 +51,15 @@ LIMITS = {
         ({"lam": 0.4}, SubGaussianIPS(lam=0.4), True),
     ],
     LogSmoothing: [({"lam": 0}, IPS(), False)],
+    MultiLoggerIPS: [  # of a single logger
+        ({"self_normalized": False}, IPS(), False),
+        ({"self_normalized": True}, SNIPS(), False),
+    ],
+    MultiLoggerDR: [
+        ({"self_normalized": False}, DoublyRobust(), False),
+        ({"self_normalized": True}, SNDR(), False),
+        ({"self_normalized": False}, IPS(), True),
+    ],
 }
 
 

@@ -7,9 +7,9 @@ import pkgutil
 from importlib import import_module
 
 from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.policies import BasePolicy
+from skope_ope.policies import BasePolicy, BaseSlatePolicy
 
-__all__ = ["all_evaluators", "all_policies"]
+__all__ = ["all_evaluators", "all_policies", "all_slate_policies"]
 
 PACKAGE = "skope_ope"
 
@@ -25,8 +25,8 @@ def all_evaluators():
     Examples
     --------
     >>> from skope_ope.utils import all_evaluators
-    >>> all_evaluators()[:2]
-    [('DRns', <class 'skope_ope.evaluators...DRns'>), ('DRos', <class ...>)]
+    >>> dict(all_evaluators())["DRns"]
+    <class 'skope_ope.evaluators...DRns'>
     """
     return _public_subclasses(BaseEvaluator)
 
@@ -46,6 +46,23 @@ def all_policies():
     ['AdaptiveFunctionPolicy', 'BatchPolicy']
     """
     return _public_subclasses(BasePolicy)
+
+
+def all_slate_policies():
+    """List the public slate policies.
+
+    Returns
+    -------
+    policies : list of (str, class)
+        Names and classes, sorted by name; base classes are left out.
+
+    Examples
+    --------
+    >>> from skope_ope.utils import all_slate_policies
+    >>> [name for name, _ in all_slate_policies()][:2]
+    ['EmpiricalSlatePolicy', 'MixtureSlatePolicy']
+    """
+    return _public_subclasses(BaseSlatePolicy)
 
 
 def _public_subclasses(base):

@@ -18,6 +18,7 @@ from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils import _limit_checks as limit
 from skope_ope.utils import _model_checks as model
+from skope_ope.utils import _slate_checks as slate
 from skope_ope.utils._adaptive_policy_checks import check_adaptive_policy
 
 __all__ = [
@@ -32,6 +33,8 @@ def _checks_of(evaluator):
     yield contract.check_tags
     yield contract.check_parameters_are_keywords
     tags = get_tags(evaluator)
+    if getattr(tags, "handles", ()) == ("slate",):
+        yield from slate.slate_checks_of(evaluator)
     if "bandit" not in getattr(tags, "handles", ()):
         return  # the rounds below are single actions
     yield contract.check_unfitted_raises
@@ -91,7 +94,7 @@ def _all_checks(evaluator):
 def _known_names():
     return {
         name
-        for module in (contract, law, limit, model)
+        for module in (contract, law, limit, model, slate)
         for name, value in vars(module).items()
         if name.startswith("check_")
         and getattr(value, "__module__", None) == module.__name__

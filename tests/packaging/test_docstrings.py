@@ -14,6 +14,7 @@ validate = pytest.importorskip("numpydoc.validate").validate
 
 # Their parameters are given by evaluators, or are those of scikit-learn's class.
 NOT_BUILT_BY_USERS = {
+    "skope_ope.LoggerOverlap",
     "skope_ope.PolicyValue",
     "skope_ope.ValueTable",
     "skope_ope.base.EvaluatorTags",

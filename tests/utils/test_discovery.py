@@ -3,12 +3,26 @@
 
 import skope_ope
 from skope_ope import DoublyRobust, UniformPolicy
-from skope_ope.base import BaseEvaluator, BasePolicy, StaticEvaluator
-from skope_ope.utils import all_evaluators, all_policies, discovery
+from skope_ope.base import (
+    BaseEvaluator,
+    BasePolicy,
+    BaseSlatePolicy,
+    StaticEvaluator,
+)
+from skope_ope.utils import (
+    all_evaluators,
+    all_policies,
+    all_slate_policies,
+    discovery,
+)
 
 
 def test_every_evaluator_and_policy_of_the_package_is_found():
-    for listed, base in ((all_evaluators, BaseEvaluator), (all_policies, BasePolicy)):
+    for listed, base in (
+        (all_evaluators, BaseEvaluator),
+        (all_policies, BasePolicy),
+        (all_slate_policies, BaseSlatePolicy),
+    ):
         public = {
             name
             for name in skope_ope.__all__
@@ -21,10 +35,11 @@ def test_every_evaluator_and_policy_of_the_package_is_found():
 
 
 def test_lists_are_sorted_and_without_base_classes():
-    for listed in (all_evaluators, all_policies):
+    for listed in (all_evaluators, all_policies, all_slate_policies):
         names = [name for name, _ in listed()]
         assert names == sorted(set(names))
-        assert not {"BaseEvaluator", "StaticEvaluator", "BasePolicy"} & set(names)
+        assert not [name for name in names if name.startswith("Base")]
+        assert "StaticEvaluator" not in names
 
 
 def test_evaluators_are_no_policies():

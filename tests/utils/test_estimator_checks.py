@@ -16,6 +16,8 @@ from skope_ope import (
     DoublyRobust,
     DRos,
     LogSmoothing,
+    MultiLoggerDR,
+    MultiLoggerIPS,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
@@ -28,6 +30,7 @@ from skope_ope.utils.estimator_checks import (
     check_evaluator,
     parametrize_with_evaluator_checks,
 )
+from tests.utils import _slate_mutants  # noqa: F401  it adds to MUTANTS
 from tests.utils._mutants import MUTANTS, CutsRewards
 
 
@@ -68,6 +71,8 @@ WRONG = {
     SubGaussianDR: ("_weights", one_percent_more),
     SNDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
     LogSmoothing: ("_terms", lambda self, r: (np.log1p(r.w * r.r),)),
+    MultiLoggerIPS: ("_pooled_weights", lambda self, r: 1.01 * r.w),
+    MultiLoggerDR: ("_pooled_weights", lambda self, r: 1.01 * r.w),
 }
 
 
@@ -172,11 +177,11 @@ def test_skops_is_optional(monkeypatch):
 
 
 def test_evaluators_of_other_logs_are_checked_without_logs():
-    class SlateEvaluator(IPS):
+    class SessionEvaluator(IPS):
         def __sklearn_tags__(self):
             tags = super().__sklearn_tags__()
-            tags.handles = ("slate",)
+            tags.handles = ("session",)
             return tags
 
-    names = [r["check_name"] for r in check_evaluator(SlateEvaluator())]
+    names = [r["check_name"] for r in check_evaluator(SessionEvaluator())]
     assert names == ["check_tags", "check_parameters_are_keywords"]

@@ -1,0 +1,113 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators of slates with one fault each, and the checks that must find it."""
+
+import numpy as np
+
+from skope_ope import PolicyValue, PseudoInverse
+from tests.utils._mutants import fails
+
+
+class Careless(PolicyValue):
+    """Subtracts what comes from other rounds."""
+
+    def __sub__(self, other):
+        return PolicyValue(
+            self.value - other.value, self.standard_error, 120, estimator="difference"
+        )
+
+
+class ChangesTerms(PseudoInverse):
+    """Base of evaluators whose terms are wrong."""
+
+    def _findings(self, target, logs):
+        found = super()._findings(target, logs)
+        found.terms = (self._wrong(found, logs),)
+        return found
+
+    def _wrong(self, found, logs):
+        return found.terms[0]
+
+
+@fails("slates_unfitted_raises")
+class AnswersUnfitted(PseudoInverse):
+    def _result(self, policy, logs, sample_weight):
+        if not hasattr(self, "logs_"):
+            return PolicyValue(0.0, 0.0, 1, estimator="guess")
+        return super()._result(policy, logs, sample_weight)
+
+
+@fails("slates_fit")
+class ChangesItsParameters(PseudoInverse):
+    def fit(self, logs, reward_model=None):
+        super().fit(logs, reward_model)
+        self.outside_range = "raise"
+        return self
+
+
+@fails("slates_score_is_the_value")
+class ScoresAnotherNumber(PseudoInverse):
+    def score(self, policy, logs=None, sample_weight=None):
+        return super().score(policy, logs, sample_weight) + 1.0
+
+
+@fails("slates_logs_are_left_alone")
+class WritesIntoThePolicy(PseudoInverse):
+    def _evaluate(self, policy, logs, sample_weight):
+        if isinstance(policy, np.ndarray):
+            policy[0] = policy[1]
+        return super()._evaluate(policy, logs, sample_weight)
+
+
+@fails("slates_same_answer")
+class DrawsWithoutASeed(ChangesTerms):
+    def _wrong(self, found, logs):
+        return found.terms[0] + np.random.RandomState().normal()
+
+
+@fails("slates_other_logs")
+class KeepsToItsLogs(PseudoInverse):
+    def _result(self, policy, logs, sample_weight):
+        return super()._result(policy, None, sample_weight)
+
+
+@fails("slates_scale_of_rewards")
+class CutsRewards(ChangesTerms):
+    def _wrong(self, found, logs):
+        return found.weight * np.minimum(logs.reward, 1.0)
+
+
+@fails("slates_constant_rewards")
+class PromisesConstants(PseudoInverse):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.constant_reward = True
+        return tags
+
+
+@fails("slates_on_policy")
+class DividesByTheWrongN(ChangesTerms):
+    def _wrong(self, found, logs):
+        return found.terms[0] * len(logs) / (len(logs) - 1)
+
+
+@fails("slates_paired_difference")
+class SubtractsOtherRounds(PseudoInverse):
+    def _evaluate(self, policy, logs, sample_weight):
+        result = super()._evaluate(policy, logs, sample_weight)
+        result.__class__ = Careless
+        return result
+
+
+@fails("slates_standard_error")
+class IsTooSure(PseudoInverse):
+    def _evaluate(self, policy, logs, sample_weight):
+        result = super()._evaluate(policy, logs, sample_weight)
+        result.standard_error /= 2
+        return result
+
+
+@fails("slates_order_of_rounds")
+class TrustsLateRounds(ChangesTerms):
+    def _wrong(self, found, logs):
+        return found.terms[0] * np.linspace(0.5, 1.5, len(logs))
