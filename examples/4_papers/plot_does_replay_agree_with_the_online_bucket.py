@@ -208,20 +208,17 @@ for i, (name, policy) in enumerate(policies.items()):
     offline[name] = Replay(random_state=0).fit(logs).evaluate(policy)
 
 action, click, _ = online["SEMP"]  # it shows several articles at any time
-result = offline["SEMP"]
-by_article = {}
+replayed = offline["SEMP"].by("action")
+shown = np.bincount(logs.action[offline["SEMP"].accepted], minlength=K)
+print("\nSEMP by article: clicks per view online and offline")
 for article in range(K):
     served = click[action == article]
-    shown = logs.reward[result.accepted][logs.action[result.accepted] == article]
-    if len(served) > 1000 and len(shown) > 300:
-        by_article[article] = (served, shown)
-
-print("\nSEMP by article: clicks per view online and offline")
-for article, (served, shown) in by_article.items():
-    error = np.hypot(*(c.std(ddof=1) / np.sqrt(len(c)) for c in (served, shown)))
-    z = (shown.mean() - served.mean()) / error
-    print(f"  {article:2d}: {served.mean():.4f} {shown.mean():.4f}  z {z:+.1f}")
-    assert abs(z) < 4, (article, z)
+    if len(served) > 1000 and shown[article] > 300:
+        rate, value = served.mean(), replayed[article]
+        error = served.std(ddof=1) / np.sqrt(len(served))
+        z = (value.value - rate) / np.hypot(error, value.standard_error)
+        print(f"  {article:2d}: {rate:.4f} {value.value:.4f}  z {z:+.1f}")
+        assert abs(z) < 4, (article, z)
 
 # %%
 # Replay and the online bucket agree on each day within four standard errors.

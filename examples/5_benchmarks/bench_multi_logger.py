@@ -1,0 +1,200 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How fast are three values from several loggers?
+===============================================
+
+Naive, balanced and weighted inverse propensity scoring of logs that three loggers
+made, with standard errors, divergences estimated from all rounds, overlap by logger
+and input checks, from arrays, against
+
+- plain numpy without any check or standard error;
+- the Open Bandit Pipeline (obp) 0.5.7, values only, where it can be imported.
+
+obp takes the whole policy, the propensities, and the probabilities under all loggers
+together, which we compute; it weighs by the sample variances of each logger's own
+rounds. Like for like is therefore "weights as obp's": with the whole policy where that
+is what one has, with pi(a|x) given where (as in plain numpy) one has no more.
+
+Times are CPU time (user and system) in one thread: medians over rounds in which the
+competitors take turns. Run it as ::
+
+    python examples/5_benchmarks/bench_multi_logger.py
+
+`bench_static.py` tells how obp is installed.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"  # read once, when numpy is imported
+
+import argparse
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+from bench_static import cpu_times, extra_mib, import_obp
+
+from skope_ope import BanditLogs, MultiLoggerDR, MultiLoggerIPS, evaluate
+
+POOLINGS = ("naive", "balanced", "weighted")
+
+# %%
+# The data
+# --------
+
+
+def make_arrays(n_rounds, n_actions=10, seed=0):
+    """Rounds of three loggers with sizes 2 : 2 : 1, a policy and a reward model."""
+    rng = np.random.default_rng(seed)
+    logger = rng.choice(3, n_rounds, p=[0.4, 0.4, 0.2])
+    mu = rng.dirichlet(np.ones(n_actions), 3) * 0.7 + 0.3 / n_actions
+    below = mu.cumsum(axis=1)[logger] < rng.random((n_rounds, 1))
+    action = np.minimum(below.sum(axis=1), n_actions - 1)
+    pi = rng.random((n_rounds, n_actions)) ** 3
+    pi /= pi.sum(axis=1, keepdims=True)
+    rows = np.arange(n_rounds)
+    shares = np.bincount(logger) / n_rounds
+    return SimpleNamespace(
+        context=rng.random((n_rounds, 5)),
+        action=action,
+        reward=rng.integers(0, 2, n_rounds).astype(float),
+        logger=logger,
+        logger_proba=np.ascontiguousarray(mu[:, action].T),
+        propensity=mu[logger, action],
+        mixture=(shares @ mu)[action],
+        pi=pi,
+        pi_logged=pi[rows, action],
+        q_hat=rng.random((n_rounds, n_actions)),
+    )
+
+
+# %%
+# What is measured
+# ----------------
+
+
+def build(data):
+    return BanditLogs(
+        data.context,
+        data.action,
+        data.reward,
+        data.propensity,
+        logger=data.logger,
+        logger_proba=data.logger_proba,
+    )
+
+
+def evaluators(cls):
+    return {pooling: cls(pooling=pooling) for pooling in POOLINGS}
+
+
+def plain_numpy(data):
+    """Three values alone, as a script would write them."""
+    r, w = data.reward, data.pi_logged / data.propensity
+    terms = w * r
+    masks = [data.logger == k for k in range(3)]
+    sizes = np.array([mask.sum() for mask in masks])
+    precision = 1 / np.array([terms[mask].var(ddof=1) for mask in masks])
+    lam = precision / (sizes @ precision)
+    balanced = (data.pi_logged / data.mixture * r).mean()
+    return terms.mean(), balanced, (lam[data.logger] * terms).sum()
+
+
+def obp_values(data, multi):
+    """Values of the three estimators, by pooling."""
+    arrays = {
+        "reward": data.reward,
+        "action": data.action,
+        "action_dist": data.pi[:, :, None],
+    }
+    naive = multi.MultiLoggersNaiveInverseProbabilityWeighting()
+    balanced = multi.MultiLoggersBalancedInverseProbabilityWeighting()
+    weighted = multi.MultiLoggersWeightedInverseProbabilityWeighting()
+    return {
+        "naive": naive.estimate_policy_value(pscore=data.propensity, **arrays),
+        "balanced": balanced.estimate_policy_value(pscore_avg=data.mixture, **arrays),
+        "weighted": weighted.estimate_policy_value(
+            pscore=data.propensity, stratum_idx=data.logger, **arrays
+        ),
+    }
+
+
+def suites(data, multi):
+    """The competitors for all three values, by name."""
+    logs, ips = build(data), evaluators(MultiLoggerIPS)
+    own = MultiLoggerIPS(pooling="weighted", divergences="per_logger")
+    like_obp = {**ips, "weighted": own}
+    dr = evaluators(MultiLoggerDR)
+    found = {
+        "plain numpy, values only": lambda: plain_numpy(data),
+        "evaluate": lambda: evaluate(data.pi, logs, evaluators=ips),
+        "evaluate, pi(a|x) given": lambda: evaluate(
+            data.pi_logged, logs, evaluators=ips
+        ),
+        "evaluate, weights as obp's": lambda: evaluate(
+            data.pi, logs, evaluators=like_obp
+        ),
+        "the same, pi(a|x) given": lambda: evaluate(
+            data.pi_logged, logs, evaluators=like_obp
+        ),
+        "BanditLogs and evaluate": lambda: evaluate(
+            data.pi, build(data), evaluators=ips
+        ),
+        "evaluate, doubly robust": lambda: evaluate(
+            data.pi, logs, evaluators=dr, reward_model=data.q_hat
+        ),
+    }
+    if multi is not None:
+        found["obp, values only"] = lambda: obp_values(data, multi)
+    return found
+
+
+def report(n_rounds, multi, n_repeats):
+    data = make_arrays(n_rounds)
+    calls = suites(data, multi)
+    times = cpu_times(calls, n_rounds, n_repeats)
+    theirs = times.get("obp, values only")
+    print(f"\nThree values, n = {n_rounds:,}, K = 10, three loggers")
+    print(f"  {'':32}{'CPU ms':>10}{'obp / it':>10}{'extra MiB':>12}")
+    for name, seconds in times.items():
+        versus = f"{theirs / seconds:10.1f}" if theirs else f"{'-':>10}"
+        peak = extra_mib(calls[name])
+        print(f"  {name:32}{seconds * 1e3:10.3f}{versus}{peak:12.1f}")
+    if multi is not None:
+        ours = evaluate(
+            data.pi,
+            build(data),
+            evaluators={
+                **evaluators(MultiLoggerIPS),
+                "weighted": MultiLoggerIPS(
+                    pooling="weighted", divergences="per_logger"
+                ),
+            },
+        )
+        found = obp_values(data, multi)
+        gap = max(abs(found[name] - ours[name].value) for name in POOLINGS[:2])
+        print(f"  largest difference of naive and balanced from obp's: {gap:.1e}")
+        assert gap < 1e-9
+        # obp divides its sample variances by n_i once more or less
+        gap = abs(found["weighted"] - ours["weighted"].value)
+        print(f"  difference of weighted (per logger) from obp's: {gap:.1e}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Time of three multi-logger values.")
+    parser.add_argument("--n-rounds", type=int, nargs="+", default=[1_000_000, 10_000])
+    parser.add_argument("--repeats", type=int, default=9, help="alternating rounds")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    ope = import_obp()
+    multi = None if ope is None else ope.estimators_multi
+    if multi is None:
+        print("obp cannot be imported: ours alone (bench_static.py tells how)")
+    for n_rounds in options.n_rounds:
+        report(n_rounds, multi, options.repeats)
+
+
+if __name__ == "__main__":
+    main()
