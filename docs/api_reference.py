@@ -210,6 +210,7 @@ API_REFERENCE = {
             "exceptions.LowOverlapWarning",
             "exceptions.PropensityWarning",
             "exceptions.ExplorationWarning",
+            "exceptions.LearnedRoundsWarning",
             "exceptions.ModelErrorWarning",
             "exceptions.LogsWarning",
             "exceptions.HorizonWarning",

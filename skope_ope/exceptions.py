@@ -45,6 +45,10 @@ class ExplorationWarning(OPEWarning):
     """The logged action can be predicted from the context, where it must not."""
 
 
+class LearnedRoundsWarning(OPEWarning):
+    """A policy is evaluated on rounds that it has learned from."""
+
+
 class ModelErrorWarning(OPEWarning):
     """A standard error that leaves out the error of the reward model."""
 

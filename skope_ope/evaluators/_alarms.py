@@ -3,6 +3,7 @@
 """When an estimate deserves a warning, and with which number."""
 
 from skope_ope.exceptions import (
+    LearnedRoundsWarning,
     LowOverlapWarning,
     PropensityWarning,
     SupportWarning,
@@ -13,6 +14,7 @@ from skope_ope.logs._propensity_audit import (
     estimating_step,
 )
 from skope_ope.logs._validation import plain
+from skope_ope.policies._learned_rounds import learned_share
 
 LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds
@@ -77,6 +79,22 @@ def mean_weight_warnings(overlap, logs=None, high_z=HIGH_Z):
             z,
         )
     ]
+
+
+def learned_warnings(policy, logs):
+    """Return a warning if the policy has learned from rounds that now judge it."""
+    share = learned_share(policy, logs)
+    if not share:
+        return ()
+    return (
+        LearnedRoundsWarning(
+            f"the policy has learned from {share:.1%} of these rounds: its value is "
+            "too good, for it knows what happened there. Evaluate it on others: "
+            "train, test = train_test_split(logs); policy.fit(train); "
+            "evaluate(policy, test).",
+            share,
+        ),
+    )
 
 
 def support_warnings(overlap):

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope.evaluators._alarms import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
@@ -233,7 +234,9 @@ class BaseEvaluator(BaseEstimator):
                     f"the logs have {logs.n_features} features, those of fit had "
                     f"{self.n_features_in_}."
                 )
-        return self._evaluate(policy, logs, sample_weight)
+        result = self._evaluate(policy, logs, sample_weight)
+        result.warnings = learned_warnings(policy, logs) + result.warnings
+        return result
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators._alarms import learned_warnings
 from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators._seeds import with_seed
 from skope_ope.evaluators._target import Target
@@ -200,6 +201,8 @@ def evaluate(
     overlaps = run(logs, list(jobs.values()), weight) if jobs else {}
     results = {}
     for policy in targets:
+        wanted = policies if single else policies[policy]
+        learned = learned_warnings(wanted, logs) if jobs else ()
         for name in evaluators:
             key = name if single else (policy, name)
             if key in jobs:
@@ -207,10 +210,9 @@ def evaluate(
                 results[key] = job.evaluator._policy_value(
                     job, overlaps[id(job.target)], logs, weight
                 )
+                results[key].warnings = learned + results[key].warnings
             else:
-                results[key] = others[name]._result(
-                    policies if single else policies[policy], logs, None
-                )
+                results[key] = others[name]._result(wanted, logs, None)
     _warn_once(results)
     return ValueTable(results, [name for name in usual if name not in evaluators])
 

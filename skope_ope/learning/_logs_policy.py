@@ -10,6 +10,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.policies._base import BasePolicy
 from skope_ope.policies._classifier_actor import refuse_to_score
+from skope_ope.policies._learned_rounds import remember_rows
 
 
 class LogsPolicy(MetaEstimatorMixin, BasePolicy):
@@ -64,6 +65,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
         self._fit(logs)
+        remember_rows(self, logs)
         return self
 
     def score(self, logs, y=None, sample_weight=None):

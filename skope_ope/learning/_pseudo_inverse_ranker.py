@@ -14,6 +14,7 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._deterministic_slates import DeterministicSlates
+from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies._slate_base import BaseSlatePolicy, check_slate_logs
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
@@ -135,6 +136,8 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         X = design(rewards.features, offered)
         y = rewards.mean()[offered]
         self.regressor_ = fit_weighted(clone(self.regressor), X, y, weight)
+        # batches are logs of their own, which do not come again
+        remember_rows(self, logs if isinstance(logs, SlateLogs) else None)
         return self
 
     def slot_values(self, logs):

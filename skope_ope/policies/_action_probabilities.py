@@ -124,7 +124,7 @@ def refuse_non_policies(policy):
         )
     if isinstance(policy, BasePolicy) or hasattr(policy, "logs_proba"):
         return
-    last = _last_step(policy)
+    last = last_step(policy)
     if isinstance(last, AdaptivePolicy):
         raise TypeError(
             f"a Pipeline cannot end in {type(last).__name__}, which learns while it "
@@ -134,7 +134,7 @@ def refuse_non_policies(policy):
         return
     if hasattr(policy, "param_grid") or hasattr(policy, "param_distributions"):
         searched = getattr(policy, "estimator", None)
-        if isinstance(_last_step(searched), BasePolicy):
+        if isinstance(last_step(searched), BasePolicy):
             raise NotFittedError(
                 f"this {type(policy).__name__} over policies is not fitted yet (or has "
                 "refit=False). Fit it before its best policy is evaluated."
@@ -160,7 +160,8 @@ def refuse_non_policies(policy):
     )
 
 
-def _last_step(policy):
+def last_step(policy):
+    """Return the policy at the end of a Pipeline."""
     return unwrap(policy.steps[-1][1]) if hasattr(policy, "steps") else policy
 
 
@@ -233,7 +234,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
 
 def context_probabilities(policy, X, classes, available=None):
     """Return probabilities of `classes`, renormalised over the offered actions."""
-    last = _last_step(policy)
+    last = last_step(policy)
     if last is not policy and isinstance(last, BasePolicy):
         # a Pipeline knows nothing of offers: hand them to its policy
         X = policy[:-1].transform(X) if len(policy.steps) > 1 else X

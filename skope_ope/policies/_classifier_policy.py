@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
+from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._weighted_fit import check_classes
 
 
@@ -93,11 +94,13 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             if y is not None:
                 raise ValueError("fit(logs) takes no y: the logs hold the actions.")
             self._fit_logs(X)
+            remember_rows(self, X)
         else:
             y = y if y is None else column_or_1d(y, warn=True)
             self.classifier_ = check_classes(clone(self._get_classifier()).fit(X, y))
             self.classes_ = self.classifier_.classes_
             self._learned_codes = np.arange(len(self.classes_))
+            remember_rows(self, None)
         self._copy_features()
         return self
 

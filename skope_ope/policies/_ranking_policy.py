@@ -14,6 +14,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._base import first_best
 from skope_ope.policies._deterministic_slates import DeterministicSlates
+from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies._plackett_luce_slate_policy import (
     PlackettLuceSlatePolicy,
     rank_weights,
@@ -108,8 +109,9 @@ class RankingPolicy(BaseSlatePolicy):
         self : RankingPolicy
         """
         self._check()
-        if isinstance(X, SlateLogs):
-            X, y = _shown(X)
+        logs = X if isinstance(X, SlateLogs) else None
+        if logs is not None:
+            X, y = _shown(logs)
         elif y is None:
             raise ValueError(
                 "RankingPolicy.fit needs logs, or features of candidates and how good "
@@ -117,6 +119,7 @@ class RankingPolicy(BaseSlatePolicy):
                 " y is None"
             )
         self.regressor_ = clone(self.regressor).fit(X, y, **fit_params)
+        remember_rows(self, logs)
         return self
 
     def _check(self):

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 from scipy import sparse
 
+from skope_ope.evaluators._alarms import learned_warnings
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs
@@ -77,8 +78,13 @@ def is_adaptive(policy):
     return isinstance(unwrap(policy), AdaptivePolicy)
 
 
-def warn_without_overlap(result, logs, stacklevel):
-    """Warn where held-out rewards say nothing about a policy, but a value came out."""
+def warn_of_bad_judges(result, policy, logs, stacklevel):
+    """Warn of a value from held-out rounds that are no judges of the policy.
+
+    It has learned from some of them, or their rewards say nothing about it.
+    """
+    for warning in learned_warnings(policy, logs):
+        warnings.warn(warning, stacklevel=stacklevel + 1)
     for warning in result.warnings:
         if isinstance(warning, LowOverlapWarning) and warning.value == 0:
             warnings.warn(

@@ -24,7 +24,7 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_adaptive,
     is_logs,
-    warn_without_overlap,
+    warn_of_bad_judges,
     with_propensities,
 )
 from skope_ope.selection._validators import (
@@ -176,7 +176,7 @@ class EvaluatorScorer:
                 f"{len(logs)} held-out rounds: {why} Hold out more rounds, shorten the "
                 "horizon, or pass another validator."
             )
-        warn_without_overlap(result, logs, stacklevel=4)
+        warn_of_bad_judges(result, self.policy, logs, stacklevel=4)
         return float(result.value)
 
     def _token(self):

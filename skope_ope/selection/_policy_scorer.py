@@ -16,7 +16,7 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_logs,
     refuse_array_models,
-    warn_without_overlap,
+    warn_of_bad_judges,
     with_propensities,
 )
 
@@ -107,7 +107,7 @@ class PolicyScorer:
             for warning in result.warnings:
                 warnings.warn(warning, stacklevel=2)
         else:
-            warn_without_overlap(result, X, stacklevel=2)
+            warn_of_bad_judges(result, estimator, X, stacklevel=2)
         return float(result.value)
 
     def __repr__(self):

@@ -1,0 +1,200 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A policy is not judged in silence by rounds that it has learned from."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate, train_test_split
+from sklearn.pipeline import make_pipeline
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    ClassifierPolicy,
+    DirectMethod,
+    DRPolicy,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    IPSPolicy,
+    MixturePolicy,
+    MixtureSlatePolicy,
+    OffsetTree,
+    PolicyScorer,
+    PropensityClipper,
+    PseudoInverse,
+    PseudoInverseRanker,
+    RankingPolicy,
+    RejectionSampling,
+    RewardModelPolicy,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    compare_policies,
+    evaluate,
+)
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
+from skope_ope.policies._learned_rounds import learned_share
+
+N = 120
+LOGS = make_bandit_logs(N, reward="binary", random_state=0)
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::skope_ope.exceptions.LowOverlapWarning"
+)
+TRAIN, TEST = train_test_split(LOGS, test_size=0.25, random_state=0)
+DUMMY = DummyClassifier(strategy="prior")
+LEARNERS = [
+    ClassifierPolicy(DUMMY, epsilon=0.5),
+    IPSPolicy(DUMMY, epsilon=0.5),
+    DRPolicy(DUMMY, epsilon=0.5),
+    OffsetTree(DUMMY, epsilon=0.5),
+    RewardModelPolicy(Ridge(), epsilon=0.5),
+]
+SLATES = make_slate_logs(60, random_state=0)
+
+
+def warned(result):
+    """Shares that a result warns of."""
+    return [w.value for w in result.warnings if isinstance(w, LearnedRoundsWarning)]
+
+
+@pytest.mark.parametrize("policy", LEARNERS, ids=lambda p: type(p).__name__)
+def test_the_share_of_learned_rounds(policy):
+    policy = clone(policy).fit(TRAIN)
+    assert learned_share(policy, LOGS) == 0.75
+    assert learned_share(policy, TRAIN) == 1
+    assert learned_share(policy, TEST) == 0
+    assert learned_share(policy, TRAIN[[3, 3, 5]]) == 1
+    assert learned_share(pickle.loads(pickle.dumps(policy)), TRAIN[:7]) == 1
+    assert learned_share(policy, pickle.loads(pickle.dumps(LOGS))) == 0.75
+    rewards = TRAIN.replace(reward=1 - TRAIN.reward).with_columns(z=TRAIN.reward)
+    assert learned_share(policy, rewards) == 1
+    again = BanditLogs(TRAIN.context, TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    assert learned_share(policy, again) == 0  # built anew: nobody can tell
+    assert learned_share(policy.fit(TEST), LOGS) == 0.25  # the last fit counts
+
+
+def test_rounds_beyond_those_that_were_learned():
+    policy = clone(LEARNERS[0]).fit(LOGS[10:20])
+    assert learned_share(policy, LOGS[15:]) == 5 / (N - 15)
+    assert learned_share(policy, LOGS[20:]) == 0
+
+
+def test_contexts_and_labels_have_no_rounds():
+    policy = clone(LEARNERS[0]).fit(TRAIN).fit(TRAIN.context, TRAIN.action)
+    assert learned_share(policy, TRAIN) == 0
+
+
+def test_parts_of_a_policy():
+    uniform = UniformPolicy().fit(TRAIN)
+    assert learned_share(uniform, TRAIN) == 0
+    mixture = MixturePolicy([LEARNERS[0], UniformPolicy()], [0.5, 0.5])
+    assert learned_share(clone(mixture).fit(TRAIN), LOGS) == 0.75
+    two = [clone(LEARNERS[0]).fit(LOGS[:40]), clone(LEARNERS[1]).fit(LOGS[20:60])]
+    assert learned_share(MixturePolicy(two, [0.5, 0.5]), LOGS) == 0.5
+    assert learned_share(make_pipeline(PropensityClipper(), two[0]), LOGS) == 1 / 3
+    search = GridSearchCV(
+        LEARNERS[0], {"epsilon": [0.5]}, scoring=PolicyScorer(IPS()), cv=2
+    )
+    assert learned_share(search.fit(TRAIN), LOGS) == 0.75
+
+
+@pytest.mark.parametrize("target", [np.full((N, 5), 0.2), "pi", EpsilonGreedy()])
+def test_what_has_learned_from_no_round(target):
+    logs = make_bandit_logs(N, n_actions=5, random_state=1)
+    assert learned_share(target, logs.with_columns(pi=np.full((N, 5), 0.2))) == 0
+
+
+@pytest.mark.parametrize(
+    "evaluator", [IPS(), DirectMethod(), RejectionSampling(random_state=0)]
+)
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_evaluators_warn(evaluator):
+    policy = clone(LEARNERS[0]).fit(TRAIN)
+    assert warned(evaluator.fit(LOGS).evaluate(policy)) == [0.75]
+    assert warned(evaluator.evaluate(policy, TEST)) == []
+    table = evaluate({"p": policy, "u": UniformPolicy()}, LOGS, evaluators=[evaluator])
+    name = type(evaluator).__name__
+    assert warned(table["p", name]) == [0.75]
+    assert warned(table["u", name]) == []
+
+
+def test_the_message():
+    policy = clone(LEARNERS[0]).fit(TRAIN)
+    with pytest.warns(LearnedRoundsWarning, match=r"75\.0% of these rounds") as caught:
+        evaluate(policy, LOGS, evaluators=["IPS", "SNIPS"])
+    assert len([w for w in caught if w.category is LearnedRoundsWarning]) == 1
+
+
+def test_searches_stay_silent():
+    # parts of a search are disjoint; warnings are errors here
+    search = GridSearchCV(
+        LEARNERS[0], {"epsilon": [0.5, 1]}, scoring=PolicyScorer(IPS()), cv=2
+    )
+    cross_validate(search, LOGS, cv=2, scoring=PolicyScorer(IPS()))
+
+
+def test_scores_of_training_parts_warn():
+    with pytest.warns(LearnedRoundsWarning, match="100.0%"):
+        cross_validate(
+            LEARNERS[0],
+            LOGS,
+            cv=2,
+            scoring=PolicyScorer(IPS()),
+            return_train_score=True,
+        )
+
+
+def test_a_comparison_warns():
+    policy = clone(LEARNERS[0]).fit(TRAIN)
+    with pytest.warns(LearnedRoundsWarning, match=r"75\.0%"):
+        compare_policies(SNIPS(), {"p": policy, "u": UniformPolicy()}, LOGS)
+
+
+def test_a_search_over_evaluators_warns_of_its_policy():
+    policy = clone(LEARNERS[0]).fit(LOGS[:60])
+    scorer = EvaluatorScorer(policy, validator=SNIPS())
+    search = GridSearchCV(SNIPS(), {"cmax": [1, 3]}, scoring=scorer, cv=2)
+    with pytest.warns(LearnedRoundsWarning, match="100.0%") as caught:
+        search.fit(LOGS)  # the first of two parts is what it has learned from
+    assert len(caught) == 1
+    search.fit(LOGS[60:])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_slate_policies():
+    first, second = SLATES[:40], SLATES[40:]
+    ranker = PseudoInverseRanker(Ridge()).fit(first)
+    assert learned_share(ranker, SLATES) == 2 / 3
+    assert warned(PseudoInverse().fit(first).evaluate(ranker)) == [1.0]
+    assert warned(PseudoInverse().fit(second).evaluate(ranker)) == []
+    assert learned_share(PseudoInverseRanker(Ridge()).fit([first]), first) == 0
+
+
+def test_ranking_policies():
+    logs = SlateLogs(
+        SLATES.context,
+        SLATES.slate,
+        SLATES.reward,
+        slot_reward=np.zeros(SLATES.slate.shape),
+        n_candidates=SLATES.n_candidates,
+        item_features=SLATES.item_features,
+    )
+    ranking = RankingPolicy(Ridge(), SLATES.n_slots).fit(logs[:30])
+    assert learned_share(ranking, logs) == 0.5
+    mixture = MixtureSlatePolicy(
+        [ranking, UniformSlatePolicy(SLATES.n_slots)], [0.5, 0.5]
+    )
+    assert learned_share(mixture, logs) == 0.5
+    ranking.fit(np.zeros((3, 2)), np.zeros(3))
+    assert learned_share(ranking, logs) == 0
+
+
+def test_it_is_one_of_our_warnings():
+    assert issubclass(LearnedRoundsWarning, OPEWarning)
