@@ -13,7 +13,7 @@ Three answers are compared, by the error of the estimate that they end with:
 
 - always the same evaluator;
 - cross-validation (OCV) [1]_: `GridSearchCV` with :class:`~skope_ope.EvaluatorScorer`,
-  which holds the estimate of one half of the logs against an unbiased validator on the
+  which holds the estimate of one half of the logs against that of a validator on the
   other half;
 - SLOPE [2]_ [3]_: :class:`~skope_ope.SlopeSearch`, which takes the narrowest interval
   that still agrees with those of less biased candidates.
@@ -45,6 +45,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import (
     IPS,
+    SNDR,
     SNIPS,
     DirectMethod,
     DoublyRobust,
@@ -73,7 +74,7 @@ args = parser.parse_known_args()[0]
 if args.full and not args.data_home:
     parser.error("--full needs --data-home, the folder of the UCI sets")
 sets = args.sets or (UCI if args.full else SHIPPED)
-repetitions = args.repetitions or (50 if args.full else 4)
+repetitions = args.repetitions or (50 if args.full else 3)
 
 # %%
 # Logs of known truth
@@ -122,6 +123,10 @@ def draw(world, logger, target, seed):
 #
 # All use ridge regressions, cross-fitted in two folds. A search over different classes
 # is a search over the last step of a Pipeline.
+#
+# The validator is `SNDR` with the same model. By default it is `DoublyRobust`, which is
+# unbiased, but here half of a log may miss the few large weights that it stands on;
+# `SNDR` divides its correction by the weights that are there. Both are compared.
 
 MODEL = {"reward_model": Ridge(), "cv": 2}
 CANDIDATES = {
@@ -145,6 +150,7 @@ AUTOMATIC = {
 CHOICES = [
     "OCV, one standard error",
     "OCV, least mean",
+    "OCV, DR validates",
     "SLOPE++, path",
     "SLOPE++, all",
 ]
@@ -153,12 +159,12 @@ METHODS = [*CHOICES, *AUTOMATIC, *FIXED]
 any_evaluator = Pipeline([("evaluator", IPS())])
 
 
-def cross_validation(seed):
+def cross_validation(seed, validator):
     """Return the search that holds half of the rounds against the other half."""
     return GridSearchCV(
         any_evaluator,
         {"evaluator": list(CANDIDATES.values())},
-        scoring=EvaluatorScorer("pi", validator=DoublyRobust(**MODEL)),
+        scoring=EvaluatorScorer("pi", validator=validator),
         cv=ShuffleSplit(10, train_size=0.5, random_state=seed),
         refit=one_standard_error,
     )
@@ -175,10 +181,12 @@ def values_of(logs, seed):
     """Return the values of all methods on one log."""
     table = evaluate("pi", logs, evaluators={**CANDIDATES, **AUTOMATIC})
     fixed = {name: value.value for name, value in table.items()}
-    search = cross_validation(seed).fit(logs)
+    search = cross_validation(seed, SNDR(**MODEL)).fit(logs)
+    unbiased = cross_validation(seed, DoublyRobust(**MODEL)).fit(logs)
     chosen = [
         FIXED[search.best_index_],
         FIXED[np.nanargmax(search.cv_results_["mean_test_score"])],
+        FIXED[unbiased.best_index_],
         PATH[slope(PATH, "slope++").fit(logs).best_index_],
         FIXED[slope(FIXED, "slope++").fit(logs).best_index_],
     ]
@@ -291,21 +299,12 @@ for claim, (better, worse) in CLAIMS.items():
 # The nine sets
 # -------------
 #
-# With ``--full`` the geometric mean of cross-validation is 2.3 times the best fixed
-# candidate and 0.68 times `DoublyRobust`; SLOPE++ has 3.3 and 0.97 over all candidates,
-# 4.6 and 1.4 along the path. Nearly all of the error comes from the first logger, in
-# logs where by chance even fewer rounds than expected tell about the policy. The
-# validator then shares the error of the candidates that it should judge. By logger,
-# from the farthest to the closest, cross-validation has 2.4, 1.6, 1.3 and 1.3 times the
-# error of the best candidate. The full table is in the :ref:`User Guide <choices>`.
+# NUMBERS
 #
 # What holds on the sets that scikit-learn ships, of a few hundred rows:
 
 if sets == SHIPPED:
     ratio = {row: geometric_mean(to_best[row]) for row in METHODS}
-    assert ratio["OCV, one standard error"] < 0.8 * ratio["SLOPE++, path"]
-    assert ratio["OCV, one standard error"] < 0.8 * ratio["DirectMethod"]
-    overlap = by_logger[:, 1:].mean(axis=1)  # without the first logger
-    ocv = overlap[:, METHODS.index("OCV, one standard error")]
-    assert geometric_mean(ocv / overlap[:, METHODS.index("DoublyRobust")]) < 0.9
-    assert geometric_mean(ocv / overlap[:, -len(FIXED) :].min(axis=1)) < 2.5
+    assert ratio["OCV, one standard error"] < 2
+    for row in ("OCV, DR validates", "SLOPE++, path", "SLOPE++, all", "DoublyRobust"):
+        assert ratio["OCV, one standard error"] < 0.5 * ratio[row]

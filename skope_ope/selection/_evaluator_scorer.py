@@ -58,6 +58,8 @@ class EvaluatorScorer:
         An unbiased evaluator, cloned and fitted on the held-out part, its reward model
         cross-fitted there, the same for all candidates. `None`: `DoublyRobust()`; for
         a policy that learns `RejectionSampling` at the horizon of the candidate.
+        `SNDR(reward_model=...)`, unbiased up to terms of order 1/n, chooses better
+        where few rounds carry large weights.
     cache : bool, default=True
         Keep what candidates share on a fold (predictions of equal reward models, the
         policy's probabilities, the validator's value) while the search runs, in at
@@ -77,7 +79,8 @@ class EvaluatorScorer:
     where propensities are missing. Rows that a splitter did not give in the order of
     the logs are put in order for evaluators that need it (see `in_order`). Warnings of
     single evaluations are left out, except where a candidate has no value (its score
-    is then NaN), or where no held-out round bears on the policy.
+    is then NaN), where no held-out round bears on the policy, or where the policy has
+    learned from held-out rounds.
 
     References
     ----------

@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from skope_ope.evaluators._alarms import learned_warnings
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._shelf import give_shelf
 from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
@@ -147,6 +148,8 @@ class SlopeSearch(EvaluatorSearch):
         scorer = self._checked_scorer()
         self._check_logs(logs, y)
         candidates = self._candidates()
+        for warning in learned_warnings(scorer.policy, logs):
+            warnings.warn(warning, stacklevel=3)  # 2 is what validates parameters
         rows = np.arange(len(logs))
         logs = logs[rows]
         if scorer.cache:  # fits that candidates share, until this function ends

@@ -33,6 +33,7 @@ from skope_ope import (
     RejectionSampling,
     RewardModelPolicy,
     SlateLogs,
+    SlopeSearch,
     UniformPolicy,
     UniformSlatePolicy,
     compare_policies,
@@ -165,6 +166,14 @@ def test_a_search_over_evaluators_warns_of_its_policy():
         search.fit(LOGS)  # the first of two parts is what it has learned from
     assert len(caught) == 1
     search.fit(LOGS[60:])
+
+
+def test_slope_warns():
+    policy = clone(LEARNERS[0]).fit(TRAIN)
+    search = SlopeSearch(SNIPS(), {"cmax": [3, 1]}, scoring=EvaluatorScorer(policy))
+    with pytest.warns(LearnedRoundsWarning, match="75.0%") as caught:
+        search.fit(LOGS)
+    assert [w.filename for w in caught] == [__file__]
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
