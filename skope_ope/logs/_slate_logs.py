@@ -162,7 +162,7 @@ class SlateLogs(RowContainer):
         )
         state["logging_policy"] = _check_logging_policy(logging_policy)
         state["propensity"] = (
-            None if propensity is None else check_propensity(propensity, n_rounds)
+            None if propensity is None else _check_slate_proba(propensity, n_rounds)
         )
         state["timestamp"] = (
             None if timestamp is None else check_timestamp(timestamp, n_rounds)
@@ -316,7 +316,7 @@ class SlateLogs(RowContainer):
         out, n_rounds = self._copy(), len(self)
         checks = {
             "logging_policy": _check_logging_policy,
-            "propensity": lambda values: check_propensity(values, n_rounds),
+            "propensity": lambda values: _check_slate_proba(values, n_rounds),
             "reward": self._check_reward,
             "timestamp": lambda values: check_timestamp(values, n_rounds),
             "group": lambda values: check_group(values, n_rounds),
@@ -418,6 +418,10 @@ def _check_logging_policy(policy):
         "ProductSlatePolicy(slot_proba), the probability of the logged slate alone as "
         "propensity=..."
     )
+
+
+def _check_slate_proba(propensity, n_rounds):
+    return check_propensity(propensity, n_rounds, "pass the logging_policy instead")
 
 
 def _check_slate(slate):

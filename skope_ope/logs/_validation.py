@@ -323,8 +323,12 @@ def _short(labels):
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
 
-def check_propensity(propensity, n_rounds):
-    """Return propensities in (0, 1]."""
+def check_propensity(
+    propensity,
+    n_rounds,
+    instead="estimate the propensities with PropensityEstimator",
+):
+    """Return propensities in (0, 1]; `instead` is what else one may do."""
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
     if array.size and not (array.min() > 0 and array.max() <= 1 + 1e-9):
@@ -334,7 +338,7 @@ def check_propensity(propensity, n_rounds):
             "It is the probability itself, neither its inverse nor a percentage."
             if array[bad[0]] > 1
             else "A round with propensity 0 cannot have been logged; drop these rows "
-            "or estimate the propensities with PropensityEstimator."
+            f"or {instead}."
         )
         raise ValueError(
             f"propensity must lie in (0, 1], got {array[bad[0]]:.9g} at row {bad[0]} "

@@ -118,7 +118,7 @@ def test_slates_may_be_empty_or_repeat_a_candidate():
         ("slot_reward", [[1]] * 3, ValueError, r"shape \(3, 2\) like slate"),
         ("slot_reward", -SLOT_REWARD, ValueError, "non-negative.*-1 at row 0, slot 0"),
         ("slot_reward", SLOT_REWARD + 1, ValueError, "empty slot, got 1 at row 2, slo"),
-        ("propensity", [0.5, 0, 0.5], ValueError, "got 0 at row 1"),
+        ("propensity", [0.5, 0, 0.5], ValueError, "got 0 at row 1.*logging_policy"),
         ("timestamp", [1, 2], ValueError, "timestamp has 2 rows"),
         ("group", [1, None, 2], ValueError, "group has a missing label"),
     ],

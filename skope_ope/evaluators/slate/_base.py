@@ -85,12 +85,17 @@ class SlateEvaluator(BaseEvaluator):
             whole = "propensity" in needs and logs.propensity is None
             if "logger" in needs or whole:
                 instead = " or propensity=..., the probability of every logged slate,"
+                at_hand = (
+                    " Where slots were filled independently, the column that these "
+                    "logs carry will do: logs.replace(logging_policy="
+                    "ProductSlatePolicy('slot_propensity'))."
+                )
                 raise ValueError(
                     f"{name} needs the logging policy, which these logs do not have. "
                     f"Pass logging_policy=...{instead if whole else ''} to SlateLogs: "
                     "UniformSlatePolicy, ProductSlatePolicy, PlackettLuceSlatePolicy, "
                     "or EmpiricalSlatePolicy.seen_in(logs) for one that drew from the "
-                    "slates it shows."
+                    f"slates it shows.{at_hand * ('slot_propensity' in logs.columns)}"
                 )
         elif "logger" in needs or ("propensity" in needs and logs.propensity is None):
             check_logged_slates(logs)

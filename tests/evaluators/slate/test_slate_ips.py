@@ -98,6 +98,9 @@ def test_probabilities_of_logged_candidates_are_enough_for_the_logger():
 def test_bad_input():
     with pytest.raises(ValueError, match=r"needs the logging policy.*propensity"):
         SlateIPS().fit(golden_logs(logging_policy=None))
+    read = golden_logs(logging_policy=None).with_columns(slot_propensity=np.ones(5))
+    with pytest.raises(ValueError, match=r"ProductSlatePolicy\('slot_propensity'\)"):
+        SlateIPS().fit(read)
     with pytest.raises(ValueError, match="at row 2 probability 0"):
         SlateIPS().fit(
             golden_logs(logging_policy=EmpiricalSlatePolicy([[2, 0], [2, 1]]))
