@@ -209,7 +209,8 @@ def _add_evaluate(commands):
         default="none",
         metavar="MODEL",
         help="ridge, logistic or hist, fitted out of fold for each action; a number; "
-        "'none', the default: the mean reward of the action",
+        "'none', the default: the mean reward of the action (of DRns the middle of the "
+        "range of rewards, where that is known)",
     )
     add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
     add("--level", type=share, default=LEVEL, help="of the intervals, default 0.95")

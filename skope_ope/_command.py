@@ -85,7 +85,7 @@ def run_evaluate(args, progress, caught):
     report["about"] = {
         "log": log_text(args, source),
         "policy": told,
-        "model": model_text(args, model),
+        "model": model_text(args, model, values),
     }
     report["n_rounds"], report["n_actions"] = len(logs), logs.n_actions
     if logs.propensity is None and not evaluators:
@@ -284,10 +284,13 @@ def log_text(args, source):
     )
 
 
-def model_text(args, model):
+def model_text(args, model, values):
     """Say what predicts rewards."""
     if model is None:
-        return "mean reward of the action, out of fold"
+        own = any(value.estimator == "DRns" for value in values.values())
+        return "mean reward of the action, out of fold" + (
+            " (DRns: the middle of the range of rewards, where it is known)" * own
+        )
     if isinstance(model, float):
         return f"{model:g} everywhere"
     return f"{type(model).__name__} for each action, out of fold ({args.folds} folds)"

@@ -62,9 +62,12 @@ def test_only_epsilon_greedy_explores(policy, lowest):
 
 def test_models_are_told():
     args = SimpleNamespace(folds=3)
-    assert model_text(args, None) == "mean reward of the action, out of fold"
-    assert model_text(args, 0.5) == "0.5 everywhere"
-    assert model_text(args, args) == (
+    one = {"DRns": SimpleNamespace(estimator="DRns")}
+    assert model_text(args, None, {}) == "mean reward of the action, out of fold"
+    assert model_text(args, None, one).startswith("mean reward of the action, out of")
+    assert "(DRns: the middle of the range" in model_text(args, None, one)
+    assert model_text(args, 0.5, one) == "0.5 everywhere"
+    assert model_text(args, args, {}) == (
         "SimpleNamespace for each action, out of fold (3 folds)"
     )
 

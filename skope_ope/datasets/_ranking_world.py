@@ -22,6 +22,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
+from skope_ope.policies._deterministic_slates import slate_policy
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 
@@ -202,7 +203,7 @@ class RankingWorld:
         -------
         value : float
         """
-        phi = self.slot_values()
+        policy, phi = slate_policy(policy, self.queries), self.slot_values()
         if phi is not None:
             marginals = policy.slot_marginals(self.queries)
             return float(np.einsum("qja,qja->q", phi, marginals).mean())

@@ -19,6 +19,7 @@ from skope_ope.policies import (
     ProductSlatePolicy,
     UniformSlatePolicy,
 )
+from skope_ope.policies._deterministic_slates import slate_policy
 
 MAX_SLATES = 20_000  # of a round: over more of them no value is summed
 
@@ -244,7 +245,7 @@ class _SlateWorld:
 
     def value(self, policy, rounds, repeats):
         """Mean over the rounds of the policy's expected reward."""
-        context = rounds.context
+        policy, context = slate_policy(policy, rounds), rounds.context
         if self.reward == "additive":
             terms = policy.slot_marginals(rounds) * self.attraction(context)
             return float(terms.sum(axis=(1, 2)).mean())

@@ -16,6 +16,7 @@ from skope_ope.intervals import (
 from skope_ope.logs._html import table_html
 from skope_ope.logs._validation import check_labels
 
+ROUNDING = 1e-12  # of the largest round value: smaller differences are none
 _NO_PAIRED_ERROR = (
     "the difference has no standard error: the rounds of a policy that learns depend "
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
@@ -283,13 +284,17 @@ class PolicyValue:
                 "both policies evaluated on the same logs (equal row_id)."
             )
         differences = self.round_values - other.round_values
+        value = self.value - other.value
         error, freedom = self._paired_error(other, differences)
+        if self._differ_by_rounding(other, differences):
+            value, differences = 0.0, np.zeros(len(differences))
+            error = 0.0 if np.isfinite(error) else error
         warned = []
         if np.isnan(error) and not self._independent_of_history(other):
             warned.append(SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1))
             warnings.warn(warned[0], stacklevel=2)
         difference = PolicyValue(
-            self.value - other.value,
+            value,
             error,
             len(differences),
             estimator=f"{self.estimator} - {other.estimator}",
@@ -300,6 +305,11 @@ class PolicyValue:
         )
         difference._row_id = self.row_id
         return difference
+
+    def _differ_by_rounding(self, other, differences):
+        """Whether policies act alike, and only the order of sums tells them apart."""
+        scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
+        return np.abs(differences).max(initial=0) <= ROUNDING * scale
 
     def _independent_of_history(self, other):
         return self.independent_rounds and other.independent_rounds

@@ -34,6 +34,9 @@ class ValueTable(Mapping):
         self.left_out = tuple(left_out)
 
     def __getitem__(self, key):
+        if key not in self._values:
+            known = ", ".join(repr(one) for one in list(self._values)[:4])
+            raise KeyError(f"{key!r}; the keys are {known}, ...")
         return self._values[key]
 
     def __iter__(self):

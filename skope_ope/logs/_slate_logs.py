@@ -80,8 +80,8 @@ class SlateLogs(RowContainer):
     >>> import numpy as np
     >>> from skope_ope import SlateLogs
     >>> logs = SlateLogs(
-    ...     np.zeros((2, 1)), [[2, 0], [1, 2]], None,
-    ...     n_candidates=3, slot_reward=[[1, 0], [0, 0]],
+    ...     np.zeros((2, 1)), [[2, 0], [1, 2]], slot_reward=[[1, 0], [0, 0]],
+    ...     n_candidates=3,
     ... )
     >>> logs
     SlateLogs(n_rounds=2, n_features=1, n_slots=2, n_candidates=3)
@@ -122,7 +122,7 @@ class SlateLogs(RowContainer):
         self,
         context,
         slate,
-        reward,
+        reward=None,
         *,
         n_candidates=None,
         candidates=None,

@@ -6,6 +6,7 @@ import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
+from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies._plackett_luce_slate_policy import row_values
 from skope_ope.policies._slate_base import (
     BaseSlatePolicy,
@@ -165,9 +166,10 @@ def slate_policy(policy, logs):
     Parameters
     ----------
     policy : slate policy, array-like or str
-        A policy; integers of shape (n_rounds, n_slots), the slates of a deterministic
-        one; floats of shape (n_rounds, n_slots, n_candidates), slot marginals; or the
-        name of a column of the logs with either. An object with the three public
+        A policy, also one that a search has found; integers of shape (n_rounds,
+        n_slots), the slates of a deterministic one; floats of shape (n_rounds, n_slots,
+        n_candidates), slot marginals; or the name of a column of the logs with either.
+        An object with the three public
         methods of a slate policy is returned as it is.
     logs : SlateLogs
         The rounds, to which an array belongs.
@@ -176,6 +178,7 @@ def slate_policy(policy, logs):
     -------
     policy : BaseSlatePolicy
     """
+    policy = last_step(unwrap(policy))  # steps in front are for the logs
     if isinstance(policy, BaseSlatePolicy):
         return policy
     if isinstance(policy, type):

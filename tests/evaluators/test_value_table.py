@@ -31,7 +31,7 @@ def test_a_table_is_a_mapping():
     assert ("half", "IPS") in BY_POLICY
     assert TABLE.get("DRos") is None
     for key in ("DRos", ("half", "DRos"), "half"):
-        with pytest.raises(KeyError):
+        with pytest.raises(KeyError, match=r"the keys are \('half', 'IPS'\)"):
             BY_POLICY[key]
     with pytest.raises(TypeError):
         TABLE["IPS"] = 3

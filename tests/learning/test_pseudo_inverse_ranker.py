@@ -27,6 +27,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.datasets import RankingWorld
+from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.learning._pseudo_inverse_ranker import assign, assign_greedily
 from tests.policies._slate_worlds import rounds
 
@@ -273,6 +274,13 @@ def test_nested_parameters_and_search():
     assert known[1] > known[0]
     assert search.best_params_ == {"regressor__max_depth": 6, "assignment": "optimal"}
     assert search.best_estimator_.n_rounds_ == 3000
+    # a search that has found a policy is one
+    others = world.draw(500, random_state=1)
+    evaluator = PseudoInverse().fit(others)
+    with pytest.warns(LowOverlapWarning, match="effective rounds"):
+        values = [evaluator.score(one) for one in (search, search.best_estimator_)]
+    assert values[0] == values[1]
+    assert world.value(search) == world.value(search.best_estimator_)
     assert not hasattr(clone(search.best_estimator_), "regressor_")
 
 

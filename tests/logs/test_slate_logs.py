@@ -36,6 +36,13 @@ def slates_of(**fields):
     )
 
 
+def test_rewards_of_slots_are_enough():
+    logs = SlateLogs(np.eye(3), SLATE, slot_reward=SLOT_REWARD)
+    assert_array_equal(logs.reward, np.sum(SLOT_REWARD, axis=1))
+    with pytest.raises(ValueError, match="pass it, or slot_reward"):
+        SlateLogs(np.eye(3), SLATE)
+
+
 def test_every_field_is_kept():
     logs = slates_of(**FIELDS, logging_policy=UNIFORM)
     assert_array_equal(logs.slate, SLATE)

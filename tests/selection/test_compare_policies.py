@@ -8,15 +8,20 @@ from sklearn.linear_model import Ridge
 
 from skope_ope import (
     IPS,
+    SNIPS,
     BanditLogs,
     ConstantPolicy,
     DoublyRobust,
     DRns,
     EpsilonGreedy,
+    MultiLoggerIPS,
     PolicyComparison,
+    PseudoInverse,
     UniformPolicy,
+    UniformSlatePolicy,
     compare_policies,
 )
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.selection._compare_policies import corrected_p_values
 from tests.selection._logs import problem
@@ -156,6 +161,44 @@ def test_no_noise():
     policies = {"zero": ConstantPolicy(0), "one": ConstantPolicy(1)}
     found = compare_policies(evaluator, policies, logs, baseline="zero")
     assert found.p_values == {"one": 1.0}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "evaluator",
+    [MultiLoggerIPS(self_normalized=True), SNIPS(), DoublyRobust(), IPS()],
+    ids=lambda evaluator: type(evaluator).__name__,
+)
+def test_policies_that_differ_by_rounding(evaluator, seed):
+    logs = make_bandit_logs(500, logging_temperature=np.inf, random_state=seed)
+    pi = np.full((500, logs.n_actions), 1 / logs.n_actions)
+    noise = 1e-15 * np.random.RandomState(seed).normal(size=pi.shape)
+    found = compare_policies(evaluator, {"a": pi, "b": pi + noise}, logs)
+    if not isinstance(evaluator, DoublyRobust):  # its on-policy value is not the mean
+        assert found.p_values == {"a": 1.0, "b": 1.0}
+    found = compare_policies(evaluator, {"a": pi, "b": pi + noise}, logs, baseline="a")
+    assert found.p_values == {"b": 1.0}
+    assert found.differences["b"].value == 0
+    assert found.differences["b"].standard_error == 0
+
+
+def test_slate_policies_that_differ_by_rounding():
+    logs = make_slate_logs(500, logging="uniform", random_state=0)
+    policies = {"u": UniformSlatePolicy(logs.n_slots)}
+    for normalized in (True, False):
+        evaluator = PseudoInverse(self_normalized=normalized)
+        assert compare_policies(evaluator, policies, logs).p_values == {"u": 1.0}
+
+
+def test_a_small_difference_is_one():
+    logs = BanditLogs(np.zeros((9, 1)), [0, 1, 0] * 3, [1.0, 0, 0] * 3, [0.5] * 9)
+    policies = {
+        "a": np.full((9, 2), 0.5),
+        "b": np.tile([0.5 + 1e-9, 0.5 - 1e-9], (9, 1)),
+    }
+    found = compare_policies(IPS(), policies, logs, baseline="a")
+    assert found.differences["b"].value == pytest.approx(2e-9 / 3, rel=1e-6)
+    assert found.differences["b"].standard_error > 0
 
 
 @ignore
