@@ -3,6 +3,7 @@
 """Policies that learn while they act: the protocol, and how blocks are asked for."""
 
 import copy
+from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
@@ -271,10 +272,49 @@ class FrozenPolicy(BasePolicy):
         return self.policy._exploit(X, available)
 
 
-def fresh(policy, logs):
+def fresh(policy, logs, seeds=None):
     """Return a clone of an adaptive policy with an empty history for these logs."""
     policy = clone(policy)
     if hasattr(policy, "_validate_params"):
         policy._validate_params()
-    policy.reset(logs[:0])
+    restart(policy, logs, seeds)
     return policy
+
+
+def restart(policy, logs, seeds=None):
+    """Empty the history of a policy, which then draws by other seeds."""
+    if seeds:
+        policy.set_params(**seeds)
+    policy.reset(logs[:0])
+
+
+def seeds_of(policy, *life):
+    """Return the integers that seed a policy and what it is made of, for one life.
+
+    What a policy draws belongs to its luck: were all lives of a policy to draw the
+    same numbers, their mean would keep the luck of these, and their spread not show
+    it. The first life, of zeros, has the seeds that the user gave.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        With the seeds that the user gave.
+    *life : int
+        Numbers of the life: of the part of the logs and of the trajectory in it.
+
+    Returns
+    -------
+    seeds : dict
+        Values of the parameters called `random_state`, by name.
+    """
+    seeds = {
+        name: int(value)
+        for name, value in policy.get_params(deep=True).items()
+        if name.split("__")[-1] == "random_state" and isinstance(value, Integral)
+    }
+    if not any(life):
+        return seeds
+    return {
+        name: int(np.random.SeedSequence([seed, *life]).generate_state(1)[0]) // 2
+        for name, seed in seeds.items()
+    }

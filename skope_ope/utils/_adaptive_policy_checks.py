@@ -153,7 +153,7 @@ class _Life:
                 proba[row],
                 f"{self.name} gives other probabilities {again}, at row {row}: "
                 "reset must forget everything and seed all randomness from "
-                "random_state",
+                "random_state, an int (evaluators give later lives other ones)",
             )
             if row in rows:
                 self._update(row, proba[row, self.codes[row]])

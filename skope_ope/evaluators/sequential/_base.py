@@ -116,7 +116,8 @@ class SequentialEvaluator(BaseEvaluator):
         u = self._uniforms(logs)
         bounds = np.linspace(0, len(logs), self.n_splits + 1).astype(int)
         runs = []
-        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        for number in range(self.n_splits):
+            start, stop = bounds[number : number + 2].tolist()
             rows = slice(start, stop)
             rule = self._rule(logs, rows, u[rows], None if known is None else known[0])
             if known is not None:
@@ -125,7 +126,8 @@ class SequentialEvaluator(BaseEvaluator):
             else:
                 part = logs if stop - start == len(logs) else logs[rows]
                 predict = self._predictor(logs, start)
-                trace = trace_adaptive(policy, part, rule, self.horizon, predict)
+                settings = (self.horizon, predict, number)
+                trace = trace_adaptive(policy, part, rule, *settings)
             runs.append(Run(rows, trace))
         return runs
 

@@ -11,6 +11,7 @@ not depend on the size of the blocks.
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import clone
 
 from skope_ope.evaluators._blocks import (
     ModelChunks,
@@ -20,7 +21,7 @@ from skope_ope.evaluators._blocks import (
 )
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import fresh
+from skope_ope.policies._adaptive import fresh, restart, seeds_of
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
@@ -44,6 +45,8 @@ class Trace:
         Model value of the target, given the history so far, and of the logged action.
     policy : policy
         The target after its last update; a stationary one as it came.
+    lives : Lives or None
+        Those of a policy that learns.
     """
 
     accepted: np.ndarray
@@ -52,6 +55,7 @@ class Trace:
     v: np.ndarray
     q: np.ndarray
     policy: object
+    lives: object = None
 
     @property
     def model_values(self):
@@ -65,7 +69,7 @@ def trace_stationary(rule, policy, pi, v=None, q=None):
     return Trace(accepted, c, pi, v, q, policy)
 
 
-def trace_adaptive(policy, logs, rule, horizon=None, predict=None):
+def trace_adaptive(policy, logs, rule, horizon=None, predict=None, part=0):
     """Accept rounds for a policy that learns from those accepted.
 
     Parameters
@@ -80,18 +84,50 @@ def trace_adaptive(policy, logs, rule, horizon=None, predict=None):
         Accepted rounds after which the policy starts anew.
     predict : callable, default=None
         `predict(rounds, start)` gives model values of all actions.
+    part : int, default=0
+        Number of the part of the logs, see `seeds_of`.
 
     Returns
     -------
     trace : Trace
     """
-    policy = fresh(policy, logs)
-    walk = _by_row if policy.context_free and logs.available is None else _by_block
-    return walk(policy, logs, rule, horizon, predict)
+    lives = Lives(policy, logs, part)
+    context_free = lives.policy.context_free and logs.available is None
+    walk = _by_row if context_free else _by_block
+    return walk(lives, logs, rule, horizon, predict)
 
 
-def _by_block(policy, logs, rule, horizon, predict):
-    n_rounds, n_actions = len(logs), logs.n_actions
+class Lives:
+    """A policy that learns, and starts anew after every trajectory.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        It is cloned.
+    logs : BanditLogs
+        The rounds of its lives.
+    part : int
+        Number of the part of the logs.
+    """
+
+    def __init__(self, policy, logs, part):
+        self.given, self.empty = clone(policy), logs[:0]
+        self.part, self.number = part, 0
+        self.policy = self.at(0)
+
+    def at(self, number):
+        """Return a policy at the start of a life."""
+        return fresh(self.given, self.empty, seeds_of(self.given, self.part, number))
+
+    def next(self):
+        """Start the next life."""
+        self.number += 1
+        seeds = seeds_of(self.given, self.part, self.number)
+        restart(self.policy, self.empty, seeds)
+
+
+def _by_block(lives, logs, rule, horizon, predict):
+    policy, n_rounds, n_actions = lives.policy, len(logs), logs.n_actions
     contexts, pi = policy.context_of(logs), np.empty(n_rounds)
     model = _ModelValues(predict, logs)
     accepted, c_values = [], [rule.c]
@@ -130,7 +166,7 @@ def _by_block(policy, logs, rule, horizon, predict):
             rule.renew()
             c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
-                policy.reset(logs[:0])
+                lives.next()
                 stale = True
             elif changed:
                 n_refreshes += 1
@@ -145,12 +181,13 @@ def _by_block(policy, logs, rule, horizon, predict):
         else:
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
         size = min(max(size, 8), LARGEST_BLOCK)
-    return _trace(accepted, c_values, pi, model, policy)
+    return _trace(accepted, c_values, pi, model, lives)
 
 
-def _by_row(policy, logs, rule, horizon, predict):
+def _by_row(lives, logs, rule, horizon, predict):
     """Walk without contexts: one row of probabilities holds between two updates."""
-    n_rounds, proba = len(logs), policy.action_row()
+    policy, n_rounds = lives.policy, len(logs)
+    proba = policy.action_row()
     accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
     accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
     for start in range(0, n_rounds, NUMBERS):
@@ -172,7 +209,7 @@ def _by_row(policy, logs, rule, horizon, predict):
             rule.renew()
             c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
-                policy.reset(logs[:0])
+                lives.next()
                 changed = True
             if changed:
                 proba = policy.action_row()
@@ -186,13 +223,13 @@ def _by_row(policy, logs, rule, horizon, predict):
     for start in range(0, n_rounds, LARGEST_BLOCK):
         rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
         model.add(rows, tables[which[rows]])
-    return _trace(accepted, c_values, pi, model, policy)
+    return _trace(accepted, c_values, pi, model, lives)
 
 
-def _trace(accepted, c_values, pi, model, policy):
+def _trace(accepted, c_values, pi, model, lives):
     accepted = np.array(accepted, dtype=np.intp)
     c = in_force(c_values, accepted, len(pi))
-    return Trace(accepted, c, pi, model.v, model.q, policy)
+    return Trace(accepted, c, pi, model.v, model.q, lives.policy, lives)
 
 
 class _ModelValues:

@@ -19,6 +19,8 @@ from skope_ope.evaluators._seeds import with_seed
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.logs import BanditLogs
+from skope_ope.policies._action_probabilities import unwrap
+from skope_ope.policies._adaptive import AdaptivePolicy, seeds_of
 
 
 class RepeatedRuns:
@@ -200,12 +202,20 @@ def repeated_runs(
         for i in range(n_runs)
     ]
     done = Parallel(n_jobs=n_jobs)(
-        delayed(_run)(evaluator, policy, logs, part, seed)
-        for part, seed in zip(parts, seeds.tolist(), strict=True)
+        delayed(_run)(evaluator, _in_life(policy, number), logs, part, seed)
+        for number, (part, seed) in enumerate(zip(parts, seeds.tolist(), strict=True))
     )
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
     return RepeatedRuns(np.array(values), np.array(n_accepted), how, logs.row_id)
+
+
+def _in_life(policy, number):
+    """Return the policy with seeds of its own for a run, if it learns."""
+    policy = policy if isinstance(policy, str) else unwrap(policy)
+    if not isinstance(policy, AdaptivePolicy):
+        return policy
+    return clone(policy).set_params(**seeds_of(policy, number))
 
 
 def _run(evaluator, policy, logs, part, seed):

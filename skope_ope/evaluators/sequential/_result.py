@@ -9,7 +9,6 @@ import numpy as np
 from skope_ope.evaluators._moments import ratio
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators.sequential._progressive_policy import relive
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh
 
 OWN = "the policy's own value"
 PROGRESSIVE = "the progressive-validation policy"
@@ -128,9 +127,9 @@ class SequentialValue(PolicyValue):
     def learned_policy(self):
         """The policy after its last complete trajectory."""
         if self._learned_policy is None:
-            policy, rows, pi = self._last_history
-            if rows is not None:  # it has started anew since then
-                policy = fresh(policy, self._logs)
+            policy, number, rows, pi = self._last_history
+            if number is not None:  # it has started anew since then
+                policy = policy.at(number)
                 for _ in relive(policy, self._logs, rows, pi):
                     pass
             self._learned_policy = policy
@@ -144,14 +143,14 @@ class SequentialValue(PolicyValue):
 
 
 def _last_history(runs, horizon):
-    """Return the policy, and the rows that it must live through to be as it was."""
+    """Return the policy; or its lives, the last complete one, and the rows of it."""
     for run in reversed(runs):
         trace = run.trace
-        complete = 0 if horizon is None else len(trace.accepted) // horizon * horizon
-        if complete and isinstance(trace.policy, AdaptivePolicy):
-            rows = trace.accepted[complete - horizon : complete]
-            return trace.policy, run.rows.start + rows, trace.pi[rows]
-    return runs[-1].trace.policy, None, None
+        complete = 0 if horizon is None else len(trace.accepted) // horizon
+        if complete and trace.lives is not None:
+            rows = trace.accepted[(complete - 1) * horizon : complete * horizon]
+            return trace.lives, complete - 1, run.rows.start + rows, trace.pi[rows]
+    return runs[-1].trace.policy, None, None, None
 
 
 def check_unit_interval(name, bounds):

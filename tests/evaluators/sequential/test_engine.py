@@ -7,10 +7,20 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import SGDClassifier
 
-from skope_ope import BanditLogs, DRns, RejectionSampling, Replay
+from skope_ope import (
+    BanditLogs,
+    DRns,
+    OnlineClassifierPolicy,
+    RejectionSampling,
+    Replay,
+    repeated_runs,
+)
+from skope_ope.base import AdaptivePolicy
 from skope_ope.evaluators.sequential import _engine, _quantile
 from skope_ope.exceptions import OPEWarning
+from skope_ope.policies._adaptive import seeds_of
 from tests import _sequential_loops as loops
 from tests._learners import (
     RulePolicy,
@@ -386,3 +396,70 @@ def test_probabilities_must_be_an_array():
     logs = BanditLogs(np.zeros((4, 1)), [1, 0, 0, 1], np.ones(4), np.full(4, 0.5))
     with pytest.raises(TypeError, match=r"as list, expected an array of shape \(4, 2"):
         quiet(DRns(random_state=0).fit(logs), Lists(None))
+
+
+class Gambler(AdaptivePolicy):
+    """Draws an action when it starts, and plays no other."""
+
+    def __init__(self, random_state=0):
+        self.random_state = random_state
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.rng_ = np.random.RandomState(self.random_state)
+        self.chosen_ = self.rng_.randint(len(self.classes_))
+
+    def _proba(self, X, available):
+        return np.eye(len(self.classes_))[np.full(len(X), self.chosen_)]
+
+    def update(self, X, action, reward, proba):
+        return False
+
+
+def gamblers_logs(n=4000):
+    """Two actions in turns; the second always wins."""
+    action = np.arange(n) % 2
+    return BanditLogs(np.zeros((n, 1)), action, action * 1.0, np.full(n, 0.5))
+
+
+def test_trajectories_draw_by_seeds_of_their_own(global_random_seed):
+    seed = global_random_seed
+    evaluator = RejectionSampling(horizon=5, random_state=seed)
+    result = evaluator.fit(gamblers_logs()).evaluate(Gambler(random_state=seed))
+    own = result.trajectory_values
+    assert set(own) == {0.0, 1.0}
+    assert abs(own.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(own))
+    first = np.random.RandomState(seed).randint(2)  # the seed that was given
+    assert own[0] == first
+    again = evaluator.evaluate(Gambler(random_state=seed))
+    np.testing.assert_array_equal(again.trajectory_values, own)
+    # the policy after its last complete life is the one that lived it
+    assert result.learned_policy.chosen_ == own[-1]
+
+
+def test_a_life_of_a_part_is_no_life_of_another(global_random_seed):
+    evaluator = DRns(horizon=40, n_splits=40, random_state=0)
+    result = evaluator.fit(gamblers_logs()).evaluate(Gambler(global_random_seed))
+    assert result.part_values.min() < 0.2 and result.part_values.max() > 0.8
+
+
+def test_runs_draw_by_seeds_of_their_own(global_random_seed):
+    policy = Gambler(random_state=global_random_seed)
+    runs = repeated_runs(
+        RejectionSampling(), policy, gamblers_logs(), n_runs=40, random_state=0
+    )
+    assert set(runs.values) == {0.0, 1.0}
+    assert policy.random_state == global_random_seed
+    assert runs.values[0] == np.random.RandomState(global_random_seed).randint(2)
+
+
+def test_seeds_of_what_a_policy_is_made_of():
+    policy = OnlineClassifierPolicy(SGDClassifier(random_state=3))
+    given = seeds_of(policy, 0, 0)
+    assert given == {"classifier__random_state": 3, "random_state": 0}
+    later = [seeds_of(policy, *life) for life in [(0, 1), (1, 0), (1, 1), (2, 0)]]
+    assert all(seeds.keys() == given.keys() for seeds in later)
+    numbers = [seed for seeds in [given, *later] for seed in seeds.values()]
+    assert len(set(numbers)) == 10
+    policy.set_params(classifier__random_state=None)
+    assert seeds_of(policy, 0, 1).keys() == {"random_state"}
