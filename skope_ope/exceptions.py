@@ -58,7 +58,7 @@ class LogsWarning(OPEWarning):
 
 
 class HorizonWarning(OPEWarning):
-    """The logs were too short for the wanted history.
+    """The logs were too short for the wanted history, or that for its estimate.
 
     ``warnings.simplefilter("error", HorizonWarning)`` turns it into an error.
     """

@@ -128,6 +128,7 @@ EVALUATORS = [
     DRns(acceptance="worst_case"),
     DRns(normalize=False),
     DRns(horizon=20),
+    DRns(horizon=20, normalize="pooled"),
     DRns(n_splits=3),
     PseudoInverse(),
     PseudoInverse(self_normalized=True),

@@ -106,8 +106,8 @@ class HistoryDisplay:
             above, below = np.cumsum(value.terms, axis=1)[:, rows]
             running = above / below
         else:
-            counts = np.arange(1, value.n_trajectories + 1)
-            running = np.cumsum(value.trajectory_values) / counts
+            shares = value.trajectory_shares
+            running = np.cumsum(shares * value.trajectory_values) / np.cumsum(shares)
         return cls(
             value.accepted,
             value.acceptance_ratios,

@@ -16,6 +16,8 @@ from skope_ope.evaluators.sequential._result import (
     PROGRESSIVE,
     SequentialValue,
     Trajectory,
+    linearised,
+    mean_of,
 )
 from skope_ope.evaluators.sequential._walked_overlap import walked_overlap
 from skope_ope.evaluators.static import _engine as static_engine
@@ -150,10 +152,12 @@ class SequentialEvaluator(BaseEvaluator):
         warned += self._weight_warnings(logs, overlap, adaptive)
         units = [self._units(run, logs) for run in runs]
         several = len(runs) > 1
-        parts = np.array([_mean_value(of_run) for of_run in units])
-        numbers = parts if several else np.array([unit.value for unit in units[0]])
-        formed = numbers[np.isfinite(numbers)]
-        value = float(formed.mean()) if formed.size else float("nan")
+        parts = [self._part_of(of_run) for of_run in units]
+        numbers = np.array([part.value for part in (parts if several else units[0])])
+        weights = np.array([part.weight for part in (parts if several else units[0])])
+        known = np.isfinite(numbers)
+        formed, weights = numbers[known], weights[known] if self._pooled else None
+        value = mean_of(formed, weights)
         if np.isnan(value):
             warned.append(self._unformed(runs))
         elif formed.size < numbers.size:
@@ -170,18 +174,20 @@ class SequentialEvaluator(BaseEvaluator):
             for unit in of_run:
                 if np.isnan(unit.value):
                     continue
-                share = 1 / in_mean
+                share = unit.weight / weights.sum() if self._pooled else 1 / in_mean
                 start = run.rows.start
                 rows = slice(start + unit.rows.start, start + unit.rows.stop)
                 round_values[rows] = len(logs) * share * unit.influence
-                trajectories.append(Trajectory(rows, unit.value, share))
+                trajectory = Trajectory(rows, unit.value, share, unit.weight)
+                trajectories.append(trajectory)
         round_values += value
         diagnostics = self._diagnostics(runs, logs, overlap)
         diagnostics["n_trajectories"] = len(trajectories)
         if overlap is not None and not adaptive:
             diagnostics["unsupported_mass"] = overlap.missing_mass
+        terms = linearised(formed, weights, value)
         error, freedom, what = self._standard_error(
-            formed, round_values, adaptive, diagnostics["n_accepted"]
+            terms, round_values, adaptive, diagnostics["n_accepted"]
         )
         diagnostics["standard_error_of"] = what
         if adaptive and formed.size == 1:
@@ -200,13 +206,23 @@ class SequentialEvaluator(BaseEvaluator):
             bound=self._deviation_bound,
             runs=runs,
             trajectories=trajectories,
-            part_values=parts,
+            part_values=np.array([part.value for part in parts]),
+            part_weights=np.array([p.weight for p in parts]) if self._pooled else None,
             horizon=self.horizon,
             logs=logs,
             adaptive=adaptive,
             row_weights=self._row_weights,
         )
 
+    def _part_of(self, units):
+        """Return the value of a part, from those of its trajectories."""
+        values = np.array([unit.value for unit in units])
+        if not self._pooled:
+            return Unit(None, mean_of(values), None)
+        weights = np.array([unit.weight for unit in units])
+        return Unit(None, mean_of(values, weights), None, weights.sum())
+
+    _pooled = False  # whether trajectories count by their weights
     _deviation_bound = None
     _row_weights = None  # function of the result: weights of the rows in a trajectory
 
@@ -304,10 +320,6 @@ class SequentialEvaluator(BaseEvaluator):
         return tags
 
 
-def _mean_value(units):
-    return np.mean([unit.value for unit in units]) if units else np.nan
-
-
 def _single_trajectory(error, horizon, what):
     setting = "Set horizon" if horizon is None else "Set a smaller horizon"
     remedy = (
@@ -327,8 +339,12 @@ def _single_trajectory(error, horizon, what):
 
 @dataclass
 class Unit:
-    """Value of a trajectory, and the influence of every row of its slice on it."""
+    """Value of a trajectory, and the influence of every row of its slice on it.
+
+    Where trajectories are pooled, the value is a ratio and the weight what is below.
+    """
 
     rows: slice
     value: float
     influence: np.ndarray
+    weight: float = 1.0

@@ -12,7 +12,11 @@ from skope_ope.evaluators._alarms import overlap_warnings, propensity_warnings
 from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._result import check_unit_interval
+from skope_ope.evaluators.sequential._result import (
+    check_unit_interval,
+    linearised,
+    mean_of,
+)
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._violations import (
     violation_diagnostics,
@@ -20,11 +24,16 @@ from skope_ope.evaluators.sequential._violations import (
 )
 from skope_ope.evaluators.sequential._walked_overlap import walk_warnings
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
+from skope_ope.exceptions import (
+    HorizonWarning,
+    LowOverlapWarning,
+    ModelErrorWarning,
+)
 from skope_ope.logs._folds import FULL
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
 
+RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 DRIFT_Z = 6  # standard errors, one comparison per action
 
 
@@ -55,14 +64,16 @@ class DRns(SequentialEvaluator):
         mean reward per action.
     acceptance : {"quantile", "worst_case"}, default="quantile"
         `"worst_case"` fixes c at the smallest logged propensity.
-    normalize : bool, default=True
-        Divide by C; otherwise by the length of the history, over its complete blocks
-        (for a policy that learns, the unbiased form where c is small enough).
+    normalize : bool or "pooled", default=True
+        Divide by C, every trajectory by its own (`True`), or all together by the sum
+        (`"pooled"`); `False` divides by the length of the history, over its complete
+        blocks (for a policy that learns, the unbiased form where c is small enough).
+        See Notes on short horizons.
     horizon : int, default=None
         Length of a history: after that many accepted rounds the trajectory's value is
         kept and the policy starts anew; the quantile and c go on. The value is the
-        mean over complete trajectories. `None` is a single trace: for a policy that
-        learns, its standard error is about another policy, see Notes.
+        mean over complete trajectories, or see `normalize`. `None` is a single trace:
+        for a policy that learns, its standard error is about another policy, see Notes.
     n_splits : int, default=1
         Consecutive parts of the logs that are evaluated on their own and averaged.
     cv : int, splitter, iterable or "prefit", default=5
@@ -93,6 +104,12 @@ class DRns(SequentialEvaluator):
     learned another time, it would have learned something else, and its value varies
     more. Several trajectories or parts give a standard error of the policy's own value.
 
+    A trajectory ends with an accepted round, so that its own R / C leans from the
+    policy's value towards the model's, by a share of about 1 / horizon; that of sums
+    over trajectories does not, where they are many. More trajectories do not help the
+    mean of ratios. A `HorizonWarning` tells where both differ by more than chance and
+    by half a standard error: pass `normalize="pooled"`.
+
     References
     ----------
     .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
@@ -114,7 +131,7 @@ class DRns(SequentialEvaluator):
         "q": [Interval(Real, 0, 1, closed="both")],
         "cmax": [Interval(Real, 0, None, closed="neither")],
         "acceptance": [StrOptions({"quantile", "worst_case"})],
-        "normalize": ["boolean"],
+        "normalize": ["boolean", StrOptions({"pooled"})],
         "horizon": [Interval(Integral, 1, None, closed="left"), None],
         "n_splits": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -185,7 +202,7 @@ class DRns(SequentialEvaluator):
         if self.normalize:
             total = c.sum()
             value = float((c * r_k).sum() / total)
-            return Unit(rows, value, c * (r_k - value) / total)
+            return Unit(rows, value, c * (r_k - value) / total, float(total))
         # The sum over complete blocks estimates that of the history's rewards.
         length = len(accepted)
         influence = np.zeros(len(r_k))
@@ -198,11 +215,15 @@ class DRns(SequentialEvaluator):
         return Unit(rows, value, influence)
 
     @property
+    def _pooled(self):
+        return self.normalize == "pooled"
+
+    @property
     def _row_weights(self):
         return _acceptance_ratios if self.normalize else None
 
     def _values_the_progressive_policy(self):
-        return self.horizon is None and self.n_splits == 1 and self.normalize
+        return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
 
     def _weight_warnings(self, logs, overlap, adaptive):
         if adaptive:
@@ -248,7 +269,7 @@ class DRns(SequentialEvaluator):
         result.bound_terms = {
             "cmax": self.cmax,
             "C": float(result.acceptance_ratios.sum()),
-            "single": self.horizon is None and len(runs) == 1 and self.normalize,
+            "single": self._values_the_progressive_policy(),
             "fixed_model": self._model_is_fixed_for(logs),
             "largest_weight": max(
                 float((run.trace.pi / logs.propensity[run.rows]).max()) for run in runs
@@ -258,12 +279,36 @@ class DRns(SequentialEvaluator):
                 max(float(q.max()) for run in runs for q in run.trace.model_values),
             ),
         }
+        result.warnings += self._ratio_warnings(result)
         if adaptive and result.bound_terms["single"]:
             trace = runs[0].trace
             result.progressive_policy_ = ProgressivePolicy(
                 trace.policy, logs, trace.accepted, trace.pi, trace.c
             )
         return result
+
+    def _ratio_warnings(self, result):
+        """Return a warning where short histories bias the ratios of trajectories."""
+        trajectories = result._trajectories
+        if self.normalize is not True or len(trajectories) < 2:
+            return ()
+        values = result.trajectory_values
+        weights = np.array([one.weight for one in trajectories])
+        pooled = mean_of(values, weights)
+        gaps = values - linearised(values, weights, pooled)
+        gap, noise = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
+        limit = max(RATIO_Z * noise, RATIO_SHARE * result.standard_error)
+        if not abs(gap) > limit:
+            return ()
+        return (
+            HorizonWarning(
+                f"the mean of the ratios R / C of {len(gaps)} trajectories is "
+                f"{values.mean():.6g}, the ratio of their sums {pooled:.6g}: histories "
+                f"of {self.horizon} rounds are short, and lean towards the reward "
+                "model. Pass normalize='pooled', or a longer horizon.",
+                float(gap),
+            ),
+        )
 
     def _model_is_fixed_for(self, logs):
         """Tell whether the model was fitted without any of these rounds."""

@@ -16,11 +16,12 @@ PROGRESSIVE = "the progressive-validation policy"
 
 @dataclass
 class Trajectory:
-    """A complete history: its rows, its value, and its share in the mean."""
+    """A complete history: its rows, value, share in the mean, and weight."""
 
     rows: slice
     value: float
     share: float
+    weight: float
 
 
 class SequentialValue(PolicyValue):
@@ -36,6 +37,8 @@ class SequentialValue(PolicyValue):
         Complete trajectories.
     trajectory_values : ndarray of shape (n_trajectories,)
         Their values, in order.
+    trajectory_shares : ndarray of shape (n_trajectories,)
+        What each of them counts in the value, of one in all.
     trajectory_stops : ndarray of int of shape (n_trajectories,)
         For each of them the row after its last one.
     part_values : ndarray of shape (n_splits,)
@@ -55,6 +58,7 @@ class SequentialValue(PolicyValue):
         runs,
         trajectories,
         part_values,
+        part_weights,
         horizon,
         logs,
         adaptive,
@@ -70,8 +74,10 @@ class SequentialValue(PolicyValue):
         self.acceptance_ratios = np.concatenate([run.trace.c for run in runs])
         self.n_trajectories = len(trajectories)
         self.trajectory_values = np.array([t.value for t in trajectories])
+        self.trajectory_shares = np.array([t.share for t in trajectories])
         self.trajectory_stops = np.array([t.rows.stop for t in trajectories], dtype=int)
         self.part_values = part_values
+        self._part_terms = linearised(part_values, part_weights, self.value)
         self.n_violations = int(self.diagnostics.get("n_violations", 0))
         self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))
         self.reward_bounds = float(logs.reward.min()), float(logs.reward.max())
@@ -115,7 +121,7 @@ class SequentialValue(PolicyValue):
 
     def _paired_error(self, other, differences):
         independent = self._independent_of_history(other)
-        own, others = self.part_values, getattr(other, "part_values", ())
+        own, others = self._part_terms, getattr(other, "_part_terms", ())
         if not independent and len(own) == len(others) > 1:
             gaps = own - others
             gaps = gaps[np.isfinite(gaps)]
@@ -151,6 +157,22 @@ def _last_history(runs, horizon):
             rows = trace.accepted[(complete - 1) * horizon : complete * horizon]
             return trace.lives, complete - 1, run.rows.start + rows, trace.pi[rows]
     return runs[-1].trace.policy, None, None, None
+
+
+def mean_of(values, weights=None):
+    """Return the (weighted) mean, NaN of none."""
+    if not len(values):
+        return float("nan")
+    if weights is None:
+        return float(values.mean())
+    return float((weights * values).sum() / weights.sum())
+
+
+def linearised(values, weights, mean):
+    """Return terms whose mean and spread are those of a (weighted) mean."""
+    if weights is None or not weights.any():
+        return values
+    return mean + weights / weights.mean() * (values - mean)
 
 
 def check_unit_interval(name, bounds):
