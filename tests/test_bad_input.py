@@ -702,6 +702,8 @@ def test_wrong_dimensions_of_numbers(name):
     if values.ndim == 1:
         with pytest.raises(ValueError, match=r"\(12, 1\). Flatten it with np\.ravel"):
             build(**{name: values[:, None]})
+        with pytest.raises(ValueError, match=r"np\.full\(n_rounds, 0\.5\)"):
+            build(**{name: 0.5})
 
 
 @pytest.mark.parametrize("name", [*FIELDS])

@@ -31,9 +31,15 @@ def as_numbers(name, values, ndim=1, finite=True):
             "and drop or fill missing entries."
         )
     if array.ndim != ndim:
+        remedy = ""
+        if ndim == 1:
+            remedy = (
+                " Flatten it with np.ravel."
+                if array.ndim
+                else f" Repeat the number for every round: np.full(n_rounds, {array})."
+            )
         raise ValueError(
-            f"{name} must have {ndim} dimension(s), got shape {array.shape}."
-            + (" Flatten it with np.ravel." if ndim == 1 < array.ndim else "")
+            f"{name} must have {ndim} dimension(s), got shape {array.shape}.{remedy}"
         )
     array = np.asarray(array, dtype=np.float64)
     if finite:

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import clone
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, cross_validate, learning_curve
+from sklearn.model_selection import (
+    GridSearchCV,
+    HalvingGridSearchCV,
+    cross_validate,
+    learning_curve,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -96,6 +102,20 @@ def test_searches(evaluator):
 
 
 @ignore
+def test_halving_needs_a_number_of_rounds_for_a_classifier():
+    logs, _ = problem(400)
+    scorer = PolicyScorer(SNIPS())
+    search = HalvingGridSearchCV(
+        ClassifierPolicy(GaussianNB()),
+        {"epsilon": [0.1, 0.5]},
+        scoring=scorer,
+        cv=2,
+        min_resources=100,
+        random_state=0,
+    )
+    assert set(search.fit(logs).cv_results_["n_resources"]) == {100}
+
+
 @pytest.mark.parametrize("backend", [None, "threading", "loky"])
 def test_the_same_with_and_without_what_policies_share(backend):
     logs, _ = problem()
