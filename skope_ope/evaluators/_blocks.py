@@ -30,12 +30,15 @@ def check_answer(changed, policy):
         )
 
 
-def checked_rows(tables, n_actions, which):
+def checked_row(row, n_actions):
+    """Return a row of probabilities, one per action."""
+    if len(row) != n_actions:
+        raise ValueError(_wrong_shape((len(row),), (n_actions,)))
+    return row
+
+
+def checked_rows(tables, which):
     """Return rows of probabilities as an array; `which` holds at every round."""
-    lengths = [len(row) for row in tables]
-    if set(lengths) != {n_actions}:
-        length = next(length for length in lengths if length != n_actions)
-        raise ValueError(_wrong_shape((length,), (n_actions,)))
     tables = np.array(tables, dtype=np.float64)
     try:
         check_distributions("policy", tables)

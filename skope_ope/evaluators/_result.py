@@ -22,6 +22,12 @@ _NO_PAIRED_ERROR = (
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
     "give both the same DRns(n_splits=..., horizon=...)."
 )
+_OTHER_PAIRED_ERROR = (
+    "the standard error and the interval of this difference are about the "
+    "progressive-validation policies, mixtures of what was learned on the way. What "
+    "two policies that learn are worth at some horizon differs by chance much more: "
+    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
+)
 _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
@@ -75,6 +81,7 @@ class PolicyValue:
     """
 
     successes = None
+    _of_another_policy = False  # whether its error is about a mixture of histories
     independent_rounds = True  # whether a spread of round values is a standard error
 
     def __init__(
@@ -292,7 +299,10 @@ class PolicyValue:
         warned = []
         if np.isnan(error) and not self._independent_of_history(other):
             warned.append(SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1))
-            warnings.warn(warned[0], stacklevel=2)
+        elif self._of_another_policy or other._of_another_policy:
+            warned.append(SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1))
+        for warning in warned:
+            warnings.warn(warning, stacklevel=2)
         difference = PolicyValue(
             value,
             error,

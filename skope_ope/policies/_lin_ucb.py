@@ -14,6 +14,7 @@ from skope_ope.policies._rows import dense_rows
 # Updates of an action between two inversions from scratch, which shed the rounding
 # errors of the rank-one updates.
 UPDATES_PER_INVERSION = 10_000
+LOSES_DIGITS = 1e6  # width x^T A^-1 x of an update, which costs as many digits
 ROWS_PER_SUM = 100  # a divisor of it
 # Up to here the products x_i x_j of a block are kept: a width is then one dot product.
 MOST_SQUARED_FEATURES = 16
@@ -106,6 +107,7 @@ class LinUCB(AdaptivePolicy):
         self._moment = np.zeros((n_actions, n_features))
         self.coef_ = np.zeros((n_actions, n_features))
         self._counts = [0] * n_actions
+        self._imprecise = set()  # actions whose inverse has lost digits
         # A_a is needed at inversions only: it is summed up a hundred rows at a time
         self._gram = identity * float(self.regularization)
         self._rows_to_add = [[] for _ in range(n_actions)]
@@ -139,19 +141,26 @@ class LinUCB(AdaptivePolicy):
         if reward:
             moment += reward * x
         step = inverse.dot(x)
-        inverse -= step[:, None] * (step / (1.0 + x.dot(step)))
+        width = float(x.dot(step))
+        inverse -= step[:, None] * (step / (1.0 + width))
         self._rows_to_add[action].append(x)
         self._counts[action] += 1
         if not self._counts[action] % ROWS_PER_SUM:
             self._add_rows(action)
+        if width > LOSES_DIGITS:
+            self._imprecise.add(action)
+        elif action in self._imprecise:  # all directions seen are seen well by now
+            self._imprecise.remove(action)
+            self._add_rows(action, invert=True)
         inverse.dot(moment, out=self.coef_[action])
         return True
 
-    def _add_rows(self, action):
-        rows = np.array(self._rows_to_add[action])
-        self._gram[action] += rows.T @ rows
+    def _add_rows(self, action, invert=False):
+        if self._rows_to_add[action]:
+            rows = np.array(self._rows_to_add[action])
+            self._gram[action] += rows.T @ rows
         self._rows_to_add[action] = []
-        if not self._counts[action] % UPDATES_PER_INVERSION:
+        if invert or not self._counts[action] % UPDATES_PER_INVERSION:
             self._inverse[action] = np.linalg.inv(self._gram[action])
 
     def look_ahead(self, X, available=None):

@@ -130,11 +130,11 @@ def test_empty_and_single_histories_are_drawn(pyplot):
         assert len(display.cumulative_value) == n_points
         display.figure_.canvas.draw()
     assert display.cumulative_value[-1] == pytest.approx(result.value)
-    _, result = evaluated(
-        DRns(horizon=150, n_splits=1, normalize=False, random_state=0)
-    )
+    _, result = evaluated(DRns(horizon=150, normalize=False, random_state=0))
     display = HistoryDisplay.from_value(result).plot(panels="value")
-    assert len(display.cumulative_value) == result.n_trajectories > 0
+    assert result.n_trajectories == 1
+    assert len(display.cumulative_value) == 150
+    assert display.cumulative_value[-1] == pytest.approx(result.value)
 
 
 def test_bad_input():

@@ -172,3 +172,24 @@ def test_keeps_the_contract():
     check_adaptive_policy(LinUCB())
     check_adaptive_policy(LinUCB(alpha=0.0, regularization=1e-3))
     check_adaptive_policy(LinUCB(), make_logs(n_features=18, available=True))
+
+
+@pytest.mark.parametrize(
+    ("size", "regularization", "n_features"),
+    [(1e7, 1.0, 3), (1e4, 1e-8, 5), (1e5, 1e-4, 8)],
+)
+def test_digits_that_updates_lose_are_found_again(size, regularization, n_features):
+    n = 150
+    rng = np.random.RandomState(0)
+    X, reward = size * rng.random_sample((n, n_features)), rng.random_sample(n)
+    policy = LinUCB(regularization=regularization)
+    policy.reset(BanditLogs(X, [0, 1] * 75, reward)[:0])
+    for row in range(n):
+        policy.update(X[row : row + 1], 0, reward[row], 1.0)
+    gram = X.T @ X + regularization * np.eye(n_features)
+    np.testing.assert_allclose(
+        X @ policy.coef_[0], X @ np.linalg.solve(gram, X.T @ reward), rtol=0, atol=1e-10
+    )
+    widths = np.einsum("ij,jk,ik->i", X, policy._inverse[0], X)
+    truth = np.einsum("ij,ji->i", X, np.linalg.solve(gram, X.T))
+    np.testing.assert_allclose(widths, truth, rtol=1e-9)

@@ -168,7 +168,8 @@ class SequentialEvaluator(BaseEvaluator):
                     numbers.size - formed.size,
                 )
             )
-        round_values, trajectories = np.zeros(len(logs)), []
+        round_values, below = np.zeros((2, len(logs)))
+        trajectories = []
         for run, of_run in zip(runs, units, strict=True):
             in_mean = max(formed.size, 1) * (max(len(of_run), 1) if several else 1)
             for unit in of_run:
@@ -177,7 +178,10 @@ class SequentialEvaluator(BaseEvaluator):
                 share = unit.weight / weights.sum() if self._pooled else 1 / in_mean
                 start = run.rows.start
                 rows = slice(start + unit.rows.start, start + unit.rows.stop)
-                round_values[rows] = len(logs) * share * unit.influence
+                # around the value of all: rows tell how trajectories differ, too
+                change = unit.influence + unit.below * (unit.value - value)
+                round_values[rows] = len(logs) * share * change
+                below[rows] = share * unit.below
                 trajectory = Trajectory(rows, unit.value, share, unit.weight)
                 trajectories.append(trajectory)
         round_values += value
@@ -211,20 +215,19 @@ class SequentialEvaluator(BaseEvaluator):
             horizon=self.horizon,
             logs=logs,
             adaptive=adaptive,
-            row_weights=self._row_weights,
+            below=below,
         )
 
     def _part_of(self, units):
         """Return the value of a part, from those of its trajectories."""
         values = np.array([unit.value for unit in units])
         if not self._pooled:
-            return Unit(None, mean_of(values), None)
+            return Unit(None, mean_of(values), None, None)
         weights = np.array([unit.weight for unit in units])
-        return Unit(None, mean_of(values, weights), None, weights.sum())
+        return Unit(None, mean_of(values, weights), None, None, weights.sum())
 
     _pooled = False  # whether trajectories count by their weights
     _deviation_bound = None
-    _row_weights = None  # function of the result: weights of the rows in a trajectory
 
     def _units(self, run, logs):
         """Return the complete trajectories of a part, as values with influences."""
@@ -339,12 +342,24 @@ def _single_trajectory(error, horizon, what):
 
 @dataclass
 class Unit:
-    """Value of a trajectory, and the influence of every row of its slice on it.
+    """Value of a trajectory, a ratio of sums over the rows of its slice.
 
-    Where trajectories are pooled, the value is a ratio and the weight what is below.
+    Attributes
+    ----------
+    rows : slice
+        The rows.
+    value : float
+        The ratio.
+    influence : ndarray
+        What each row adds above the line, less the value times what it adds below.
+    below : ndarray
+        What each row adds below the line, of one in all.
+    weight : float
+        What is below the line, where trajectories are pooled.
     """
 
     rows: slice
     value: float
     influence: np.ndarray
+    below: np.ndarray
     weight: float = 1.0

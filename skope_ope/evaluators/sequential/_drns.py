@@ -200,27 +200,22 @@ class DRns(SequentialEvaluator):
         c = trace.c[rows]
         r_k = trace.v[rows] + w * (reward - trace.q[rows])
         if self.normalize:
-            total = c.sum()
+            total = float(c.sum())
             value = float((c * r_k).sum() / total)
-            return Unit(rows, value, c * (r_k - value) / total, float(total))
+            return Unit(rows, value, c * (r_k - value) / total, c / total, total)
         # The sum over complete blocks estimates that of the history's rewards.
-        length = len(accepted)
-        influence = np.zeros(len(r_k))
-        if not length:
-            return Unit(rows, float("nan"), influence)
+        influence, below = np.zeros((2, len(r_k)))
+        if not len(accepted):
+            return Unit(rows, float("nan"), influence, below)
+        below[accepted - rows.start] = 1 / len(accepted)
         complete = slice(0, int(accepted[-1]) + 1 - rows.start)
-        sums = (c * r_k)[complete] / length
-        value = float(sums.sum())
-        influence[complete] = sums - value / len(sums)
-        return Unit(rows, value, influence)
+        influence[complete] = (c * r_k)[complete] / len(accepted)
+        value = float(influence.sum())
+        return Unit(rows, value, influence - value * below, below)
 
     @property
     def _pooled(self):
         return self.normalize == "pooled"
-
-    @property
-    def _row_weights(self):
-        return _acceptance_ratios if self.normalize else None
 
     def _values_the_progressive_policy(self):
         return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
@@ -362,10 +357,6 @@ class DRns(SequentialEvaluator):
         whole = self.horizon is None and self.n_splits == 1
         tags.on_policy_mean = bool(self.normalize and whole)
         return tags
-
-
-def _acceptance_ratios(result):
-    return result.acceptance_ratios
 
 
 def middle_reward(logs):

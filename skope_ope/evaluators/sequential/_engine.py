@@ -17,6 +17,7 @@ from skope_ope.evaluators._blocks import (
     ModelChunks,
     check_answer,
     check_block,
+    checked_row,
     checked_rows,
 )
 from skope_ope.evaluators.sequential._quantile import in_force
@@ -187,7 +188,7 @@ def _by_block(lives, logs, rule, horizon, predict):
 def _by_row(lives, logs, rule, horizon, predict):
     """Walk without contexts: one row of probabilities holds between two updates."""
     policy, n_rounds = lives.policy, len(logs)
-    proba = policy.action_row()
+    proba = checked_row(policy.action_row(), logs.n_actions)
     accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
     accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
     for start in range(0, n_rounds, NUMBERS):
@@ -212,12 +213,12 @@ def _by_row(lives, logs, rule, horizon, predict):
                 lives.next()
                 changed = True
             if changed:
-                proba = policy.action_row()
+                proba = checked_row(policy.action_row(), logs.n_actions)
                 tables.append(proba)
             table_of.append(len(tables) - 1)
     accepted_rows = np.array(accepted, dtype=np.intp)
     which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
-    tables = checked_rows(tables, logs.n_actions, which)
+    tables = checked_rows(tables, which)
     pi = tables[which, logs.action_index]
     model = _ModelValues(predict, logs)
     for start in range(0, n_rounds, LARGEST_BLOCK):

@@ -22,18 +22,13 @@ class AcceptedMean(SequentialEvaluator):
 
     def _unit(self, run, logs, rows, accepted):
         reward = logs.reward[run.rows][accepted]
-        influence = np.zeros(rows.stop - rows.start)
+        influence, below = np.zeros((2, rows.stop - rows.start))
         if not len(accepted):
-            return Unit(rows, float("nan"), influence)
+            return Unit(rows, float("nan"), influence, below)
         value = float(reward.mean())
         influence[accepted - rows.start] = (reward - value) / len(accepted)
-        return Unit(rows, value, influence)
-
-    @staticmethod
-    def _row_weights(result):
-        weights = np.zeros(result.n_rounds)
-        weights[result.accepted] = 1.0
-        return weights
+        below[accepted - rows.start] = 1 / len(accepted)
+        return Unit(rows, value, influence, below)
 
     def _has_spread(self, n_rounds, n_accepted):
         return n_accepted > 1

@@ -62,7 +62,7 @@ class SequentialValue(PolicyValue):
         horizon,
         logs,
         adaptive,
-        row_weights=None,
+        below,
         **kwargs,
     ):
         super().__init__(*args, logs=logs, **kwargs)
@@ -85,12 +85,12 @@ class SequentialValue(PolicyValue):
         # differences of a martingale, but then the error is about another policy.
         about = self.diagnostics["standard_error_of"]
         self.independent_rounds = not adaptive or about == PROGRESSIVE
+        self._of_another_policy = about == PROGRESSIVE
         self._learned_policy = None
         self._last_history = _last_history(runs, horizon)
         self._trajectories = trajectories
-        self._row_weights = row_weights
-        if row_weights is not None:
-            self._terms, self._combine = self._ratio_terms, ratio
+        self._below = below
+        self._terms, self._combine = self._ratio_terms, ratio
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
@@ -101,13 +101,7 @@ class SequentialValue(PolicyValue):
     def _ratio_terms(self):
         """Return the terms of a ratio, so that groups of rows have ratios, too."""
         above = (self.round_values - self.value) / self.n_rounds
-        below = np.zeros(self.n_rounds)
-        weights = self._row_weights(self)
-        for one in self._trajectories:
-            own = weights[one.rows]
-            below[one.rows] = one.share * own / own.sum()
-            above[one.rows] += below[one.rows] * one.value
-        return np.stack([above, below])
+        return np.stack([above + self._below * self.value, self._below])
 
     def _group(self, rows, label):
         group = super()._group(rows, label)

@@ -354,6 +354,20 @@ def test_parts_and_trajectories_of_a_learner():
     assert np.isnan(days[0].standard_error)
 
 
+def test_a_difference_of_single_traces_is_about_mixtures():
+    fitted = DRns(random_state=0).fit(make_bandit_logs(1000, random_state=0))
+    first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
+    with pytest.warns(SingleTrajectoryWarning, match="mixtures of what") as told:
+        gap = first - second
+    assert told[0].filename == __file__
+    assert gap.warnings == (told[0].message,)
+    assert gap.standard_error > 0
+    uniform = quiet(fitted, UniformPolicy())
+    with pytest.warns(SingleTrajectoryWarning, match="mixtures of what"):
+        uniform - first
+    assert (uniform - uniform).warnings == ()
+
+
 def test_a_short_log_gives_nan_with_the_length_that_was_reached():
     logs = make_bandit_logs(300, random_state=0)
     fitted = DRns(horizon=500, random_state=0).fit(logs)

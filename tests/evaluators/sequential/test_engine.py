@@ -463,3 +463,27 @@ def test_seeds_of_what_a_policy_is_made_of():
     assert len(set(numbers)) == 10
     policy.set_params(classifier__random_state=None)
     assert seeds_of(policy, 0, 1).keys() == {"random_state"}
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (2, 1), (2, 3)])
+def test_rows_of_all_contexts_have_an_entry_per_action(lengths):
+    class Uneven(AdaptivePolicy):
+        """Gives a row of another length, from the start or after an update."""
+
+        context_free = True
+
+        def reset(self, logs):
+            super().reset(logs)
+            self.length_ = lengths[0]
+
+        def action_row(self):
+            return [1 / self.length_] * self.length_
+
+        def update(self, X, action, reward, proba):
+            self.length_ = lengths[1]
+            return True
+
+    logs = BanditLogs(np.zeros((8, 1)), [1, 0] * 4, np.ones(8), np.full(8, 0.5))
+    match = rf"shape \({max(lengths, key=lambda n: n != 2)},\), expected \(2,\)"
+    with pytest.raises(ValueError, match=match):
+        quiet(DRns(random_state=0).fit(logs), Uneven())
