@@ -33,21 +33,37 @@ class Match:
     missing_mass : float
         Mean probability with which it wants what was never logged; NaN for random
         slates, of which only the logged ones' probabilities are known.
+    rounds : ndarray of int of shape (n_rounds,)
+        How many rounds of positive weight logged the same arm in the same stratum.
+    sought : ndarray of bool of shape (n_rounds,)
+        Whether the policy wants the arm of the round anywhere in its stratum, in this
+        round or in another one.
+    plays : ndarray of bool of shape (n_arms,) or None
+        Which arms it wants anywhere, logged or not; None for slates.
     """
 
     code: np.ndarray
     n_arms: int
     wanted: np.ndarray
     missing_mass: float
+    rounds: np.ndarray
+    sought: np.ndarray
+    plays: np.ndarray | None = None
+
+    def fewest_rounds(self):
+        """Return the fewest rounds of an arm that was logged, and is wanted."""
+        counted = self.rounds[self.sought & (self.rounds > 0)]
+        return int(counted.min(initial=len(self.code)))
 
 
 class _WatchedTarget:
-    """A target that adds up, on the way, what the policy wants of missing arms."""
+    """A target that adds up, on the way, what the policy wants of all arms."""
 
-    def __init__(self, target, missing, stratum):
+    def __init__(self, target, missing, stratum, omega):
         self.target, self.missing, self.stratum = target, missing, stratum
         self.policy, self.logged_only = target.policy, target.logged_only
-        self.mass = 0.0
+        self.mass, self.omega = 0.0, omega
+        self.sought = np.zeros(missing.shape, dtype=bool)
 
     def chunk(self, rounds, start, stop):
         pi = self.target.chunk(rounds, start, stop)
@@ -56,7 +72,18 @@ class _WatchedTarget:
             if self.stratum is not None:
                 missing = self.missing[self.stratum[start:stop]]
             self.mass += float((pi * missing).sum())
+        self._note(np.asarray(pi) > 0, slice(start, stop))
         return pi
+
+    def _note(self, wants, rows):
+        """Note which arms are wanted in rounds that count."""
+        if self.omega is not None:
+            wants = wants & (self.omega[rows] > 0)[:, None]
+        if self.stratum is None:
+            self.sought[0] |= wants.any(axis=0)
+        else:
+            row, arm = np.nonzero(wants)
+            self.sought[self.stratum[rows][row], arm] = True
 
 
 def match_arms(evaluator, policy, logs, stratum, omega=None):
@@ -69,12 +96,19 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
             "DRns, or evaluate the policy as it is now: policy.frozen()."
         )
     check_all_actions(evaluator, target)
-    missing = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega) == 0
-    watched = _WatchedTarget(target, missing, stratum)
+    counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
+    watched = _WatchedTarget(target, counts == 0, stratum, omega)
     job = Job(_WANTED, watched, None, TermStore(len(logs)))
     run(logs, [job])
+    code, row = logs.action_index, 0 if stratum is None else stratum
     return Match(
-        logs.action_index, logs.n_actions, job.sink.terms[0], watched.mass / len(logs)
+        code,
+        logs.n_actions,
+        job.sink.terms[0],
+        watched.mass / len(logs),
+        counts[row, code],
+        watched.sought[row, code],
+        watched.sought.any(axis=0),
     )
 
 
@@ -83,17 +117,49 @@ def match_slates(policy, logs, stratum=None, omega=None):
     target = SlateTarget(policy, logs)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
-        return Match(code, int(code.max()) + 1, target.slate_proba(logs), float("nan"))
+        wanted = target.slate_proba(logs)
+        (cell,) = _cells(stratum, code)
+        n_cells, weight = int(cell.max()) + 1, 1.0 if omega is None else omega
+        return Match(
+            code,
+            int(code.max()) + 1,
+            wanted,
+            float("nan"),
+            _counted(cell, omega, n_cells)[cell],
+            _counted(cell, (wanted > 0) * weight, n_cells)[cell] > 0,
+        )
     if target.slates.shape[1] > logs.n_slots:
         raise ValueError(
             f"the policy fills {target.slates.shape[1]} slots, the logs have "
             f"{logs.n_slots}."
         )
     logged, wanted = slate_codes(logs, logs.slate, target.slates)
-    n_arms = int(max(logged.max(), wanted.max())) + 1
-    counts = counts_by_stratum(logged, n_arms, stratum, omega)
-    never = counts[0 if stratum is None else stratum, wanted] == 0
-    return Match(logged, n_arms, (logged == wanted).astype(float), float(never.mean()))
+    here, there = _cells(stratum, logged, wanted)
+    n_cells = int(max(here.max(), there.max())) + 1
+    rounds = _counted(here, omega, n_cells)
+    return Match(
+        logged,
+        int(max(logged.max(), wanted.max())) + 1,
+        (logged == wanted).astype(float),
+        float(np.average(rounds[there] == 0, weights=omega)),
+        rounds[here],
+        _counted(there, omega, n_cells)[here] > 0,
+    )
+
+
+def _counted(cell, omega=None, n_cells=0):
+    """Return how many rounds of positive weight every cell has."""
+    return np.bincount(cell if omega is None else cell[omega > 0], minlength=n_cells)
+
+
+def _cells(stratum, *codes):
+    """Return numbers of pairs of a stratum and an arm: only of those that occur."""
+    if stratum is None:
+        return codes
+    keys = np.stack(codes)
+    keys = stratum * (int(keys.max()) + 1) + keys
+    cell = np.unique(keys, return_inverse=True)[1]
+    return tuple(cell.reshape(keys.shape))
 
 
 def slate_codes(logs, *slates):
@@ -112,11 +178,11 @@ def slate_codes(logs, *slates):
 
 
 def counts_by_stratum(code, n_arms, stratum=None, omega=None):
-    """How often every arm was logged in every stratum, shape (n_strata, n_arms)."""
+    """How many rounds of positive weight logged an arm, shape (n_strata, n_arms)."""
     if stratum is None:
         stratum = np.zeros(len(code), dtype=np.intp)
     n_strata = int(stratum.max()) + 1
-    counts = np.bincount(stratum * n_arms + code, omega, minlength=n_strata * n_arms)
+    counts = _counted(stratum * n_arms + code, omega, n_strata * n_arms)
     return counts.reshape(n_strata, n_arms)
 
 

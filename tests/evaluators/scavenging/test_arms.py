@@ -173,8 +173,26 @@ def test_an_arm_of_one_round_has_no_spread():
     code, reward = np.array([0, 0, 0, 1]), np.array([1.0, 0, 1, 1])
     wanted = np.ones(4)
     assert np.isnan(Arms(code, 2, wanted, reward).estimate().standard_error)
-    wanted = np.array([1.0, 1, 1, 0])  # nor does it need one where h goes elsewhere
-    assert np.isfinite(Arms(code, 2, wanted, reward).estimate().standard_error)
+    wanted = np.array([1.0, 1, 1, 0])  # not here; but may be in the rounds of arm 0
+    sought = np.array([True, True, True, True])
+    found = Arms(code, 2, wanted, reward, sought=sought).estimate()
+    assert np.isnan(found.standard_error) and found.n_alone == 1
+    sought[3] = False  # nor does it need one where h never goes
+    found = Arms(code, 2, wanted, reward, sought=sought).estimate()
+    assert np.isfinite(found.standard_error) and found.n_alone == 0
+
+
+def test_a_mean_weight_against_what_it_should_be():
+    under = np.full((400, 1), 0.5)
+    code, ones = np.zeros(400, int), np.ones(400)
+    half = Arms(code, 1, ones / 4, ones, under=under)  # all weights 1/2
+    assert_allclose(half.mean_weight_z(), -20)
+    assert half.mean_weight_z(0.5) == 0
+    assert_allclose(replace(half, wanted=ones).mean_weight_z(), 20)
+    omega = np.repeat([2.0, 0.0], 200)  # two hundred rounds
+    assert_allclose(replace(half, omega=omega).mean_weight_z(), -np.sqrt(200))
+    wanted = np.tile([0.0, 1.0], 200)  # weights 0 and 2
+    assert replace(half, wanted=wanted).mean_weight_z() == 0
 
 
 def test_self_normalisation_of_nothing():

@@ -1,11 +1,13 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging
+from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging, SlateLogs
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
@@ -14,6 +16,7 @@ from skope_ope.evaluators.scavenging._matching import (
     match_slates,
     strata_of,
 )
+from skope_ope.exceptions import LowOverlapWarning
 from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
 
 
@@ -21,7 +24,8 @@ def test_counts():
     code, stratum = np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1])
     assert_array_equal(counts_by_stratum(code, 3), [[2, 2, 0]])
     assert_array_equal(counts_by_stratum(code, 2, stratum), [[1, 1], [1, 1]])
-    assert_array_equal(counts_by_stratum(code, 2, None, np.arange(4.0)), [[3, 3]])
+    # a round of weight zero is none, one of weight three is one
+    assert_array_equal(counts_by_stratum(code, 2, None, np.arange(4.0)), [[1, 2]])
 
 
 def test_missing_mass_is_that_of_the_stratum():
@@ -33,6 +37,49 @@ def test_missing_mass_is_that_of_the_stratum():
     found = match_arms(evaluator, pi[:5], logs, strata_of(logs, "day"))
     assert_allclose(found.missing_mass, (4 * 0.2 + 0.7) / 5)
     assert_array_equal(found.wanted, [0.5, 0.3, 0.3, 0.5, 0.3])
+
+
+def test_what_is_sought_elsewhere():
+    logs = s6(actions=[0, 1, 2]).with_columns(day=[0, 0, 0, 1, 1, 1])
+    pi = np.zeros((6, 3))
+    pi[:, 0] = 1
+    pi[2] = [0, 0, 1]
+    pi[4] = [0, 1, 0]  # action 1: on the second day, where it was logged once
+    found = match_arms(ExplorationScavenging(), pi, logs, strata_of(logs, "day"))
+    assert_array_equal(found.sought, [1, 0, 0, 1, 1, 1])
+    assert_array_equal(found.rounds, [1, 2, 2, 2, 1, 2])
+    assert_array_equal(found.plays, [1, 1, 1])
+    assert found.fewest_rounds() == 1
+    omega = np.array([1.0, 1, 0, 1, 0, 1])  # what wanted 1 and 2 does not count
+    found = match_arms(ExplorationScavenging(), pi, logs, None, omega)
+    assert_array_equal(found.plays, [1, 0, 0])
+    assert found.fewest_rounds() == 3
+
+
+def test_slates_that_are_sought_elsewhere():
+    target = SL4_SLATES[[1, 1, 1, 2]]
+    found = match_slates(target, sl4())
+    assert_array_equal(found.sought, [False, True, True, False])
+    assert_array_equal(found.rounds, 1)
+    found = match_slates(target, sl4(), np.array([0, 0, 1, 1]))
+    assert_array_equal(found.sought, [False, True, True, False])
+    assert_allclose(found.missing_mass, 0.25)  # slate 1 in stratum 1
+    found = match_slates(target, sl4(), None, np.array([1.0, 1, 1, 0]))
+    assert_array_equal(found.sought, [False, True, False, False])
+
+
+def test_distinct_slates_in_distinct_strata_take_no_square_of_them():
+    n = 4000
+    slate = np.stack([np.arange(n), np.roll(np.arange(n), 1)], axis=1)
+    logs = SlateLogs(np.zeros((n, 1)), slate, np.ones(n)).with_columns(day=np.arange(n))
+    scavenger = ExplorationScavenging(strata="day").fit(logs)
+    tracemalloc.start()
+    with pytest.warns(LowOverlapWarning):
+        value = scavenger.evaluate(slate)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert_allclose(value.value, 1)
+    assert peak < 2000 * n  # 64,000 bytes a round, where it was a table
 
 
 def test_loggers_as_actions():
