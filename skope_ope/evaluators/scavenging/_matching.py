@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
@@ -12,9 +13,12 @@ from skope_ope.evaluators.scavenging._slate_target import SlateTarget
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.evaluators.static._engine import Extract, Job, TermStore, run
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import is_frame
 from skope_ope.policies._adaptive import AdaptivePolicy
 
+_MISSING = object()
 _WANTED = Extract(lambda rounds: (rounds.pi,))
 
 
@@ -218,10 +222,43 @@ def strata_of(logs, name):
             f"strata={name!r} is neither a field nor a column of the logs (they have "
             f"the columns {sorted(logs.columns)}). Add it with logs.with_columns."
         )
-    values = np.asarray(values)
-    if values.ndim > 1:
-        values = values.reshape(len(values), -1)
-    return np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    code = np.zeros(len(logs), dtype=np.intp)
+    for column in _columns_of(values):
+        number = _numbers_of(column)
+        pairs = code * (int(number.max(initial=0)) + 1) + number
+        code = np.unique(pairs, return_inverse=True)[1].ravel()
+    return code
+
+
+def _columns_of(values):
+    """Yield the columns of an array of any dimension, a frame or a sparse matrix."""
+    if is_frame(values):
+        frame = import_narwhals().from_native(values, eager_only=True)
+        for name in frame.columns:
+            yield frame.get_column(name).to_numpy()
+    elif sparse.issparse(values):
+        values = values.tocsc()
+        for j in range(values.shape[1]):
+            yield values[:, [j]].toarray().ravel()
+    else:
+        values = np.asarray(values)
+        yield from values.reshape(len(values), -1).T
+
+
+def _numbers_of(column):
+    """Return a number for every distinct value; missing ones are of one kind."""
+    if column.dtype.kind != "O":
+        return np.unique(column, return_inverse=True)[1].ravel()
+    # None, NaN and NaT are of no order, and the last two not equal to themselves
+    seen = {}
+    return np.fromiter(
+        (
+            seen.setdefault(_MISSING if v is None or v != v else v, len(seen))
+            for v in column.tolist()
+        ),
+        np.intp,
+        len(column),
+    )
 
 
 def check_offers(logs, stratum):

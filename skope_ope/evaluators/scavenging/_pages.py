@@ -28,16 +28,16 @@ class Tables:
     ----------
     impressions, clicks : ndarray of shape (n_items, n_slots)
         How often an item was shown in a slot, and its rewards there.
-    pages : Pages
-        The pages.
-    reward : ndarray of shape (n_rewarded,)
+    pages : Pages or None
+        The pages, where it is known what the policy does on them.
+    reward : ndarray of shape (n_rewarded,) or None
         Their rewards, as often as the pages are counted.
     """
 
     impressions: np.ndarray
     clicks: np.ndarray
-    pages: "Pages"
-    reward: np.ndarray
+    pages: "Pages | None" = None
+    reward: np.ndarray | None = None
 
     def moved(self):
         """Return rewards by logged slot and by that in which the policy shows the item.

@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging, SlateLogs
 from skope_ope.evaluators.scavenging._matching import (
@@ -102,6 +103,39 @@ def test_names_of_strata():
         strata_of(logs, "day")
     with pytest.raises(ValueError, match="neither"):
         strata_of(logs, "timestamp")  # a field that these logs do not have
+
+
+def test_strata_of_many_kinds():
+    x = np.array([0, 1, 0, 1, 1, 0])
+    for values in (
+        np.array(["a", None])[x],
+        np.array([1.0, np.nan])[x],
+        np.array([np.nan, None, "b"], dtype=object)[[2, 0, 2, 1, 0, 2]],
+        np.array([[0, "u"], [1, None]], dtype=object)[x],
+        np.array(["2026-01-01", "NaT"], dtype="datetime64[D]")[x],
+        np.stack([x, 1 - x, x, x], axis=1).reshape(6, 2, 2),
+    ):
+        found = strata_of(s6().with_columns(x=values), "x")
+        assert_array_equal(found == found[0], x == 0)
+        assert len(np.unique(found)) == 2
+    both = np.stack([x, [0, 0, 1, 1, 1, 1]], axis=1).astype(float)
+    for context in (both, sparse.csr_matrix(both)):
+        found = strata_of(s6(context=context), "context")
+        assert found.tolist() == [0, 2, 1, 3, 3, 1]
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_strata_of_a_frame(library):
+    lib = pytest.importorskip(library)
+    data = {"word": ["a", "b", "a", None, "b", "a"], "number": [0, 0, 1, 1, 0, 0]}
+    frame = (lib.table if library == "pyarrow" else lib.DataFrame)(data)
+    logs = s6(context=frame)
+    found = strata_of(logs, "context")
+    assert len(np.unique(found)) == 4
+    assert found[0] == found[5] and found[1] == found[4]
+    value = ExplorationScavenging(strata="context").fit(logs)
+    assert value.logs_ is logs
 
 
 def test_offers_that_vary():
