@@ -62,7 +62,7 @@ class Arms:
         Whether the value is divided by the mean weight.
     sought : ndarray of bool of shape (n_rounds,) or None
         Whether the policy wants the arm of the round anywhere in its stratum; None:
-        anywhere it was logged, as far as is known.
+        it wants every arm.
     """
 
     code: np.ndarray
@@ -144,8 +144,10 @@ class Arms:
             residual = self.omega * residual
         # A cell of one round has no spread; it matters where the policy may go there,
         # be it in other rounds than the one that was logged.
-        sought = w > 0 if self.sought is None else self.sought
-        n_alone = int(((rounds == 1) & (totals(sought.astype(float)) > 0)).sum())
+        alone = rounds == 1
+        if self.sought is not None and alone.any():
+            alone &= totals(self.sought.astype(float)) > 0
+        n_alone = int(alone.sum())
         small = np.where(rounds > 1, rounds / np.maximum(rounds - 1.0, 1.0), 0.0)
         spread = np.sqrt(n * max(n - 1, 0) * small) * factor
         round_values = value + spread[cell] * residual

@@ -212,7 +212,7 @@ class ExplorationScavenging(BaseEvaluator):
             omega=omega,
             self_normalized=self.self_normalized,
             # whatever the policy wants, a logger may have had a part in it
-            sought=np.ones(len(logs), dtype=bool) if mixes else match.sought,
+            sought=None if mixes else match.sought,
         )
         found, warned = arms.estimate(), []
         if np.isnan(match.missing_mass):
@@ -225,7 +225,7 @@ class ExplorationScavenging(BaseEvaluator):
         diagnostics = {
             "n_rounds": len(logs),
             "n_arms": arms.n_arms,
-            "fewest_rounds": match.fewest_rounds(),
+            "fewest_rounds": match.fewest_rounds,
             "unsupported_mass": match.missing_mass,
             "mean_weight": found.mean_weight,
             "effective_sample_size": found.effective_sample_size,

@@ -37,11 +37,12 @@ class Match:
     missing_mass : float
         Mean probability with which it wants what was never logged; NaN for random
         slates, of which only the logged ones' probabilities are known.
-    rounds : ndarray of int of shape (n_rounds,)
-        How many rounds of positive weight logged the same arm in the same stratum.
-    sought : ndarray of bool of shape (n_rounds,)
+    fewest_rounds : int
+        How many rounds of positive weight logged an arm in a stratum, the fewest of
+        those that the policy wants there.
+    sought : ndarray of bool of shape (n_rounds,) or None
         Whether the policy wants the arm of the round anywhere in its stratum, in this
-        round or in another one.
+        round or in another one; None: it wants every arm.
     plays : ndarray of bool of shape (n_arms,) or None
         Which arms it wants anywhere, logged or not; None for slates.
     """
@@ -50,14 +51,9 @@ class Match:
     n_arms: int
     wanted: np.ndarray
     missing_mass: float
-    rounds: np.ndarray
-    sought: np.ndarray
+    fewest_rounds: int
+    sought: np.ndarray | None
     plays: np.ndarray | None = None
-
-    def fewest_rounds(self):
-        """Return the fewest rounds of an arm that was logged, and is wanted."""
-        counted = self.rounds[self.sought & (self.rounds > 0)]
-        return int(counted.min(initial=len(self.code)))
 
 
 class _WatchedTarget:
@@ -104,14 +100,16 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
     watched = _WatchedTarget(target, counts == 0, stratum, omega)
     job = Job(_WANTED, watched, None, TermStore(len(logs)))
     run(logs, [job])
-    code, row = logs.action_index, 0 if stratum is None else stratum
+    code, sought = logs.action_index, None
+    if not watched.sought.all():
+        sought = watched.sought[0 if stratum is None else stratum, code]
     return Match(
         code,
         logs.n_actions,
         job.sink.terms[0],
         watched.mass / len(logs),
-        counts[row, code],
-        watched.sought[row, code],
+        _fewest(counts, watched.sought, len(logs)),
+        sought,
         watched.sought.any(axis=0),
     )
 
@@ -121,34 +119,32 @@ def match_slates(policy, logs, stratum=None, omega=None):
     target = SlateTarget(policy, logs)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
-        wanted = target.slate_proba(logs)
-        (cell,) = _cells(stratum, code)
-        n_cells, weight = int(cell.max()) + 1, 1.0 if omega is None else omega
-        return Match(
-            code,
-            int(code.max()) + 1,
-            wanted,
-            float("nan"),
-            _counted(cell, omega, n_cells)[cell],
-            _counted(cell, (wanted > 0) * weight, n_cells)[cell] > 0,
-        )
-    if target.slates.shape[1] > logs.n_slots:
-        raise ValueError(
-            f"the policy fills {target.slates.shape[1]} slots, the logs have "
-            f"{logs.n_slots}."
-        )
-    logged, wanted = slate_codes(logs, logs.slate, target.slates)
-    here, there = _cells(stratum, logged, wanted)
-    n_cells = int(max(here.max(), there.max())) + 1
-    rounds = _counted(here, omega, n_cells)
-    return Match(
-        logged,
-        int(max(logged.max(), wanted.max())) + 1,
-        (logged == wanted).astype(float),
-        float(np.average(rounds[there] == 0, weights=omega)),
-        rounds[here],
-        _counted(there, omega, n_cells)[here] > 0,
-    )
+        wanted, missing = target.slate_proba(logs), float("nan")
+        (here,) = _cells(stratum, code)
+        rounds = _counted(here, omega)
+        weight = 1.0 if omega is None else omega
+        sought = _counted(here, (wanted > 0) * weight, len(rounds)) > 0
+        n_arms = int(code.max()) + 1
+    else:
+        if target.slates.shape[1] > logs.n_slots:
+            raise ValueError(
+                f"the policy fills {target.slates.shape[1]} slots, the logs have "
+                f"{logs.n_slots}."
+            )
+        code, new = slate_codes(logs, logs.slate, target.slates)
+        here, there = _cells(stratum, code, new)
+        rounds = _counted(here, omega, int(max(here.max(), there.max())) + 1)
+        wanted = (code == new).astype(float)
+        missing = float(np.average(rounds[there] == 0, weights=omega))
+        sought = _counted(there, omega, len(rounds)) > 0
+        n_arms = int(max(code.max(), new.max())) + 1
+    fewest = _fewest(rounds, sought, len(logs))
+    return Match(code, n_arms, wanted, missing, fewest, sought[here])
+
+
+def _fewest(rounds, sought, n_rounds):
+    """Return the fewest rounds of a cell that was logged, and is wanted."""
+    return int(rounds[sought & (rounds > 0)].min(initial=n_rounds))
 
 
 def _counted(cell, omega=None, n_cells=0):

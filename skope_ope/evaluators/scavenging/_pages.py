@@ -219,6 +219,8 @@ def item_codes(logs, slates, labels):
 
 def slate_items(logs, slates, labels):
     """Return the codes of the items of slates, -1 in empty slots."""
+    if labels is None:
+        return slates
     return np.where(slates == EMPTY, EMPTY, item_codes(logs, slates, labels))
 
 
@@ -233,9 +235,11 @@ def _target_slots(target, rounds, rows, rewarded, labels, paired):
         wanted = [
             np.bincount(code[code != EMPTY], minlength=n_items + 1) for code in slates.T
         ]
+        there = slates[row]
         if paired:
-            slates, shown = _in_turn(slates), _in_turn(logged)[row, slot]
-        to = (slates[row] == shown[:, None]).astype(float)
+            there = _in_turn(there)
+            shown = _in_turn(logged[row])[np.arange(len(row)), slot]
+        to = (there == shown[:, None]).astype(float)
         return to, np.stack(wanted, axis=1).astype(float)
     if target.only_moves:
         moves = target.policy.shown_marginals(rounds)
