@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -65,32 +67,43 @@ def test_methods():
         check_method("freedman")
 
 
-def test_coverage_under_history_dependent_logging(global_random_seed):
-    """A greedy logger with a tenth of exploration; h(x) = x is worth .25."""
-    rng = np.random.RandomState(global_random_seed)
-    n_logs, n_rounds, delta = 400, 60, 0.2
-    counts, won = np.ones((2, n_logs)), np.ones((2, n_logs))
-    code = np.zeros((n_logs, n_rounds), dtype=int)
-    x = rng.randint(2, size=(n_logs, n_rounds))
-    reward = np.zeros((n_logs, n_rounds))
-    for t in range(n_rounds):
-        greedy = (won[1] / counts[1] > won[0] / counts[0]).astype(int)
-        explored = rng.randint(2, size=n_logs)
-        code[:, t] = np.where(rng.random_sample(n_logs) < 0.1, explored, greedy)
-        q = np.where(code[:, t] == x[:, t], np.where(x[:, t] == 0, 0.3, 0.2), 0.4)
-        reward[:, t] = rng.random_sample(n_logs) < q
-        logs = np.arange(n_logs)
-        counts[code[:, t], logs] += 1
-        won[code[:, t], logs] += reward[:, t]
-    missed = 0
-    for a, context, r in zip(code, x, reward, strict=True):
-        value = Arms(a, 2, (a == context).astype(float), r).estimate().value
-        bound = history_bound(
-            np.bincount(a, minlength=2), n_rounds, 2, delta, "hoeffding"
-        )
-        missed += abs(value - 0.25) > bound
-    assert missed <= n_logs * delta  # the bound is loose; it is no more than valid
-    assert missed / n_logs < 0.05
+def in_turn(counts, seen):
+    """Choose the arm that was logged least, whatever happened."""
+    return int(np.argmin(counts))
+
+
+def while_alike(counts, seen):
+    """Choose in turn while all rewards are alike, then arm 0: it looks at the past."""
+    return int(np.argmin(counts)) if len(set(seen)) < 2 else 0
+
+
+@pytest.mark.parametrize(
+    ("n_arms", "n_rounds", "delta", "logger"),
+    [
+        (1, 3, 0.2, in_turn),
+        (1, 12, 0.14, in_turn),
+        (2, 10, 0.0019, in_turn),
+        (2, 10, 0.0019, while_alike),
+    ],
+)
+def test_the_constant_of_the_bound(n_arms, n_rounds, delta, logger):
+    """All outcomes: the bound fails with probability delta at most, half of it above.
+
+    What counts of a round is a fair coin, the widest there is; the truth is one half
+    per arm.
+    """
+    errors, bounds = [], []
+    for coins in product((0, 1), repeat=n_rounds):
+        counts, code = [0] * n_arms, []
+        for t in range(n_rounds):
+            code.append(logger(counts, coins[:t]))
+            counts[code[-1]] += 1
+        wanted = np.array(coins, dtype=float)  # with one arm: its rewards
+        arms = Arms(np.array(code), n_arms, wanted, np.ones(n_rounds))
+        errors.append(abs(arms.estimate().value - n_arms / 2))
+        bounds.append(history_bound(counts, n_rounds, n_arms, delta, "hoeffding"))
+    errors, bounds = np.array(errors), np.array(bounds)
+    assert np.mean(errors > bounds) <= delta < np.mean(errors > bounds / 2)
 
 
 def test_a_uniform_target_does_not_make_the_short_form_valid():
