@@ -33,7 +33,7 @@ class HeldOut:
         self.logs = logs
         self.fold = np.full(len(logs), UNCOVERED)
         self.train = []
-        position = _repeated_positions(logs)
+        position = repeated_positions(logs)
         for k, (train, test) in enumerate(_checked(cv, logs, position)):
             self.train.append(train)
             self.fold[test[self.fold[test] == UNCOVERED]] = k
@@ -60,7 +60,7 @@ class HeldOut:
         return table[theirs.position]
 
 
-def _repeated_positions(logs):
+def repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""
     position = logs._position  # None: the rows as they were built
     if position is None or not position.size or np.bincount(position).max() == 1:

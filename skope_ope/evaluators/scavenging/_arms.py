@@ -35,6 +35,7 @@ class Estimate:
     round_values: np.ndarray
     mean_weight: float
     effective_sample_size: float
+    n_alone: int = 0  # cells of one round, where the policy may go
 
 
 @dataclass
@@ -59,6 +60,9 @@ class Arms:
         Sample weights.
     self_normalized : bool
         Whether the value is divided by the mean weight.
+    sought : ndarray of bool of shape (n_rounds,) or None
+        Whether the policy wants the arm of the round anywhere in its stratum; None:
+        it wants every arm.
     """
 
     code: np.ndarray
@@ -69,10 +73,11 @@ class Arms:
     under: np.ndarray | None = None
     omega: np.ndarray | None = None
     self_normalized: bool = False
+    sought: np.ndarray | None = None
 
     def take(self, rows):
         """Return the arms of some rounds only."""
-        names = ("code", "wanted", "reward", "stratum", "under", "omega")
+        names = ("code", "wanted", "reward", "stratum", "under", "omega", "sought")
         fields = {name: getattr(self, name) for name in names}
         return replace(self, **{k: v[rows] for k, v in fields.items() if v is not None})
 
@@ -137,18 +142,35 @@ class Arms:
         residual = u - (totals(u) * per_mass)[cell]
         if self.omega is not None:
             residual = self.omega * residual
-        # A cell of one round has no spread; it matters where the policy goes there.
-        alone = (rounds == 1) & (totals(w) > 0)
+        # A cell of one round has no spread; it matters where the policy may go there,
+        # be it in other rounds than the one that was logged.
+        alone = rounds == 1
+        if self.sought is not None and alone.any():
+            alone &= totals(self.sought.astype(float)) > 0
+        n_alone = int(alone.sum())
         small = np.where(rounds > 1, rounds / np.maximum(rounds - 1.0, 1.0), 0.0)
         spread = np.sqrt(n * max(n - 1, 0) * small) * factor
         round_values = value + spread[cell] * residual
         error = float("nan")
-        if n > 1 and not alone.any():
+        if n > 1 and not n_alone:
             error = float(round_values.std(ddof=1) / np.sqrt(n))
         counted = factor[cell] * (w if self.omega is None else w * self.omega)
         square = float(counted @ counted)
         size = float(counted.sum() ** 2 / square) if square else float("nan")
-        return Estimate(value, error, round_values, mean_weight, size)
+        return Estimate(value, error, round_values, mean_weight, size, n_alone)
+
+    def mean_weight_z(self, expected=1.0):
+        """Return how far the mean weight is from what it should be, in errors.
+
+        The error is that of the mean if it were as it should be, so that weights that
+        are all alike, and wrong, are not taken for exact ones.
+        """
+        cell, stratum_of = self.cells()
+        omega = np.ones(len(cell)) if self.omega is None else self.omega
+        mass = np.bincount(cell, omega, len(stratum_of))
+        gap = omega * (self.weights(cell, stratum_of, mass)[0] - expected)
+        error = float(np.sqrt(gap @ gap))
+        return float(gap.sum()) / error if error > 1e-9 else 0.0
 
     def unseen_mass(self):
         """Estimate the policy's mass on arms that were never logged.

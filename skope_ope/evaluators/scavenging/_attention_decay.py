@@ -8,7 +8,12 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import (
+    Interval,
+    Options,
+    StrOptions,
+    validate_params,
+)
 
 from skope_ope.evaluators.scavenging._bootstrap import (
     bootstrap,
@@ -17,7 +22,7 @@ from skope_ope.evaluators.scavenging._bootstrap import (
 )
 from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
-from skope_ope.exceptions import SupportWarning
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 
 
@@ -119,7 +124,7 @@ class AttentionDecay(BaseEstimator):
         variance (for clicks, 0 or 1), with those that would if all variances were
         equal, or with equal weights.
     n_bootstrap : int, default=0
-        Bootstrap samples of pages for `standard_errors_`; 0: none.
+        Bootstrap samples of pages for `standard_errors_`, two or more; 0: none.
     random_state : int, RandomState instance or None, default=None
         Seeds the bootstrap.
 
@@ -128,7 +133,8 @@ class AttentionDecay(BaseEstimator):
     coefficients_ : ndarray of shape (n_slots,)
         Attention of every slot, relative to the first.
     standard_errors_ : ndarray of shape (n_slots,)
-        Their standard errors, where `n_bootstrap` is positive.
+        Their standard errors, where `n_bootstrap` is positive; NaN, with a warning,
+        where a bootstrap sample holds no click that tells of the slot.
     predictability_ : Predictability
         Gain in out-of-fold log-loss of predicting the item of one of the first slots
         from the context, and its z.
@@ -179,7 +185,10 @@ class AttentionDecay(BaseEstimator):
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
         "method": [StrOptions({"naive", "uniform", "min_variance", "equal_variance"})],
-        "n_bootstrap": [Interval(Integral, 0, None, closed="left")],
+        "n_bootstrap": [
+            Options(Integral, {0}),
+            Interval(Integral, 2, None, closed="left"),
+        ],
         "random_state": ["random_state"],
     }
 
@@ -236,7 +245,24 @@ class AttentionDecay(BaseEstimator):
             seeds = seeds_of(check_random_state(self.random_state), self.n_bootstrap)
             replicates = bootstrap(self._of_sample, pages, seeds)
             self.standard_errors_ = replicates.std(axis=0, ddof=1)
+            self._warn_of_failures(replicates)
         return self
+
+    def _warn_of_failures(self, replicates):
+        """Warn where a coefficient is known, and its standard error is not."""
+        failed = np.isnan(replicates).sum(axis=0) * ~np.isnan(self.coefficients_)
+        if not failed.any():
+            return
+        slot = int(failed.argmax())
+        warnings.warn(
+            LowOverlapWarning(
+                f"{failed[slot]} of {self.n_bootstrap} bootstrap samples hold no click "
+                f"that tells of slot {slot}: there are too few of them for a standard "
+                f"error, which is NaN ({np.count_nonzero(failed)} such slots).",
+                int(failed[slot]),
+            ),
+            stacklevel=4,
+        )
 
     def _check_rewards(self, pages):
         if self.method == "min_variance" and not (pages.reward == 1).all():

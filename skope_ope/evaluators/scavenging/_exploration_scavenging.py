@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from skope_ope.evaluators._alarms import unformed_warning
+from skope_ope.evaluators._alarms import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators.scavenging import _bounds
-from skope_ope.evaluators.scavenging._arms import Arms
+from skope_ope.evaluators.scavenging._arms import SURE, Arms
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
-    counts_by_stratum,
     match_arms,
     match_slates,
     slate_codes,
@@ -23,7 +24,9 @@ from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictabili
 from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.logs._validation import check_reward_range, label_codes
+from skope_ope.logs._validation import check_reward_range, label_codes, plain
+
+ROUNDED = 1e-3  # relative; propensities may be recorded with few digits
 
 
 class ScavengedValue(PolicyValue):
@@ -105,7 +108,7 @@ class ExplorationScavenging(BaseEvaluator):
 
     `deviation_bound(delta, method=..., arms=None)` is Theorem 3 of the paper,
     :math:`\sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}`, and half of it by
-    `method="hoeffding"`; `arms` names the actions that the policy can play, where that
+    `method="hoeffding"`; `arms` names all actions that the policy can play, where that
     is known beforehand. `deviation_bound(delta, form="1/k", uniform_logging=True)` is
     that of :math:`(k/T) \sum_t r_t h(a_t|x_t)`, which is
     `diagnostics["uniform_value"]`, and holds under uniform logging only.
@@ -208,19 +211,21 @@ class ExplorationScavenging(BaseEvaluator):
             under=logs.logger_proba if mixes else None,
             omega=omega,
             self_normalized=self.self_normalized,
+            # whatever the policy wants, a logger may have had a part in it
+            sought=None if mixes else match.sought,
         )
-        found = arms.estimate()
+        found, warned = arms.estimate(), []
         if np.isnan(match.missing_mass):
             match.missing_mass = arms.unseen_mass()
+        elif mixes:
+            warned = _doubts_of_mixture(arms, found, match, logs)
         predicted = self.predictability_
         if logs is not self.logs_:
             predicted = self._predictability(logs)
-        counts = counts_by_stratum(match.code, match.n_arms, stratum)
-        played = counts_by_stratum(match.code, match.n_arms, stratum, match.wanted) > 0
         diagnostics = {
             "n_rounds": len(logs),
             "n_arms": arms.n_arms,
-            "fewest_rounds": int(counts[played].min(initial=len(logs))),
+            "fewest_rounds": match.fewest_rounds,
             "unsupported_mass": match.missing_mass,
             "mean_weight": found.mean_weight,
             "effective_sample_size": found.effective_sample_size,
@@ -231,7 +236,8 @@ class ExplorationScavenging(BaseEvaluator):
             diagnostics["uniform_value"] = float(
                 match.n_arms * np.average(match.wanted * logs.reward, weights=omega)
             )
-        value, error, warned = self._judged(found, match, counts, played)
+        counted = match.wanted if omega is None else match.wanted * omega
+        value, error = self._judged(found, match, counted.any(), warned)
         warned += predicted.warnings
         return ScavengedValue(
             value,
@@ -251,17 +257,17 @@ class ExplorationScavenging(BaseEvaluator):
                 "arms": getattr(
                     logs, "loggers" if self.match == "logger" else "actions", None
                 ),
+                "plays": match.plays,
                 "propensity": getattr(logs, "propensity", None)
                 if self.match == "action"
                 else None,
             },
         )
 
-    def _judged(self, found, match, counts, played):
-        """Return value, standard error and warnings, given what was never logged."""
-        value, error, warned = found.value, found.standard_error, []
-        mass = match.missing_mass
-        if mass > 1e-9:
+    def _judged(self, found, match, something, warned):
+        """Return value and standard error, given what was never logged; warn of it."""
+        value, error, mass = found.value, found.standard_error, match.missing_mass
+        if mass > 1e-9 and not warned:
             warned.append(
                 SupportWarning(
                     f"the policy gives {mass:.2%} of its probability to actions that "
@@ -271,22 +277,22 @@ class ExplorationScavenging(BaseEvaluator):
                     mass,
                 )
             )
-        nothing = not played.any()
-        if nothing or mass > 1 - 1e-9 or (mass > 1e-9 and self.on_missing == "nan"):
+        nothing = not something or mass > 1 - 1e-9
+        if nothing or (mass > 1e-9 and self.on_missing == "nan"):
             value = error = float("nan")
             found.round_values = np.full(len(found.round_values), np.nan)
-        if nothing or mass > 1 - 1e-9:
+        if nothing:
             warned.append(unformed_warning(self))
-        elif not np.isnan(value) and np.isnan(error):
-            alone = int((counts[played] == 1).sum())
+        elif not np.isnan(value) and found.n_alone:
             warned.append(
                 LowOverlapWarning(
-                    f"{alone} of the actions that the policy takes were logged in a "
-                    "single round: the standard error is NaN.",
-                    alone,
+                    f"{found.n_alone} of the arms (actions, in their strata, or "
+                    "loggers) that the policy takes were logged in a single round: "
+                    "the standard error is NaN.",
+                    found.n_alone,
                 )
             )
-        return value, error, warned
+        return value, error
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -295,6 +301,34 @@ class ExplorationScavenging(BaseEvaluator):
         tags.uniform_logger = True
         tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)
         return tags
+
+
+def _doubts_of_mixture(arms, found, match, logs):
+    """Return what a mean weight other than one says of a mixture of loggers.
+
+    What is never logged anywhere is known. What no logger does in the contexts where
+    the policy wants it shows in the mean weight only.
+    """
+    z = arms.mean_weight_z(1 - match.missing_mass)
+    if z < -SURE:
+        match.missing_mass = mass = 1 - found.mean_weight
+        return [
+            SupportWarning(
+                f"the policy seems to give {mass:.2%} of its probability to actions "
+                "that no logger takes there: the mean of its weights against the "
+                f"mixture of the loggers is {found.mean_weight:.4g}, {z:+.1f} standard "
+                "errors from what it should be. What they would bring is left out "
+                "(on_missing='nan' makes the value NaN). Choose among the loggers' "
+                "actions, or check logger_proba.",
+                mass,
+            )
+        ]
+    weights = SimpleNamespace(
+        mean_weight=found.mean_weight,
+        mean_weight_z=z,
+        missing_mass=match.missing_mass,
+    )
+    return mean_weight_warnings(weights, logs)
 
 
 def _deviation_bound(
@@ -343,11 +377,25 @@ def _deviation_bound(
         return span * _bounds.uniform_bound(n, sample.n_arms, delta, method)
     counts = result.arm_counts
     if arms is not None:
-        code = label_codes(facts["arms"], np.asarray(arms))
-        if (code < 0).any():
-            raise ValueError(f"arms must be among {facts['arms'].tolist()}.")
-        counts = counts[np.unique(code)]
+        counts = counts[_playable(arms, facts)]
     return span * _bounds.history_bound(counts, n, sample.n_arms, delta, method)
+
+
+def _playable(arms, facts):
+    """Return the codes of the arms that the policy is said to be able to play."""
+    code = np.unique(label_codes(facts["arms"], np.asarray(arms).ravel()))
+    if not code.size or code[0] < 0:
+        raise ValueError(
+            f"arms must name one or more of {facts['arms'].tolist()}, got {arms!r}."
+        )
+    beyond = np.setdiff1d(np.flatnonzero(facts["plays"]), code)
+    if beyond.size:
+        raise ValueError(
+            f"arms={np.asarray(arms).tolist()} leaves out "
+            f"{plain(facts['arms'][beyond[0]])!r}, which the policy plays in these "
+            "rounds; the bound sums over every action that it can play."
+        )
+    return code
 
 
 def _check_uniform(claimed, counts, propensity):
@@ -365,8 +413,12 @@ def _check_uniform(claimed, counts, propensity):
             f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "
             "uniform logging."
         )
-    if propensity is not None and np.ptp(propensity) > 1e-6:
+    if propensity is None:
+        return
+    off = np.abs(len(counts) * propensity - 1)
+    if off.max() > ROUNDED:
+        row = int(off.argmax())
         raise ValueError(
-            "uniform_logging=True contradicts the recorded propensities, which reach "
-            f"from {propensity.min():.6g} to {propensity.max():.6g}."
+            "uniform_logging=True contradicts the recorded propensities: row "
+            f"{row} has {propensity[row]:.6g}, not 1/{len(counts)}."
         )

@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
@@ -12,9 +13,12 @@ from skope_ope.evaluators.scavenging._slate_target import SlateTarget
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.evaluators.static._engine import Extract, Job, TermStore, run
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import is_frame
 from skope_ope.policies._adaptive import AdaptivePolicy
 
+_MISSING = object()
 _WANTED = Extract(lambda rounds: (rounds.pi,))
 
 
@@ -33,21 +37,33 @@ class Match:
     missing_mass : float
         Mean probability with which it wants what was never logged; NaN for random
         slates, of which only the logged ones' probabilities are known.
+    fewest_rounds : int
+        How many rounds of positive weight logged an arm in a stratum, the fewest of
+        those that the policy wants there.
+    sought : ndarray of bool of shape (n_rounds,) or None
+        Whether the policy wants the arm of the round anywhere in its stratum, in this
+        round or in another one; None: it wants every arm.
+    plays : ndarray of bool of shape (n_arms,) or None
+        Which arms it wants anywhere, logged or not; None for slates.
     """
 
     code: np.ndarray
     n_arms: int
     wanted: np.ndarray
     missing_mass: float
+    fewest_rounds: int
+    sought: np.ndarray | None
+    plays: np.ndarray | None = None
 
 
 class _WatchedTarget:
-    """A target that adds up, on the way, what the policy wants of missing arms."""
+    """A target that adds up, on the way, what the policy wants of all arms."""
 
-    def __init__(self, target, missing, stratum):
+    def __init__(self, target, missing, stratum, omega):
         self.target, self.missing, self.stratum = target, missing, stratum
         self.policy, self.logged_only = target.policy, target.logged_only
-        self.mass = 0.0
+        self.mass, self.omega = 0.0, omega
+        self.sought = np.zeros(missing.shape, dtype=bool)
 
     def chunk(self, rounds, start, stop):
         pi = self.target.chunk(rounds, start, stop)
@@ -56,7 +72,18 @@ class _WatchedTarget:
             if self.stratum is not None:
                 missing = self.missing[self.stratum[start:stop]]
             self.mass += float((pi * missing).sum())
+        self._note(np.asarray(pi) > 0, slice(start, stop))
         return pi
+
+    def _note(self, wants, rows):
+        """Note which arms are wanted in rounds that count."""
+        if self.omega is not None:
+            wants = wants & (self.omega[rows] > 0)[:, None]
+        if self.stratum is None:
+            self.sought[0] |= wants.any(axis=0)
+        else:
+            row, arm = np.nonzero(wants)
+            self.sought[self.stratum[rows][row], arm] = True
 
 
 def match_arms(evaluator, policy, logs, stratum, omega=None):
@@ -69,12 +96,21 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
             "DRns, or evaluate the policy as it is now: policy.frozen()."
         )
     check_all_actions(evaluator, target)
-    missing = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega) == 0
-    watched = _WatchedTarget(target, missing, stratum)
+    counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
+    watched = _WatchedTarget(target, counts == 0, stratum, omega)
     job = Job(_WANTED, watched, None, TermStore(len(logs)))
     run(logs, [job])
+    code, sought = logs.action_index, None
+    if not watched.sought.all():
+        sought = watched.sought[0 if stratum is None else stratum, code]
     return Match(
-        logs.action_index, logs.n_actions, job.sink.terms[0], watched.mass / len(logs)
+        code,
+        logs.n_actions,
+        job.sink.terms[0],
+        watched.mass / len(logs),
+        _fewest(counts, watched.sought, len(logs)),
+        sought,
+        watched.sought.any(axis=0),
     )
 
 
@@ -83,17 +119,47 @@ def match_slates(policy, logs, stratum=None, omega=None):
     target = SlateTarget(policy, logs)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
-        return Match(code, int(code.max()) + 1, target.slate_proba(logs), float("nan"))
-    if target.slates.shape[1] > logs.n_slots:
-        raise ValueError(
-            f"the policy fills {target.slates.shape[1]} slots, the logs have "
-            f"{logs.n_slots}."
-        )
-    logged, wanted = slate_codes(logs, logs.slate, target.slates)
-    n_arms = int(max(logged.max(), wanted.max())) + 1
-    counts = counts_by_stratum(logged, n_arms, stratum, omega)
-    never = counts[0 if stratum is None else stratum, wanted] == 0
-    return Match(logged, n_arms, (logged == wanted).astype(float), float(never.mean()))
+        wanted, missing = target.slate_proba(logs), float("nan")
+        (here,) = _cells(stratum, code)
+        rounds = _counted(here, omega)
+        weight = 1.0 if omega is None else omega
+        sought = _counted(here, (wanted > 0) * weight, len(rounds)) > 0
+        n_arms = int(code.max()) + 1
+    else:
+        if target.slates.shape[1] > logs.n_slots:
+            raise ValueError(
+                f"the policy fills {target.slates.shape[1]} slots, the logs have "
+                f"{logs.n_slots}."
+            )
+        code, new = slate_codes(logs, logs.slate, target.slates)
+        here, there = _cells(stratum, code, new)
+        rounds = _counted(here, omega, int(max(here.max(), there.max())) + 1)
+        wanted = (code == new).astype(float)
+        missing = float(np.average(rounds[there] == 0, weights=omega))
+        sought = _counted(there, omega, len(rounds)) > 0
+        n_arms = int(max(code.max(), new.max())) + 1
+    fewest = _fewest(rounds, sought, len(logs))
+    return Match(code, n_arms, wanted, missing, fewest, sought[here])
+
+
+def _fewest(rounds, sought, n_rounds):
+    """Return the fewest rounds of a cell that was logged, and is wanted."""
+    return int(rounds[sought & (rounds > 0)].min(initial=n_rounds))
+
+
+def _counted(cell, omega=None, n_cells=0):
+    """Return how many rounds of positive weight every cell has."""
+    return np.bincount(cell if omega is None else cell[omega > 0], minlength=n_cells)
+
+
+def _cells(stratum, *codes):
+    """Return numbers of pairs of a stratum and an arm: only of those that occur."""
+    if stratum is None:
+        return codes
+    keys = np.stack(codes)
+    keys = stratum * (int(keys.max()) + 1) + keys
+    cell = np.unique(keys, return_inverse=True)[1]
+    return tuple(cell.reshape(keys.shape))
 
 
 def slate_codes(logs, *slates):
@@ -112,11 +178,11 @@ def slate_codes(logs, *slates):
 
 
 def counts_by_stratum(code, n_arms, stratum=None, omega=None):
-    """How often every arm was logged in every stratum, shape (n_strata, n_arms)."""
+    """How many rounds of positive weight logged an arm, shape (n_strata, n_arms)."""
     if stratum is None:
         stratum = np.zeros(len(code), dtype=np.intp)
     n_strata = int(stratum.max()) + 1
-    counts = np.bincount(stratum * n_arms + code, omega, minlength=n_strata * n_arms)
+    counts = _counted(stratum * n_arms + code, omega, n_strata * n_arms)
     return counts.reshape(n_strata, n_arms)
 
 
@@ -152,10 +218,43 @@ def strata_of(logs, name):
             f"strata={name!r} is neither a field nor a column of the logs (they have "
             f"the columns {sorted(logs.columns)}). Add it with logs.with_columns."
         )
-    values = np.asarray(values)
-    if values.ndim > 1:
-        values = values.reshape(len(values), -1)
-    return np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    code = np.zeros(len(logs), dtype=np.intp)
+    for column in _columns_of(values):
+        number = _numbers_of(column)
+        pairs = code * (int(number.max(initial=0)) + 1) + number
+        code = np.unique(pairs, return_inverse=True)[1].ravel()
+    return code
+
+
+def _columns_of(values):
+    """Yield the columns of an array of any dimension, a frame or a sparse matrix."""
+    if is_frame(values):
+        frame = import_narwhals().from_native(values, eager_only=True)
+        for name in frame.columns:
+            yield frame.get_column(name).to_numpy()
+    elif sparse.issparse(values):
+        values = values.tocsc()
+        for j in range(values.shape[1]):
+            yield values[:, [j]].toarray().ravel()
+    else:
+        values = np.asarray(values)
+        yield from values.reshape(len(values), -1).T
+
+
+def _numbers_of(column):
+    """Return a number for every distinct value; missing ones are of one kind."""
+    if column.dtype.kind != "O":
+        return np.unique(column, return_inverse=True)[1].ravel()
+    # None, NaN and NaT are of no order, and the last two not equal to themselves
+    seen = {}
+    return np.fromiter(
+        (
+            seen.setdefault(_MISSING if v is None or v != v else v, len(seen))
+            for v in column.tolist()
+        ),
+        np.intp,
+        len(column),
+    )
 
 
 def check_offers(logs, stratum):

@@ -99,6 +99,7 @@ class PageEvaluator(BaseEvaluator):
     """
 
     _takes = (SlateLogs,)
+    _paired = False  # see `make_pages`
     _parameter_constraints: dict = {
         "attention": ["array-like", AttentionDecay],
         "n_bootstrap": [Interval(Integral, 2, None, closed="left"), None],
@@ -150,11 +151,11 @@ class PageEvaluator(BaseEvaluator):
         omega = combined_weights(logs, sample_weight)
         target = SlateTarget(policy, logs)
         self._check_target(target, logs)
-        pages = make_pages(logs, target)
+        pages = make_pages(logs, target, self._paired)
         formula, tables = self._formula(), pages.tables(omega)
-        if tables.moved.shape[2] > len(self.attention_):
+        if pages.to.shape[1] > len(self.attention_):
             raise ValueError(
-                f"the policy fills {tables.moved.shape[2]} slots, the attention of "
+                f"the policy fills {pages.to.shape[1]} slots, the attention of "
                 f"{len(self.attention_)} is known."
             )
         attention = self._usable_attention(pages, tables)
@@ -205,16 +206,21 @@ class PageEvaluator(BaseEvaluator):
         )
 
     def _replicates(self, pages, formula, logs, omega, seeds):
-        """Values of bootstrap samples, with the attention estimated in each of them."""
-        estimator, others = self.attention_estimator_, None
+        """Values of bootstrap samples, with the attention estimated in each of them.
+
+        A page that is also in the logs of fit, in whatever object, is drawn once: the
+        attention follows the noise of its clicks.
+        """
+        estimator, others, rows = self.attention_estimator_, None, None
         if estimator is not None and logs is not self.logs_:
-            others = make_pages(self.logs_)
+            others, rows = make_pages(self.logs_), _rows_in(logs, self.logs_)
         statistic = partial(
             _value_of_sample,
             formula=formula,
             attention=np.nan_to_num(self.attention_),
             estimator=estimator,
             others=others,
+            rows=rows,
             weights=omega,
         )
         return bootstrap(statistic, pages, seeds)
@@ -248,17 +254,34 @@ class PageEvaluator(BaseEvaluator):
         return tags
 
 
-def _value_of_sample(pages, rng, formula, attention, estimator, others, weights):
+def _value_of_sample(pages, rng, formula, attention, estimator, others, rows, weights):
     """Value of a bootstrap sample of pages."""
-    omega = draw_pages(rng, len(pages))
-    if estimator is not None:
-        if others is None:  # the attention comes from the same pages
+    if others is None:  # the attention, if it is estimated, comes from the same pages
+        omega = draw_pages(rng, len(pages))
+        drawn = attention
+        if estimator is not None:
             drawn = estimator._coefficients_of(pages, omega)
-        else:
-            drawn = estimator._of_sample(others, rng)
-        attention = np.where(attention > 0, drawn, 0.0)
+    else:
+        times = draw_pages(rng, len(others))
+        drawn = estimator._coefficients_of(others, times)
+        omega, new = times[rows], rows < 0
+        if new.any():
+            omega[new] = draw_pages(rng, int(new.sum()))
+    attention = np.where(attention > 0, drawn, 0.0)
     weighted = omega if weights is None else omega * weights
     return formula.statistic(pages.tables(weighted), attention)
+
+
+def _rows_in(logs, known):
+    """Return the row of every page in other logs, -1 where it is not in them."""
+    mine, theirs = logs.row_id, known.row_id
+    if mine == theirs:  # also where a page is in them twice
+        return np.arange(len(logs))
+    if mine.origin != theirs.origin:
+        return np.full(len(logs), -1)
+    table = np.full(max(mine.position.max(), theirs.position.max()) + 1, -1)
+    table[theirs.position] = np.arange(len(known))
+    return table[mine.position]
 
 
 def _check_attention(attention, n_slots):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""Logged pages as tables of impressions and clicks by item and slot.
 
-Everything that is said of positions is a function of three tables: impressions
-:math:`M(a, i)` and rewards :math:`C(a, i)` of item a in slot i, and rewards
-:math:`G(a, i, j)` by the slot j in which the policy would have shown the item. One
-pass over chunks of rows makes them; only a number per impression is kept, and the
-rewarded impressions, so that the tables of a bootstrap sample of pages, or of a group
-of pages, need no further look at the logs.
+Everything that is said of positions is a function of tables: impressions
+:math:`M(a, i)` and rewards :math:`C(a, i)` of item a in slot i, and sums of rewards by
+the slots j in which the policy would have shown the item. One pass over chunks of rows
+makes them; only a number per impression is kept, and the rewarded impressions, so that
+the tables of a bootstrap sample of pages, or of a group of pages, need no further look
+at the logs. No table has more entries than items times slots.
 """
 
 from dataclasses import dataclass, replace
@@ -28,13 +28,36 @@ class Tables:
     ----------
     impressions, clicks : ndarray of shape (n_items, n_slots)
         How often an item was shown in a slot, and its rewards there.
-    moved : ndarray of shape (n_items, n_slots, n_target_slots) or None
-        Rewards by logged slot and by the slot in which the policy shows the item.
+    pages : Pages or None
+        The pages, where it is known what the policy does on them.
+    reward : ndarray of shape (n_rewarded,) or None
+        Their rewards, as often as the pages are counted.
     """
 
     impressions: np.ndarray
     clicks: np.ndarray
-    moved: np.ndarray | None
+    pages: "Pages | None" = None
+    reward: np.ndarray | None = None
+
+    def moved(self):
+        """Return rewards by logged slot and by that in which the policy shows the item.
+
+        The shape is (n_slots, n_target_slots).
+        """
+        slot = self.pages.rewarded % self.pages.n_slots
+        sums = [
+            np.bincount(slot, self.reward * to, self.pages.n_slots)
+            for to in self.pages.to.T
+        ]
+        return np.stack(sums, axis=-1).astype(float)
+
+    def moved_to(self, attention):
+        """Return rewards times the attention that the policy gives their items.
+
+        The shape is (n_items, n_slots), by logged slots.
+        """
+        to = self.pages.to @ attention[: self.pages.to.shape[1]]
+        return self.pages.of_cells(self.reward * to).reshape(self.clicks.shape)
 
 
 @dataclass
@@ -95,17 +118,14 @@ class Pages:
             impressions += np.bincount(block.ravel(), weights, n_cells + 1)
         if omega is not None:
             reward = reward * omega[self.page]
-        moved = None
-        if self.to is not None:
-            moved = [self._of_cells(reward * to) for to in self.to.T]
-            moved = np.stack(moved, axis=-1).reshape(*shape, -1)
         return Tables(
             impressions[:-1].reshape(shape),
-            self._of_cells(reward).reshape(shape),
-            moved,
+            self.of_cells(reward).reshape(shape),
+            self,
+            reward,
         )
 
-    def _of_cells(self, values):
+    def of_cells(self, values):
         """Sum numbers per reward over the cells; floats, even where there are none."""
         n_cells = self.n_items * self.n_slots
         return np.bincount(self.rewarded, values, n_cells).astype(float)
@@ -122,8 +142,12 @@ class Pages:
         return total
 
 
-def make_pages(logs, target=None):
-    """Return the `Pages` of some logs, with what a `SlateTarget` does on them."""
+def make_pages(logs, target=None, paired=False):
+    """Return the `Pages` of some logs, with what a `SlateTarget` does on them.
+
+    Where an item is shown more than once on a page, `to` counts all slots in which the
+    policy shows the item; if `paired`, every impression has one slot of its own.
+    """
     _check_slot_reward(logs)
     labels = item_labels(logs)
     n_items = logs.max_candidates if labels is None else len(labels)
@@ -146,7 +170,7 @@ def make_pages(logs, target=None):
         to = None
         if target is not None:
             to, more = _target_slots(
-                target, rounds, slice(start, stop), (row, slot), labels, n_items
+                target, rounds, slice(start, stop), (row, slot), labels, paired
             )
             wanted = wanted + more
         parts.append(
@@ -193,36 +217,75 @@ def item_codes(logs, slates, labels):
     return np.where(code < 0, len(labels), code)
 
 
-def _target_slots(target, rounds, rows, rewarded, labels, n_items):
+def slate_items(logs, slates, labels):
+    """Return the codes of the items of slates, -1 in empty slots."""
+    if labels is None:
+        return slates
+    return np.where(slates == EMPTY, EMPTY, item_codes(logs, slates, labels))
+
+
+def _target_slots(target, rounds, rows, rewarded, labels, paired):
     """Return where the policy shows the rewarded items, and what it shows at all."""
     row, slot = rewarded
+    n_items = rounds.max_candidates if labels is None else len(labels)
+    logged = slate_items(rounds, rounds.slate, labels)
+    shown = logged[row, slot]
     if target.slates is not None:
-        slates = target.slates[rows]
-        shown = rounds.slate[row, slot]
-        to = (slates[row] == shown[:, None]).astype(float)
-        code = item_codes(rounds, slates, labels)
-        filled = slates != EMPTY
+        slates = slate_items(rounds, target.slates[rows], labels)
         wanted = [
-            np.bincount(code[filled[:, j], j], minlength=n_items + 1)
-            for j in range(slates.shape[1])
+            np.bincount(code[code != EMPTY], minlength=n_items + 1) for code in slates.T
         ]
+        there = slates[row]
+        if paired:
+            there = _in_turn(there)
+            shown = _in_turn(logged[row])[np.arange(len(row)), slot]
+        to = (there == shown[:, None]).astype(float)
         return to, np.stack(wanted, axis=1).astype(float)
     if target.only_moves:
         moves = target.policy.shown_marginals(rounds)
-        code = item_codes(rounds, rounds.slate, labels).ravel()
+        code = np.maximum(logged, 0).ravel()
         wanted = [  # nothing moves out of an empty slot
             np.bincount(code, moves[:, :, j].ravel(), n_items + 1)
             for j in range(moves.shape[2])
         ]
-        return moves[row, slot], np.stack(wanted, axis=1)
+        to = moves[row, slot]
+        if not paired:
+            to = _of_items(to, moves, logged, row, shown)
+        return to, np.stack(wanted, axis=1)
     proba = target.marginals(rounds, rows.start, rows.stop)
     to = proba[row, :, rounds.slate[row, slot]]
     wanted = np.zeros((n_items + 1, proba.shape[1]))
     if labels is None:
         wanted[:n_items] = proba.sum(axis=0).T
-        return to, wanted
-    every = np.broadcast_to(np.arange(proba.shape[2]), proba[:, 0].shape)
-    code = item_codes(rounds, every, labels).ravel()
-    for j in range(proba.shape[1]):
-        wanted[:, j] = np.bincount(code, proba[:, j].ravel(), n_items + 1)
+    else:
+        every = np.broadcast_to(np.arange(proba.shape[2]), proba[:, 0].shape)
+        code = item_codes(rounds, every, labels)
+        for j in range(proba.shape[1]):
+            wanted[:, j] = np.bincount(code.ravel(), proba[:, j].ravel(), n_items + 1)
+        to = _of_items(to, proba.transpose(0, 2, 1), code, row, shown)
+    if paired:  # all copies of an item go everywhere alike
+        to = to / (logged[row] == shown[:, None]).sum(axis=1, keepdims=True)
     return to, wanted
+
+
+def _in_turn(code):
+    """Return codes in which the second impression of an item is another item."""
+    code = code.astype(np.int64)
+    turn = np.zeros_like(code)
+    for slot in range(1, code.shape[1]):
+        turn[:, slot] = (code[:, :slot] == code[:, slot : slot + 1]).sum(axis=1)
+    return code * (1 << 31) + turn
+
+
+def _of_items(to, law, code, row, shown):
+    """Return where items go: the sums of what goes there under the same item.
+
+    `to` is right where an item is in a row once; `law[row, k]` says where the thing of
+    item `code[row, k]` goes.
+    """
+    same = code[row] == shown[:, None]
+    many = np.flatnonzero(same.sum(axis=1) > 1)
+    if many.size:
+        to = to.copy()
+        to[many] = np.einsum("rkj,rk->rj", law[row[many]], same[many].astype(float))
+    return to

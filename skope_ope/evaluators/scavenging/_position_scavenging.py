@@ -150,7 +150,7 @@ def position_value(tables, attention, pooled):
 
 
 def _gained(tables, attention, per_click):
-    moved = tables.moved @ attention[: tables.moved.shape[2]]
+    moved = tables.moved_to(attention)
     # a slot without clicks adds nothing, whatever its attention
     return np.where(moved != 0, moved * per_click, 0.0).sum(axis=1)
 

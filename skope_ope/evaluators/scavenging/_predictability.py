@@ -16,6 +16,7 @@ from scipy import sparse
 
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.exceptions import ExplorationWarning
+from skope_ope.logs._folds import repeated_positions
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
@@ -26,6 +27,7 @@ MOST_CLASSES = 10  # frequent actions; the others count as one
 MOST_SLOTS = 3  # the first slots of a page, each of them a classification of its own
 FEWEST_ROWS = 20
 N_FOLDS = 5
+SEED = 0  # of the rows that are asked, and of their folds
 WIDE = 500  # columns; a tree looks at all of them in every node
 TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
 REMEDIES = {
@@ -99,18 +101,20 @@ def predictability(logs, code, stratum=None, arm="action"):
     if n_rounds < FEWEST_ROWS or logs.n_features == 0:
         return Predictability()
     rows = _asked(n_rounds)
+    logs = logs[rows]
     y = _frequent(code[rows])
-    X = _features(logs[rows].context)
+    X = _features(logs.context)
     if y.max() == 0 or X is None:
         return Predictability()
     frequency = _frequencies(y, None if stratum is None else stratum[rows])
     chance = frequency[np.arange(len(y)), y]
-    group = None if logs.group is None else logs.group[rows]
+    unit = _units(logs)
+    fold = _folds(y, unit)
     best = Predictability()
     for model in _models(X):
-        p = _out_of_fold(model, X, y, frequency, group)
+        p = _out_of_fold(model, X, y, frequency, fold)
         gains = np.log(p / chance)
-        error = gains.std(ddof=1) / np.sqrt(len(gains))
+        error = _error_of_mean(gains, unit)
         z = float(gains.mean() / error) if error > 0 else 0.0
         if not best.z >= z:
             best = Predictability(float(gains.mean()), z, arm)
@@ -139,10 +143,14 @@ def item_predictability(logs):
 
 
 def _asked(n_rounds):
-    """Return the rows that are asked: all, or some at equal distances."""
+    """Return the rows that are asked: all, or some by chance.
+
+    Rows at equal distances would be rounds of one arm where arms take turns.
+    """
     if n_rounds <= MOST_ROWS:
         return np.arange(n_rounds)
-    return np.linspace(0, n_rounds - 1, MOST_ROWS).astype(np.intp)
+    drawn = np.random.default_rng(SEED)
+    return np.sort(drawn.choice(n_rounds, MOST_ROWS, replace=False, shuffle=False))
 
 
 def _frequent(code):
@@ -204,18 +212,51 @@ def _models(X):
     return linear, DecisionTreeClassifier(min_samples_leaf=leaf, random_state=0)
 
 
-def _out_of_fold(model, X, y, frequency, group):
+def _units(logs):
+    """Return what is held out as a whole: the group of every round, or the round."""
+    units = logs.group
+    if units is None:  # a round drawn twice stays on one side
+        units = repeated_positions(logs)
+    if units is None:
+        return np.arange(len(logs))
+    return np.unique(units, return_inverse=True)[1].ravel()
+
+
+def _error_of_mean(gains, unit):
+    """Return the standard error of a mean, where a unit's rounds may go together."""
+    n = len(gains)
+    square = gains.var(ddof=1) / n
+    n_units = int(unit.max()) + 1
+    if 1 < n_units < n:
+        total = np.bincount(unit, gains - gains.mean())
+        square = max(square, total @ total / n**2 * n_units / (n_units - 1))
+    return np.sqrt(square)
+
+
+def _folds(y, unit):
+    """Return the fold of every round, whole units by chance, class by class.
+
+    In folds of neighbours, rounds that are stored arm after arm would be held out
+    together with all others of their arm.
+    """
+    counts = np.zeros((int(unit.max()) + 1, int(y.max()) + 1))
+    np.add.at(counts, (unit, y), 1.0)
+    order = np.random.RandomState(SEED).permutation(len(counts))
+    order = order[np.argsort(counts.argmax(axis=1)[order], kind="stable")]
+    fold = np.empty(len(counts), dtype=np.intp)
+    fold[order] = np.arange(len(counts)) % N_FOLDS
+    return fold[unit]
+
+
+def _out_of_fold(model, X, y, frequency, fold):
     """Probability of the logged class, by models that did not see the round."""
     from sklearn.base import clone
-    from sklearn.model_selection import GroupKFold, KFold
 
     out = np.empty(len(y))
-    n_groups = N_FOLDS if group is None else len(np.unique(group))
-    if n_groups < 2:
+    if fold.max() == 0:
         return frequency[np.arange(len(y)), y]
-    n_folds = min(N_FOLDS, n_groups)
-    folds = KFold(n_folds) if group is None else GroupKFold(n_folds)
-    for train, test in folds.split(y, groups=group):
+    for k in range(fold.max() + 1):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         proba = (1 - TRUST) * frequency[test]
         seen = np.unique(y[train])
         if len(seen) == 1:

@@ -9,6 +9,7 @@ from skope_ope.evaluators.scavenging._page_evaluator import (
     PageFormula,
     inverse,
 )
+from skope_ope.evaluators.scavenging._pages import item_labels, slate_items
 from skope_ope.exceptions import SupportWarning
 
 
@@ -74,6 +75,8 @@ class ReorderingScavenging(PageEvaluator):
     (1.0, 1.5)
     """
 
+    _paired = True  # of two impressions of an item, each moves to a slot of its own
+
     def __init__(self, attention, *, n_bootstrap=None, random_state=None):
         self.attention = attention
         self.n_bootstrap = n_bootstrap
@@ -85,12 +88,14 @@ class ReorderingScavenging(PageEvaluator):
     def _check_target(self, target, logs):
         if target.slates is None:
             return
+        same = np.zeros(len(logs), dtype=bool)
         if target.slates.shape[1] == logs.n_slots:
-            same = (np.sort(target.slates, axis=1) == np.sort(logs.slate, axis=1)).all(
-                axis=1
+            labels = item_labels(logs)
+            new, old = (
+                np.sort(slate_items(logs, slates, labels), axis=1)
+                for slates in (target.slates, logs.slate)
             )
-        else:
-            same = np.zeros(len(logs), dtype=bool)
+            same = (new == old).all(axis=1)
         if not same.all():
             row = int(np.flatnonzero(~same)[0])
             raise ValueError(
@@ -132,7 +137,8 @@ class ReorderingScavenging(PageEvaluator):
 
 
 def _gained(tables, attention):
-    moved = tables.moved.sum(axis=0) @ attention[: tables.moved.shape[2]]
+    moved = tables.moved()
+    moved = moved @ attention[: moved.shape[1]]
     return (np.where(moved != 0, moved, 0.0) * inverse(attention)).sum()
 
 

@@ -59,16 +59,31 @@ def test_missing_arms_add_nothing_under_independent_logging():
     assert_allclose(total, 0.234375, rtol=1e-12)
 
 
-def test_a_logger_that_looks_at_the_past_biases_downwards():
-    """After one pull of each arm the better one is pulled: consistent, not unbiased."""
-    mean = 0.0
-    for first in product((0, 1), repeat=2):  # rewards of the first two rounds
-        third = int(first[1] > first[0])
-        code = np.array([0, 1, third])
-        for chance, x, reward in enumerate_rounds(code, worth):
-            if tuple(reward[:2]) == first:
-                mean += chance * scavenge(code)(x, reward)[0]
-    assert mean < 0.25 - 0.01
+def greedy(reward):
+    """After one pull of each arm always the better one, arm 1 among equals."""
+    code = [0, 1]
+    for t in range(2, len(reward)):
+        past = np.array(code)
+        means = [reward[:t][past == arm].mean() for arm in (0, 1)]
+        code.append(int(means[1] >= means[0]))
+    return np.array(code)
+
+
+@pytest.mark.parametrize(("n_rounds", "expected"), [(3, 0.2213125), (5, 0.188085625)])
+def test_a_logger_that_looks_at_the_past_biases_downwards(n_rounds, expected):
+    """Consistent, not unbiased: h(x) = x is worth .25."""
+    table = np.array([[0.3, 0.9], [0.6, 0.2]])  # by context and arm
+    mean = total = 0.0
+    for x in product((0, 1), repeat=n_rounds):
+        x = np.array(x)
+        for reward in product((0.0, 1.0), repeat=n_rounds):
+            reward = np.array(reward)
+            code = greedy(reward)
+            q = table[x, code]
+            chance = np.where(reward == 1, q, 1 - q).prod() / 2**n_rounds
+            mean += chance * scavenge(code)(x, reward)[0]
+            total += chance
+    assert_allclose([total, mean], [1, expected], rtol=1e-12)
 
 
 def action_of(x, logger):
@@ -173,8 +188,26 @@ def test_an_arm_of_one_round_has_no_spread():
     code, reward = np.array([0, 0, 0, 1]), np.array([1.0, 0, 1, 1])
     wanted = np.ones(4)
     assert np.isnan(Arms(code, 2, wanted, reward).estimate().standard_error)
-    wanted = np.array([1.0, 1, 1, 0])  # nor does it need one where h goes elsewhere
-    assert np.isfinite(Arms(code, 2, wanted, reward).estimate().standard_error)
+    wanted = np.array([1.0, 1, 1, 0])  # not here; but may be in the rounds of arm 0
+    sought = np.array([True, True, True, True])
+    found = Arms(code, 2, wanted, reward, sought=sought).estimate()
+    assert np.isnan(found.standard_error) and found.n_alone == 1
+    sought[3] = False  # nor does it need one where h never goes
+    found = Arms(code, 2, wanted, reward, sought=sought).estimate()
+    assert np.isfinite(found.standard_error) and found.n_alone == 0
+
+
+def test_a_mean_weight_against_what_it_should_be():
+    under = np.full((400, 1), 0.5)
+    code, ones = np.zeros(400, int), np.ones(400)
+    half = Arms(code, 1, ones / 4, ones, under=under)  # all weights 1/2
+    assert_allclose(half.mean_weight_z(), -20)
+    assert half.mean_weight_z(0.5) == 0
+    assert_allclose(replace(half, wanted=ones).mean_weight_z(), 20)
+    omega = np.repeat([2.0, 0.0], 200)  # two hundred rounds
+    assert_allclose(replace(half, omega=omega).mean_weight_z(), -np.sqrt(200))
+    wanted = np.tile([0.0, 1.0], 200)  # weights 0 and 2
+    assert replace(half, wanted=wanted).mean_weight_z() == 0
 
 
 def test_self_normalisation_of_nothing():

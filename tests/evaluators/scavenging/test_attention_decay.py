@@ -15,7 +15,7 @@ from skope_ope.evaluators.scavenging._attention_decay import (
     item_weights,
 )
 from skope_ope.evaluators.scavenging._pages import Tables
-from skope_ope.exceptions import ExplorationWarning, SupportWarning
+from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning, SupportWarning
 from tests.evaluators.scavenging._toys import (
     biased_pages,
     pages_of_two_visitors,
@@ -27,7 +27,7 @@ TRUE = np.array([1.0, 0.6, 0.4])
 # A good and a bad item; the good one is shown first more often.
 SHOWN = np.array([[900.0, 520, 140], [100, 480, 860]])
 QUALITY = np.array([0.2, 0.1])
-EXPECTED = Tables(SHOWN, SHOWN * QUALITY[:, None] * TRUE, None)
+EXPECTED = Tables(SHOWN, SHOWN * QUALITY[:, None] * TRUE)
 METHODS = ("uniform", "min_variance", "equal_variance")
 
 
@@ -52,7 +52,7 @@ def test_others_are_right_at_expected_counts(method):
 def test_items_that_one_of_the_slots_never_showed(method):
     shown = np.vstack([SHOWN, [500, 0, 0], [0, 500, 500]])
     quality = np.append(QUALITY, [0.4, 0.4])
-    tables = Tables(shown, shown * quality[:, None] * TRUE, None)
+    tables = Tables(shown, shown * quality[:, None] * TRUE)
     assert_allclose(attention_coefficients(tables, method), TRUE)
 
 
@@ -116,6 +116,24 @@ def test_empty_slots_are_no_impressions():
     assert_allclose(found[:2], AttentionDecay().fit(full).coefficients_)
 
 
+def test_bootstrap_samples_without_clicks():
+    """One sample in eight has neither of the two clicked pages of 60."""
+    clicks = np.zeros((60, 2))
+    clicks[0] = clicks[1] = 1
+    slate = [[0, 1], [1, 0]] * 30
+    logs = SlateLogs(np.zeros((60, 1)), slate, None, slot_reward=clicks)
+    decay = AttentionDecay(method="uniform", n_bootstrap=50, random_state=0)
+    with pytest.warns(LowOverlapWarning, match="of 50 bootstrap samples") as caught:
+        decay.fit(logs)
+    assert np.isnan(decay.standard_errors_).all()
+    assert np.isfinite(decay.coefficients_).all()
+    # a sample has neither of the pages with probability (1 - 2 / 60) ** 60 = .13
+    assert 1 <= caught[0].message.value <= 50 * (0.13 + 4 * np.sqrt(0.13 / 50))
+    assert caught[0].filename == __file__ and len(caught) == 1
+    with pytest.raises(ValueError, match="'n_bootstrap' parameter"):
+        AttentionDecay(n_bootstrap=1).fit(logs)
+
+
 def test_slates_composed_for_the_visitor():
     logs, _ = pages_of_two_visitors(4000, 0)
     with pytest.warns(ExplorationWarning, match="logged item can be") as found:
@@ -129,12 +147,13 @@ def test_slates_composed_for_the_visitor():
 
 def test_is_an_estimator():
     decay = AttentionDecay(method="uniform", n_bootstrap=5, random_state=3)
-    copy = clone(decay).fit(sl4())
+    logs = biased_pages(100, (1, 0.5), np.array([0.3, 0.6, 0.9]), 0)
+    copy = clone(decay).fit(logs)
     assert copy.get_params() == decay.get_params()
     again = pickle.loads(pickle.dumps(copy))
     assert_allclose(again.coefficients_, copy.coefficients_)
-    assert_allclose(copy.standard_errors_, decay.fit(sl4()).standard_errors_)
-    assert copy.n_slots_ == 4 and copy.n_features_in_ == 1
+    assert_allclose(copy.standard_errors_, decay.fit(logs).standard_errors_)
+    assert copy.n_slots_ == 2 and copy.n_features_in_ == 1
     with pytest.raises(ValueError, match="method"):
         AttentionDecay(method="best").fit(sl4())
     with pytest.raises(TypeError, match="SlateLogs, got BanditLogs"):

@@ -23,6 +23,7 @@ from skope_ope.exceptions import (
     ExplorationWarning,
     LowOverlapWarning,
     OPEWarning,
+    PropensityWarning,
     SupportWarning,
 )
 from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
@@ -126,6 +127,60 @@ def test_one_round_of_an_action_has_no_standard_error():
     result, found = caught(lambda: evaluate(logs))
     assert np.isfinite(result.value) and np.isnan(result.standard_error)
     assert found == {LowOverlapWarning: 1}
+
+
+def test_an_action_of_one_round_that_is_wanted_in_others():
+    """A spread of arm 1 is needed, though its only round is not wanted."""
+    x = np.arange(41) % 5 < 3
+    action = np.zeros(41, int)
+    action[8] = 1  # where 0 is wanted
+    logs = BanditLogs(x[:, None], action, x * 1.0)
+    target = np.eye(2)[x.astype(int)]
+    result, found = caught(lambda: evaluate(logs, target))
+    assert np.isfinite(result.value) and np.isnan(result.standard_error)
+    assert result.diagnostics["fewest_rounds"] == 1
+    assert found[LowOverlapWarning] == 1
+    never = np.eye(2)[np.zeros(41, int)]
+    result, found = caught(lambda: evaluate(logs, never))
+    assert np.isfinite(result.standard_error) and found == {}
+    assert result.diagnostics["fewest_rounds"] == 40
+
+
+@pytest.mark.parametrize("self_normalized", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "strata", "mixture", "logger", "slates"])
+def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):
+    rng = np.random.RandomState(1)
+    logs, x, plays = rotation()
+    n = len(logs)
+    settings = {"self_normalized": self_normalized}
+    target = np.eye(4)[plays[np.arange(n), np.where(x < 2, 0, 1)]]
+    if kind in ("plain", "strata"):
+        logs = BanditLogs(logs.context, rng.randint(4, size=n), logs.reward)
+        logs = logs.with_columns(day=rng.randint(3, size=n))
+    if kind == "strata":
+        settings["strata"] = "day"
+    if kind == "logger":
+        settings["match"], target = "logger", np.eye(3)[np.where(x < 2, 0, 1)]
+    if kind == "slates":
+        every = np.array([[0, 1], [1, 0], [2, 1]])
+        target = every[rng.randint(2, size=n)]
+        logs = SlateLogs(logs.context, every[rng.randint(3, size=n)], logs.reward)
+    mask = rng.random_sample(n) < 0.6
+    scavenger = ExplorationScavenging(**settings).fit(logs)
+    weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
+    alone = scavenger.evaluate(target[mask], logs[mask])
+    assert_allclose(weighted.value, alone.value)
+    assert_allclose(weighted.standard_error, alone.standard_error)
+    names = ("fewest_rounds", "mean_weight", "effective_sample_size")
+    for name in (*names, "unsupported_mass"):
+        assert_allclose(weighted.diagnostics[name], alone.diagnostics[name])
+    # an action of one round that counts is one of a single round
+    if kind == "plain":
+        first = np.flatnonzero(logs.action == 3)[0]
+        mask = (logs.action != 3) | (np.arange(n) == first)
+        with pytest.warns(LowOverlapWarning, match="^1 of the arms"):
+            weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
+        assert np.isnan(weighted.standard_error)
 
 
 def test_the_impossible_is_reported(global_random_seed):
@@ -248,6 +303,51 @@ def test_rotation_by_label_and_by_action():
         action.deviation_bound(0.05)
 
 
+def test_what_no_logger_does_there_is_missed():
+    """Every action was logged somewhere, but not where the policy wants it."""
+    logs, x, _ = rotation(1200)
+    logs = logs[logs.logger != "c"]
+    x = x[logs.row_id.position]
+    logs = BanditLogs(
+        logs.context,
+        logs.action,
+        np.ones(len(logs)),
+        actions=range(4),
+        logger=logs.logger,
+        logger_proba=logs.logger_proba[:, :2],
+    )
+    target = np.eye(4)[x] / 2 + np.eye(4)[(x + 2) % 4] / 2
+    result, found = caught(lambda: evaluate(logs, target))
+    assert_allclose(result.value, 0.5)  # the truth is 1
+    assert_allclose(found[SupportWarning], 0.5)
+    assert_allclose(result.diagnostics["unsupported_mass"], 0.5)
+    result, found = caught(lambda: evaluate(logs, target, on_missing="nan"))
+    assert np.isnan(result.value) and np.isnan(result.standard_error)
+    assert_allclose(found[SupportWarning], 0.5)
+    # what one of them does is not missed, nor what was never logged counted twice
+    both = np.eye(4)[x] / 2 + np.eye(4)[(x + 1) % 4] / 2
+    result, found = caught(lambda: evaluate(logs, both, on_missing="nan"))
+    assert_allclose(result.value, 1) and found == {}
+    wide = logs._copy()
+    wide.__dict__.update(actions=np.arange(5))
+    never = np.column_stack([both * 0.75, np.full(len(x), 0.25)])
+    result, found = caught(lambda: evaluate(wide, never))
+    assert_allclose(found.pop(SupportWarning), 0.25)
+    assert found == {}
+
+
+def test_loggers_whose_probabilities_are_wrong():
+    logs, x, plays = rotation(1200)
+    halved = logs._copy()
+    halved.__dict__.update(logger_proba=logs.logger_proba / 2)
+    target = np.eye(4)[plays[np.arange(len(x)), 0]]
+    _, found = caught(lambda: evaluate(logs, target))
+    assert found == {}
+    result, found = caught(lambda: evaluate(halved, target))
+    assert result.diagnostics["mean_weight"] > 1.8
+    assert found[PropensityWarning] > 3
+
+
 def test_rotation_on_other_logs_and_groups():
     logs, _, _ = rotation()
     scavenger = ExplorationScavenging(match="logger").fit(logs[:200])
@@ -294,73 +394,6 @@ def test_whole_slates_are_actions():
     with pytest.raises(ValueError, match="3 slots, those of fit had 4"):
         other = sl4(slate=SL4_SLATES[:, :3], slot_reward=np.zeros((4, 3)))
         ExplorationScavenging().fit(logs).evaluate(target, other)
-
-
-def test_bounds_of_theorems():
-    result = evaluate(s6(actions=[0, 1, 2]), np.column_stack([TARGET, np.zeros(6)]))
-    assert result.deviation_bound(0.05) == np.inf  # action 2 was never logged
-    k, n = 3, 6
-    expected = 2 * np.sqrt(2 * np.log(2 * k * n / 0.05) / 3)
-    assert_allclose(result.deviation_bound(0.05, arms=[0, 1]), expected)
-    assert_allclose(
-        result.deviation_bound(0.05, arms=[0, 1], method="hoeffding"), expected / 2
-    )
-    scaled = evaluate(s6(reward=np.arange(6.0), reward_range=(0, 5)))
-    plain = evaluate(s6())
-    assert_allclose(scaled.deviation_bound(0.1), 5 * plain.deviation_bound(0.1))
-    assert_allclose(
-        plain.deviation_bound(0.1, reward_range=(-1, 1)),
-        2 * plain.deviation_bound(0.1),
-    )
-
-
-def test_the_short_form_needs_uniform_logging():
-    plain = evaluate(s6())
-    with pytest.raises(ValueError, match="uniform_logging=True if it did"):
-        plain.deviation_bound(0.05, form="1/k")
-    bound = plain.deviation_bound(0.05, form="1/k", uniform_logging=True)
-    assert_allclose(bound, 2 * np.sqrt(2 * np.log(4 / 0.05) / 6))
-    assert_allclose(
-        plain.diagnostics["uniform_value"],
-        2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward),
-    )
-    code = np.repeat([0, 1], [900, 100])
-    uneven = evaluate(
-        BanditLogs(np.zeros((1000, 1)), code, np.zeros(1000)), np.full((1000, 2), 0.5)
-    )
-    with pytest.raises(ValueError, match=r"contradicts the logs: .* 100 to 900"):
-        uneven.deviation_bound(0.05, form="1/k", uniform_logging=True)
-    tilted = evaluate(s6(propensity=[0.4, 0.6, 0.6, 0.4, 0.6, 0.4]))
-    with pytest.raises(ValueError, match="contradicts the recorded propensities"):
-        tilted.deviation_bound(0.05, form="1/k", uniform_logging=True)
-
-
-@pytest.mark.parametrize(
-    ("settings", "asked", "match"),
-    [
-        ({"self_normalized": True}, {}, "do not cover self_normalized=True"),
-        ({"strata": "x"}, {}, "do not cover strata"),
-        ({}, {"form": "short"}, "form must be 'arms' or '1/k'"),
-        ({}, {"method": "markov"}, "'azuma' or 'hoeffding'"),
-        ({}, {"arms": [7]}, r"arms must be among \[0, 1\]"),
-        ({}, {"n_actions": 2}, "knows no 'n_actions'"),
-    ],
-)
-def test_bounds_that_do_not_hold(settings, asked, match):
-    value = evaluate(s6().with_columns(x=S6_X), **settings)
-    with pytest.raises(ValueError, match=match):
-        value.deviation_bound(0.05, **asked)
-
-
-def test_rewards_outside_of_the_unit_interval_have_no_bound():
-    value = evaluate(s6(reward=np.arange(6.0)))
-    with pytest.raises(
-        ValueError, match=r"rewards in \[0, 1\]; these reach from 0 to 5"
-    ):
-        value.deviation_bound(0.05)
-    weighted = ExplorationScavenging().fit(s6()).evaluate(TARGET, None, np.arange(6.0))
-    with pytest.raises(ValueError, match="do not cover sample weights"):
-        weighted.deviation_bound(0.05)
 
 
 @pytest.mark.parametrize("self_normalized", [False, True])

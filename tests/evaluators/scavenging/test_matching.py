@@ -1,11 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging
+from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging, SlateLogs
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
@@ -14,6 +17,7 @@ from skope_ope.evaluators.scavenging._matching import (
     match_slates,
     strata_of,
 )
+from skope_ope.exceptions import LowOverlapWarning
 from tests.evaluators.scavenging._toys import S6_X, SL4_SLATES, s6, sl4
 
 
@@ -21,7 +25,8 @@ def test_counts():
     code, stratum = np.array([0, 1, 1, 0]), np.array([0, 0, 1, 1])
     assert_array_equal(counts_by_stratum(code, 3), [[2, 2, 0]])
     assert_array_equal(counts_by_stratum(code, 2, stratum), [[1, 1], [1, 1]])
-    assert_array_equal(counts_by_stratum(code, 2, None, np.arange(4.0)), [[3, 3]])
+    # a round of weight zero is none, one of weight three is one
+    assert_array_equal(counts_by_stratum(code, 2, None, np.arange(4.0)), [[1, 2]])
 
 
 def test_missing_mass_is_that_of_the_stratum():
@@ -33,6 +38,51 @@ def test_missing_mass_is_that_of_the_stratum():
     found = match_arms(evaluator, pi[:5], logs, strata_of(logs, "day"))
     assert_allclose(found.missing_mass, (4 * 0.2 + 0.7) / 5)
     assert_array_equal(found.wanted, [0.5, 0.3, 0.3, 0.5, 0.3])
+
+
+def test_what_is_sought_elsewhere():
+    logs = s6(actions=[0, 1, 2]).with_columns(day=[0, 0, 0, 1, 1, 1])
+    pi = np.zeros((6, 3))
+    pi[:, 0] = 1
+    pi[2] = [0, 0, 1]
+    pi[4] = [0, 1, 0]  # action 1: on the second day, where it was logged once
+    found = match_arms(ExplorationScavenging(), pi, logs, strata_of(logs, "day"))
+    assert_array_equal(found.sought, [1, 0, 0, 1, 1, 1])
+    assert_array_equal(found.plays, [1, 1, 1])
+    assert found.fewest_rounds == 1
+    assert (
+        match_arms(ExplorationScavenging(), 0.3 + pi * 0.1, logs, None).sought is None
+    )
+    omega = np.array([1.0, 1, 0, 1, 0, 1])  # what wanted 1 and 2 does not count
+    found = match_arms(ExplorationScavenging(), pi, logs, None, omega)
+    assert_array_equal(found.plays, [1, 0, 0])
+    assert found.fewest_rounds == 3
+
+
+def test_slates_that_are_sought_elsewhere():
+    target = SL4_SLATES[[1, 1, 1, 2]]
+    found = match_slates(target, sl4())
+    assert_array_equal(found.sought, [False, True, True, False])
+    assert found.fewest_rounds == 1
+    found = match_slates(target, sl4(), np.array([0, 0, 1, 1]))
+    assert_array_equal(found.sought, [False, True, True, False])
+    assert_allclose(found.missing_mass, 0.25)  # slate 1 in stratum 1
+    found = match_slates(target, sl4(), None, np.array([1.0, 1, 1, 0]))
+    assert_array_equal(found.sought, [False, True, False, False])
+
+
+def test_distinct_slates_in_distinct_strata_take_no_square_of_them():
+    n = 4000
+    slate = np.stack([np.arange(n), np.roll(np.arange(n), 1)], axis=1)
+    logs = SlateLogs(np.zeros((n, 1)), slate, np.ones(n)).with_columns(day=np.arange(n))
+    scavenger = ExplorationScavenging(strata="day").fit(logs)
+    tracemalloc.start()
+    with pytest.warns(LowOverlapWarning):
+        value = scavenger.evaluate(slate)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert_allclose(value.value, 1)
+    assert peak < 2000 * n  # 64,000 bytes a round, where it was a table
 
 
 def test_loggers_as_actions():
@@ -55,6 +105,39 @@ def test_names_of_strata():
         strata_of(logs, "day")
     with pytest.raises(ValueError, match="neither"):
         strata_of(logs, "timestamp")  # a field that these logs do not have
+
+
+def test_strata_of_many_kinds():
+    x = np.array([0, 1, 0, 1, 1, 0])
+    for values in (
+        np.array(["a", None])[x],
+        np.array([1.0, np.nan])[x],
+        np.array([np.nan, None, "b"], dtype=object)[[2, 0, 2, 1, 0, 2]],
+        np.array([[0, "u"], [1, None]], dtype=object)[x],
+        np.array(["2026-01-01", "NaT"], dtype="datetime64[D]")[x],
+        np.stack([x, 1 - x, x, x], axis=1).reshape(6, 2, 2),
+    ):
+        found = strata_of(s6().with_columns(x=values), "x")
+        assert_array_equal(found == found[0], x == 0)
+        assert len(np.unique(found)) == 2
+    both = np.stack([x, [0, 0, 1, 1, 1, 1]], axis=1).astype(float)
+    for context in (both, sparse.csr_matrix(both)):
+        found = strata_of(s6(context=context), "context")
+        assert found.tolist() == [0, 2, 1, 3, 3, 1]
+
+
+@pytest.mark.frames
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_strata_of_a_frame(library):
+    lib = pytest.importorskip(library)
+    data = {"word": ["a", "b", "a", None, "b", "a"], "number": [0, 0, 1, 1, 0, 0]}
+    frame = (lib.table if library == "pyarrow" else lib.DataFrame)(data)
+    logs = s6(context=frame)
+    found = strata_of(logs, "context")
+    assert len(np.unique(found)) == 4
+    assert found[0] == found[5] and found[1] == found[4]
+    value = ExplorationScavenging(strata="context").fit(logs)
+    assert value.logs_ is logs
 
 
 def test_offers_that_vary():

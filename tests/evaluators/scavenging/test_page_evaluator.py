@@ -70,6 +70,29 @@ def test_attention_of_other_pages_has_an_error_of_its_own():
 
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
+def test_pages_of_fit_are_known_in_other_objects(cls):
+    """Attention that was estimated from them follows their noise wherever they are."""
+    evaluator = cls(AttentionDecay(), n_bootstrap=20, random_state=0).fit(LOGS)
+    expected = evaluator.evaluate(UP).replicates
+    rows = np.random.RandomState(0).permutation(400)
+    for logs in (LOGS[np.arange(400)], LOGS[:], pickle.loads(pickle.dumps(LOGS))):
+        assert_allclose(evaluator.evaluate(UP, logs).replicates, expected)
+    again = evaluator.evaluate(UP[rows], LOGS[rows]).replicates
+    assert_allclose(again, expected)
+    # some of them: the same as weights of zero for the others
+    weight = np.arange(400) % 3 == 0
+    expected = evaluator.evaluate(UP, sample_weight=weight * 1.0)
+    found = evaluator.evaluate(UP[weight], LOGS[weight])
+    assert_allclose(found.replicates, expected.replicates)
+    # some of them, and others
+    evaluator = cls(AttentionDecay(), n_bootstrap=20, random_state=0).fit(LOGS[:300])
+    part = evaluator.evaluate(UP[:300], LOGS[:300]).replicates
+    found = evaluator.evaluate(UP, LOGS, np.arange(400) < 300).replicates
+    assert_allclose(found, part)
+    assert not np.allclose(evaluator.evaluate(UP, LOGS).replicates, part)
+
+
+@pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_attention_of_zero(cls):
     with pytest.raises(ValueError, match="attention of slot 2 is 0, but items are sho"):
         cls((1, 0.5, 0, 0.2)).fit(sl4()).evaluate(SL4_SLATES)

@@ -1,11 +1,18 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import ReorderingPolicy, SlateLogs
+from skope_ope import (
+    PositionScavenging,
+    ReorderingPolicy,
+    ReorderingScavenging,
+    SlateLogs,
+)
 from skope_ope.evaluators.scavenging import _pages
 from skope_ope.evaluators.scavenging._pages import item_labels, make_pages
 from skope_ope.evaluators.scavenging._slate_target import SlateTarget
@@ -14,6 +21,12 @@ from tests.evaluators.scavenging.test_slate_target import Marginals
 
 RAGGED = np.array([[0, 1, -1], [2, -1, -1], [1, 0, 2], [0, 2, -1]])
 CLICKS = np.array([[1, 0.5, 0], [0, 0, 0], [0, 2, 1], [0, 1, 0]])
+
+
+def moved(tables):
+    """Rewards by item, logged slot and new slot."""
+    n_slots = tables.pages.to.shape[1]
+    return np.stack([tables.moved_to(unit) for unit in np.eye(n_slots)], axis=-1)
 
 
 def ragged(**fields):
@@ -38,7 +51,8 @@ def loop(logs, target, omega=None):
             shown[a, i] += w
             clicks[a, i] += w * logs.slot_reward[t, i]
             for j, new in enumerate(target[t]):
-                if new == item:
+                name = new if labels is None else logs.item_id[t, new]
+                if new >= 0 and name == (item if labels is None else labels[a]):
                     moved[a, i, j] += w * logs.slot_reward[t, i]
     return shown, clicks, moved
 
@@ -48,19 +62,21 @@ def loop(logs, target, omega=None):
 @pytest.mark.parametrize("entries", [1, 7, 1 << 20])
 def test_tables_are_those_of_a_loop(named, weighted, entries, monkeypatch):
     monkeypatch.setattr(_pages, "CHUNK_ENTRIES", entries)
-    names = np.array([list("abc"), list("cba"), list("abe"), list("eca")])
+    # in the last two rows two candidates are of one item; the last shows it twice
+    names = np.array([list("abc"), list("cba"), list("aba"), list("ece")])
     logs = ragged(item_id=names) if named else ragged()
     target = np.array([[1, 0], [2, -1], [0, 2], [1, 2]])
     omega = np.array([1.0, 2, 0, 3]) if weighted else None
     pages = make_pages(logs, SlateTarget(target, logs))
     tables = pages.tables(omega)
-    shown, clicks, moved = loop(logs, target, omega)
+    shown, clicks, goes = loop(logs, target, omega)
     assert_allclose(tables.impressions, shown)
     assert_allclose(tables.clicks, clicks)
-    assert_allclose(tables.moved, moved)
+    assert_allclose(moved(tables), goes)
+    assert_allclose(tables.moved(), goes.sum(axis=0))
     proba = (target[:, :, None] == np.arange(3)).astype(float)
     by_proba = make_pages(logs, SlateTarget(OfRows(proba), logs))
-    assert_allclose(by_proba.tables(omega).moved, moved)
+    assert_allclose(moved(by_proba.tables(omega)), goes)
     assert_allclose(by_proba.wanted, pages.wanted)
 
 
@@ -78,7 +94,7 @@ def test_groups_of_pages():
     taken = make_pages(logs, target).take(rows).tables()
     expected = make_pages(logs[rows], SlateTarget(logs.slate[rows], logs[rows]))
     assert_array_equal(taken.impressions, expected.tables().impressions)
-    assert_array_equal(taken.moved, expected.tables().moved)
+    assert_array_equal(moved(taken), moved(expected.tables()))
 
 
 def test_items_that_only_the_policy_shows():
@@ -99,10 +115,61 @@ def test_items_that_only_the_policy_shows():
 def test_what_only_moves_needs_no_candidates():
     logs = ragged()
     policy = ReorderingPolicy("random").fit(logs)
-    moved = make_pages(logs, SlateTarget(policy, logs))
+    moves = make_pages(logs, SlateTarget(policy, logs))
     other = make_pages(logs, SlateTarget(OfRows(policy.slot_marginals(logs)), logs))
-    assert_allclose(moved.tables().moved, other.tables().moved)
-    assert_allclose(moved.wanted, other.wanted)
+    assert_allclose(moved(moves.tables()), moved(other.tables()))
+    assert_allclose(moves.wanted, other.wanted)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_item_that_is_on_a_page_twice(named):
+    """One candidate in two slots, or two candidates of one item."""
+    names = {"item_id": np.array([list("aab")] * 2)} if named else {}
+    slate = np.array([[0, 1, 2], [2, 0, 1]]) if named else np.array([[0, 0, 2]] * 2)
+    logs = SlateLogs(
+        np.zeros((2, 1)), slate, None, slot_reward=np.ones((2, 3)), **names
+    )
+    policy = ReorderingPolicy({"b" if named else 2: 1.0})
+    new = policy.reorder(logs)
+    marginals = OfRows(policy.slot_marginals(logs))
+    by_moves, by_slates, by_proba = (
+        SlateTarget(of, logs) for of in (policy, new, marginals)
+    )
+    for target in (by_moves, by_slates, by_proba):
+        pages = make_pages(logs, target)
+        # every impression tells of the item wherever it is shown
+        assert_allclose(pages.to.sum(axis=1), np.where(slate.ravel() == 2, 1, 2))
+    for target in (by_moves, by_slates):
+        pages = make_pages(logs, target, paired=True)
+        assert_array_equal(pages.to, make_pages(logs, by_moves, paired=True).to)
+        assert_array_equal(pages.to.sum(axis=1), 1)
+        for page in range(2):
+            assert_array_equal(pages.to[pages.page == page].sum(axis=0), 1)
+    pages = make_pages(logs, by_proba, paired=True)  # copies go everywhere alike
+    assert_array_equal(pages.to[:2], [[0, 0.5, 0.5]] * 2)
+    assert_allclose(pages.to.sum(axis=1), 1)
+
+
+def test_no_table_has_more_than_items_times_slots():
+    rng = np.random.RandomState(0)
+    n_pages, n_slots = 1000, 20
+    slate = np.argsort(rng.random_sample((n_pages, 40)), axis=1)[:, :n_slots]
+    names = rng.randint(12_000, size=(n_pages, 40))
+    clicks = (rng.random_sample(slate.shape) < 0.1).astype(float)
+    logs = SlateLogs(
+        np.zeros((n_pages, 1)), slate, None, item_id=names, slot_reward=clicks
+    )
+    evaluators = [
+        cls(np.ones(20)) for cls in (PositionScavenging, ReorderingScavenging)
+    ]
+    for evaluator in evaluators:
+        evaluator.fit(logs)
+        tracemalloc.start()
+        evaluator.evaluate(logs.slate[:, ::-1])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        table = 8 * len(item_labels(logs)) * n_slots
+        assert peak < 10 * table  # it was 40
 
 
 def test_sums_over_pages():

@@ -9,6 +9,7 @@ from skope_ope import (
     AttentionDecay,
     ExplorationScavenging,
     PositionScavenging,
+    ReorderingPolicy,
     SlateLogs,
 )
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
@@ -114,6 +115,52 @@ def test_items_that_were_never_shown():
     with pytest.warns(SupportWarning) as caught:
         assert np.isnan(evaluate(logs, np.full((4, 2), [4, 5])).value)
     assert "cannot form an estimate" in str(caught[-1].message)
+
+
+def test_items_are_known_by_their_labels():
+    """Two candidates of one item are the same page to show."""
+    logs = SlateLogs(
+        np.zeros((4, 1)),
+        [[0, 2], [1, 2], [2, 0], [2, 1]],
+        None,
+        item_id=np.array([list("aab")] * 4),
+        slot_reward=[[1, 0], [1, 1], [0, 0], [1, 0]],
+    )
+    first, second = np.tile([0, 2], (4, 1)), np.tile([1, 2], (4, 1))
+    found = [evaluate(logs, target, (1.0, 0.5)) for target in (first, second)]
+    proba = [
+        Marginals((target[:, :, None] == np.arange(3)).astype(float))
+        for target in (first, second)
+    ]
+    found += [evaluate(logs, target, (1.0, 0.5)) for target in proba]
+    # a: clicks 1, 1 in slot 0; b: 1 in slot 1, 1 in slot 0; each shown four times
+    for value in found:
+        assert_allclose(value.value, 2 / 4 + 0.5 * (1 / 0.5 + 1) / 4)
+        assert_allclose(value.standard_error, found[0].standard_error)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_page_that_shows_an_item_twice(named):
+    """It is worth the sum over its slots, from expected clicks, however it is said."""
+    quality, attention = np.array([0.4, 0.1]), np.array([1.0, 0.5, 0.25])
+    slate = np.array([[0, 0, 2], [2, 0, 0], [0, 2, 0], [2, 0, 0]])
+    if named:
+        slate = np.array([[0, 1, 2], [2, 1, 0], [1, 2, 0], [2, 1, 1]])
+    clicks = attention * quality[(slate == 2).astype(int)]
+    logs = SlateLogs(
+        np.zeros((4, 1)),
+        slate,
+        None,
+        n_candidates=3,
+        slot_reward=clicks,
+        item_id=np.array([list("aab")] * 4) if named else None,
+    )
+    assert_allclose(evaluate(logs, slate, attention).value, clicks.sum() / 4)
+    policy = ReorderingPolicy({"a" if named else 0: 1.0})
+    new = policy.reorder(logs)
+    truth = (attention * quality[(new == 2).astype(int)]).sum() / 4
+    for target in (policy, new, Marginals(policy.slot_marginals(logs))):
+        assert_allclose(evaluate(logs, target, attention).value, truth)
 
 
 def test_nothing_wanted_is_nothing_known():
