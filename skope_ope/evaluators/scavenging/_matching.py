@@ -31,8 +31,8 @@ class Match:
     wanted : ndarray of shape (n_rounds,)
         Probability with which the policy wants what was logged.
     missing_mass : float
-        Mean probability with which it wants what was never logged; NaN for random
-        slates, of which only the logged ones' probabilities are known.
+        (Weighted) mean probability with which it wants what was never logged; NaN for
+        random slates, of which only the logged ones' probabilities are known.
     """
 
     code: np.ndarray
@@ -44,18 +44,21 @@ class Match:
 class _WatchedTarget:
     """A target that adds up, on the way, what the policy wants of missing arms."""
 
-    def __init__(self, target, missing, stratum):
+    def __init__(self, target, missing, stratum, omega):
         self.target, self.missing, self.stratum = target, missing, stratum
+        self.omega = omega
         self.policy, self.logged_only = target.policy, target.logged_only
         self.mass = 0.0
 
     def chunk(self, rounds, start, stop):
         pi = self.target.chunk(rounds, start, stop)
         if self.missing.any():
+            omega = None if self.omega is None else self.omega[start:stop]
             missing = self.missing[0]
             if self.stratum is not None:
                 missing = self.missing[self.stratum[start:stop]]
-            self.mass += float((pi * missing).sum())
+            lost = (pi * missing).sum(axis=1)
+            self.mass += float((lost if omega is None else omega * lost).sum())
         return pi
 
 
@@ -70,12 +73,11 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
         )
     check_all_actions(evaluator, target)
     missing = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega) == 0
-    watched = _WatchedTarget(target, missing, stratum)
+    watched = _WatchedTarget(target, missing, stratum, omega)
     job = Job(_WANTED, watched, None, TermStore(len(logs)))
     run(logs, [job])
-    return Match(
-        logs.action_index, logs.n_actions, job.sink.terms[0], watched.mass / len(logs)
-    )
+    mass = watched.mass / (len(logs) if omega is None else omega.sum())
+    return Match(logs.action_index, logs.n_actions, job.sink.terms[0], mass)
 
 
 def match_slates(policy, logs, stratum=None, omega=None):
@@ -93,7 +95,8 @@ def match_slates(policy, logs, stratum=None, omega=None):
     n_arms = int(max(logged.max(), wanted.max())) + 1
     counts = counts_by_stratum(logged, n_arms, stratum, omega)
     never = counts[0 if stratum is None else stratum, wanted] == 0
-    return Match(logged, n_arms, (logged == wanted).astype(float), float(never.mean()))
+    mass = float(np.average(never, weights=omega))
+    return Match(logged, n_arms, (logged == wanted).astype(float), mass)
 
 
 def slate_codes(logs, *slates):
