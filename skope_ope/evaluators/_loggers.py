@@ -60,7 +60,9 @@ class Loggers:
             self.count = np.array([entering.n])
         else:
             self.index = logs.logger_index
-            count = entering.counts(logs.logger_index, len(logs.loggers))
+            count = logs.logger_counts  # which the logs remember
+            if entering.mask is not None:
+                count = entering.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)
             self.labels = logs.loggers[self.present].tolist()
             self.count = count[self.present]
