@@ -25,13 +25,17 @@ class StaticDiagnostics(Mapping):
     model, `covariate_imbalance` numeric contexts.
     """
 
-    def __init__(self, evaluator, logs, target, source, overlap):
+    def __init__(self, evaluator, entering, target, source, overlap):
         self._evaluator = evaluator
-        self._logs = logs
+        self._entering = entering
         self._target = target
         self._source = source
         self._overlap = overlap
         self._cache = {}
+
+    @property
+    def _logs(self):
+        return self._entering.logs
 
     @cached_property
     def _names(self):
@@ -122,7 +126,8 @@ class StaticDiagnostics(Mapping):
     # -- one more pass over the rounds -------------------------------------------
     @cached_property
     def _parts(self):
-        return terms_of(PARTS, self._logs, self._target, self._source)
+        logs = self._entering.all_logs  # an array belongs to the rows of all of them
+        return self._entering.of(terms_of(PARTS, logs, self._target, self._source))
 
     @property
     def _w(self):
@@ -188,10 +193,10 @@ class StaticDiagnostics(Mapping):
         return float(total / np.sqrt(variance)) if variance else float("nan")
 
     def _overlap_tv(self):
-        total = 0.0
+        total, target = 0.0, self._target.of(self._entering)
         for rows, mu in self._logging_blocks():
             rounds = self._logs[rows]
-            pi = self._target.chunk(rounds, rows.start, rows.stop)
+            pi = target.chunk(rounds, rows.start, rows.stop)
             total += np.abs(pi - mu).sum() / 2
         return float(total / len(self._logs))
 

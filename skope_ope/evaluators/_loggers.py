@@ -11,18 +11,21 @@ from skope_ope.evaluators._stratum_sums import StratumSums, fitting
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
 
+def label_list(logs):
+    """Return the labels of all loggers of some logs, those without rounds, too."""
+    return [NO_NAME] if logs.loggers is None else logs.loggers.tolist()
+
+
 class Loggers:
     r"""The loggers of some logs: their rounds, shares and probabilities.
 
-    Logs without `logger` are those of a single one. Loggers without a round do not
-    take part.
+    Logs without `logger` are those of a single one. Loggers without a round that enters
+    do not take part.
 
     Parameters
     ----------
-    logs : BanditLogs
-        The rounds.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Weights with mean one.
+    entering : Entering
+        The rounds, and their sample weights.
     pools : bool, default=False
         Whether the probabilities of the logged actions under all loggers are wanted.
 
@@ -31,11 +34,14 @@ class Loggers:
     labels : list
         Labels of the loggers that acted.
     index : ndarray of shape (n_rounds,)
-        Position in `labels` of the logger of every round.
+        Position in `labels` of the logger of every round (anyone's for a round of
+        weight zero of a logger that does not take part).
     present : ndarray of shape (n_loggers,)
         Position of every label in `logs.loggers`.
     count : ndarray of shape (n_loggers,)
         Number of rounds of every logger.
+    sizes : ndarray of shape (n_loggers,)
+        The same, weighted: as many in all.
     shares : ndarray of shape (n_loggers,)
         Share of every logger in the (weighted) rounds, :math:`n_i / n`.
     proba : ndarray of shape (n_rounds, n_loggers) or None
@@ -44,29 +50,31 @@ class Loggers:
         Sums over the rounds of every logger.
     """
 
-    def __init__(self, logs, sample_weight=None, pools=False):
-        self.logs = logs
-        self.pools = pools
+    def __init__(self, entering, pools=False):
+        self.entering, self.pools = entering, pools
+        self.logs = logs = entering.all_logs
         self.jobs = {}  # of one run, by what their sums depend on
         if logs.loggers is None:
             self.labels, self.present = [NO_NAME], np.zeros(1, dtype=np.intp)
             self.index = np.zeros(len(logs), dtype=np.intp)
-            self.count = np.array([len(logs)])
+            self.count = np.array([entering.n])
         else:
             self.index = logs.logger_index
-            count = logs.logger_counts
+            count = logs.logger_counts  # which the logs remember
+            if entering.mask is not None:
+                count = entering.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)
             self.labels = logs.loggers[self.present].tolist()
             self.count = count[self.present]
             if len(self.present) < len(count):
-                code = np.cumsum(count > 0) - 1
+                code = np.maximum(np.cumsum(count > 0) - 1, 0)
                 self.index = code[self.index]
         self.sums = StratumSums(self.index, len(self))
         self._room = {}  # of a block: fresh memory costs time
-        size = self.count
-        if sample_weight is not None:
-            size = np.bincount(self.index, sample_weight, len(self))
-        self.shares = size / size.sum()
+        self.sizes = self.count
+        if entering.omega is not None:
+            self.sizes = np.bincount(self.index, entering.omega, len(self))
+        self.shares = self.sizes / self.sizes.sum()
         self.proba = None
         if len(self) == 1:  # nothing to pool: the recorded propensity is the mixture
             self.proba = logs.propensity[:, None]
@@ -83,9 +91,14 @@ class Loggers:
         """Actions that a logger never took, (n_loggers, n_actions), or None."""
         n_actions = self.logs.n_actions
         cells = self.index * n_actions + self.logs.action_index
-        counts = np.bincount(cells, minlength=len(self) * n_actions)
+        counts = self.entering.counts(cells, len(self) * n_actions)
         unseen = (counts == 0).reshape(len(self), n_actions)
         return unseen if unseen.any() else None
+
+    @cached_property
+    def has_gaps(self):
+        """Whether some logger could not have done what another did."""
+        return bool(self.proba.min() == 0)
 
     def room(self, name, n):
         """Return memory of shape (n_loggers, n) that the next block writes over."""
@@ -149,6 +162,9 @@ class LoggerRounds:
         if len(self.whole) == 1:
             return self.proba[0]
         mixture = self.whole.shares @ self.proba
+        mask = self.whole.entering.mask
+        if mask is not None:  # what is not asked of anyone: a round of weight zero
+            mixture[(mixture == 0) & ~mask[self.low : self.high]] = 1.0
         if not (self.lowest > 0 or mixture.min() > 0):
             row = int(np.argmin(mixture))
             raise ValueError(
@@ -175,7 +191,8 @@ class OverlapByLogger:
 
     def __init__(self, loggers, mixture):
         self.loggers, self.mixture = loggers, mixture
-        self.max_w, self.missing = np.zeros((2, len(loggers)))
+        self.max_w, self.missing, self.lost = np.zeros((3, len(loggers)))
+        self.sum_b = 0.0
         self._where = None
 
     def add(self, rounds, pi_logged, w, b, pi, missing, omega=None):
@@ -192,7 +209,7 @@ class OverlapByLogger:
         self.max_w = rounds.largest(w, self.max_w)
         if b is not None:
             self.mixture.add(b, 0.0, omega)
-        self._add_missing(rounds, pi_logged, b, pi, missing)
+        self._add_missing(rounds, pi_logged, b, pi, missing, omega)
 
     @property
     def sum_w(self):
@@ -210,37 +227,45 @@ class OverlapByLogger:
         first, second, *weighted = self.loggers.sums[self._where]
         return weighted[0] if weighted else second - 2 * first + self.loggers.count
 
-    def _add_missing(self, rounds, pi_logged, b, pi, missing):
+    def _add_missing(self, rounds, pi_logged, b, pi, missing, omega):
         """Add what the loggers, and their mixture, could not have done."""
         logs, m = self.loggers.logs, len(self.loggers)
+        unseen = self.loggers.entering.unseen
+
+        def counted(values):
+            return values if omega is None else omega * values
+
         if m == 1:
             self.missing[0] += missing
             self.mixture.missing += missing
             return
-        if pi is not None and logs.unseen.size:  # nobody took these actions
-            self.mixture.missing += float(pi[:, logs.unseen].sum())
+        if pi is not None and unseen.size:  # nobody took these actions
+            self.mixture.missing += float(counted(pi[:, unseen].sum(axis=1)).sum())
         if pi is not None and logs.logging_proba is not None:
             mu = logs.logging_proba[rounds.low : rounds.high]
             if mu.min() == 0:
-                self.missing += rounds.sums((pi * (mu == 0)).sum(axis=1))
+                self.missing += rounds.sums(counted((pi * (mu == 0)).sum(axis=1)))
         elif self.loggers.proba is not None:
-            proba = self.loggers.proba[rounds.low : rounds.high]
-            if (rounds.lowest if self.loggers.pools else proba.min()) == 0:
-                # What logger i cannot do is seen in the rounds of the others:
-                # E[b 1(pi_i = 0)] over all rounds is the mass that it misses.
-                b = pi_logged / rounds.mixture if b is None else b
-                lost = b @ (proba == 0)
-                self.missing += lost * self.loggers.count / len(self.loggers.index)
-            if pi is not None and logs.unseen.size:
-                self.missing += rounds.sums(pi[:, logs.unseen].sum(axis=1))
+            if self.loggers.has_gaps:
+                b = counted(pi_logged / rounds.mixture if b is None else b)
+                self.lost += b @ (self.loggers.proba[rounds.low : rounds.high] == 0)
+                self.sum_b += float(b.sum())
+            if pi is not None and unseen.size:
+                self.missing += rounds.sums(counted(pi[:, unseen].sum(axis=1)))
         elif pi is not None and self.loggers.unseen is not None:
             never = self.loggers.unseen[rounds.index]
-            self.missing += rounds.sums((pi * never).sum(axis=1))
+            self.missing += rounds.sums(counted((pi * never).sum(axis=1)))
 
     @property
     def missing_mass(self):
         """Mean of the policy's probability of what each logger could not do."""
-        return self.missing / self.loggers.count
+        missing = self.missing / self.loggers.sizes
+        if not self.lost.any():
+            return missing
+        # What logger i cannot do is seen in the rounds of the others: by the weights b,
+        # E[b 1(pi_i = 0)] is the mass that it misses. Divided by their sum, which is
+        # one in expectation, it never exceeds the mass on what anyone did.
+        return missing + (1 - missing) * self.lost / self.sum_b
 
     @property
     def effective_sample_size(self):

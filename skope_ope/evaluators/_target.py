@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The policy under evaluation, a chunk of rounds at a time."""
 
+from copy import copy
+
 import numpy as np
 
 from skope_ope.policies._action_probabilities import (
@@ -40,6 +42,14 @@ class Target:
         self.array = resolved if is_array else None
         self.policy = None if is_array else resolved
         self.logged_only = is_array and resolved.ndim == 1
+
+    def of(self, entering):
+        """Return the target on the rounds that enter."""
+        if self.array is None or entering.mask is None:
+            return self
+        out = copy(self)
+        out.array = self.array[entering.mask]
+        return out
 
     def chunk(self, rounds, start, stop):
         """Probabilities of the rounds start..stop-1; `rounds` are these rows."""

@@ -302,16 +302,14 @@ class BanditLogs(RowContainer):
             )
         return proba
 
-    def _agree_on_propensity(self):
+    def _agree_on_propensity(self, *names):
         """Take the propensity from what is known of the loggers, or compare."""
-        for name, codes in (
-            ("logging_proba", self.action_index),
-            ("logger_proba", self.logger_index),
-        ):
+        codes = {"logging_proba": self.action_index, "logger_proba": self.logger_index}
+        for name in names or codes:
             proba = getattr(self, name)
             if proba is None:
                 continue
-            told = proba[np.arange(len(self)), codes]
+            told = proba[np.arange(len(self)), codes[name]]
             if self.propensity is None:
                 self.__dict__["propensity"] = check_propensity(told, len(self))
             else:
@@ -325,8 +323,8 @@ class BanditLogs(RowContainer):
         **fields : array-like
             New values of `propensity`, `logging_proba`, `logger_proba`,
             `available`, `reward`, `sample_weight`, `timestamp` or `group`; `None`
-            removes the field. `propensity` is not compared with `logging_proba`:
-            that is done by the constructor only.
+            removes the field. A new `logger_proba` must agree with `propensity`;
+            `propensity` may depart from both distributions, as clipped ones do.
 
         Returns
         -------
@@ -346,6 +344,8 @@ class BanditLogs(RowContainer):
                 )
             absent = fields[name] is None and name != "reward"
             out.__dict__[name] = None if absent else out._checked(name, fields[name])
+        if fields.get("logger_proba") is not None and out.propensity is not None:
+            out._agree_on_propensity("logger_proba")
         return out
 
     def __len__(self):

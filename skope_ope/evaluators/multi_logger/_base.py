@@ -10,10 +10,12 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope.evaluators._loggers import label_list
 from skope_ope.evaluators._overlap import Overlap
 from skope_ope.evaluators.multi_logger._diagnostics import MultiLoggerDiagnostics
 from skope_ope.evaluators.multi_logger._divergences import (
     PooledDivergences,
+    completed,
     floored,
     given_divergences,
     optimal_weights,
@@ -70,20 +72,25 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return rounds.b if self.pooling == "balanced" else rounds.w
 
     def _job(self, target, source, logs):
-        return LoggerJob(self, target, source, None, folds=self._folds_of(logs))
+        return LoggerJob(self, target, source, None)
 
-    def _folds_of(self, logs):
+    def _folds_of(self, loggers):
         """Fold of every round, in its logger a block of rounds each, or None."""
         if self._estimates is None or self.cross_fit is None:
             return None
-        if logs.group is not None:
-            return HeldOut(logs, self.cross_fit).fold
-        index = np.zeros(len(logs), int) if logs.loggers is None else logs.logger_index
-        count = np.bincount(index)
-        order = np.argsort(index, kind="stable")
-        rank = np.empty(len(logs), dtype=np.intp)
-        rank[order] = np.arange(len(logs)) - np.repeat(count.cumsum() - count, count)
-        return rank * self.cross_fit // count[index]
+        entering = loggers.entering
+        if entering.all_logs.group is not None:
+            found = HeldOut(entering.logs, self.cross_fit).fold
+        else:
+            index, count = entering.of(loggers.index), loggers.count
+            order = np.argsort(index, kind="stable")
+            rank = np.empty(len(index), dtype=np.intp)
+            before = np.repeat(count.cumsum() - count, count)
+            rank[order] = np.arange(len(index)) - before
+            found = rank * self.cross_fit // count[index]
+        folds = np.zeros(len(loggers.index), dtype=np.intp)
+        folds[... if entering.mask is None else entering.mask] = found
+        return folds
 
     def _estimate(self, job):
         self._set_weights(job)
@@ -101,28 +108,46 @@ class MultiLoggerEvaluator(StaticEvaluator):
             job.sink.weights = None
         sink, m = job.sink, len(job.loggers)
         job.sizes = sink.sizes.reshape(m, job.n_folds)
-        job.floored = np.zeros(m, dtype=bool)
+        job.floored, job.unknown = np.zeros((2, m), dtype=bool)
         if self.pooling != "weighted":
             return
         if self._estimates is None:
-            labels = job.target_labels
-            known = given_divergences(self.divergences, labels)[job.loggers.present]
-            job.divergences, job.floored = floored(known)
+            known = label_list(self.logs_) if hasattr(self, "logs_") else None
+            labels = label_list(job.loggers.logs)
+            given = given_divergences(self.divergences, labels, known)
+            job.divergences, job.floored = floored(given[job.loggers.present])
+            weights = optimal_weights(job.divergences, job.sizes[:, 0])
+        elif job.folds is None:
+            found = job.variances(self._plain)
+            job.unknown = np.isnan(found)
+            if job.unknown.all():  # no logger is known to be better than another
+                found = np.ones(m)
+            # one round: nothing says that the logger is near
+            found = np.where(np.isnan(found), np.inf, found)
+            job.divergences, job.floored = floored(found)
             weights = optimal_weights(job.divergences, job.sizes[:, 0])
         else:
-            job.divergences, job.floored = floored(job.variances(self._plain))
-            if job.n_folds == 1:
-                weights = optimal_weights(job.divergences, job.sizes[:, 0])
-            else:
-                weights = np.zeros(job.sizes.shape)
-                for k, size in enumerate(job.sizes.T):
-                    if size.any():
-                        others, low = floored(job.variances(self._plain, without=k))
-                        job.floored |= low
-                        weights[:, k] = optimal_weights(others, size) * size.sum()
+            weights = self._weights_by_fold(job)
         if m == 1 and not np.isfinite(job.divergences).all():
             weights = np.ones(job.sizes.shape)  # nothing to choose from
+        if not weights.any():  # all are left out
+            weights = np.full(m, np.nan)
         sink.weights = np.broadcast_to(weights.reshape(m, -1), job.sizes.shape).ravel()
+
+    def _weights_by_fold(self, job):
+        """Return weights of the rounds of every fold that the other folds tell."""
+        found, _ = completed(job.variances(self._plain))
+        job.divergences, job.floored = floored(found)
+        weights = np.zeros(job.sizes.shape)
+        for k, size in enumerate(job.sizes.T):
+            # A logger of which the other folds tell nothing is no reason to drop its
+            # rounds. What all folds tell of it would bring the bias back.
+            others, unknown = completed(job.variances(self._plain, without=k))
+            others, low = floored(others)
+            job.unknown |= unknown & (size > 0)
+            job.floored |= low
+            weights[:, k] = optimal_weights(others, size) * size.sum()
+        return weights
 
     def _overlap_of(self, job, overlap):
         """Return sums of the weights as they enter: n lambda_i w, or pi / mixture."""
@@ -133,7 +158,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         out = Overlap()
         out.n, out.loggers = overlap.n, by_logger
         shares = job.effective_shares
-        factor = shares * out.n / job.sizes.sum(axis=1)  # n lambda_i
+        factor = shares * out.n / job.loggers.sizes  # n lambda_i
         used = shares > 0
         out.sum_w = float(factor @ by_logger.sum_w)
         out.sum_w2 = float(factor**2 @ by_logger.sum_w2)
@@ -146,23 +171,54 @@ class MultiLoggerEvaluator(StaticEvaluator):
             out.missing_by_logger = {label: mass for label, mass, use in pairs if use}
         return out
 
-    def _diagnostics(self, job, logs, overlap, weight):
-        return MultiLoggerDiagnostics(self, logs, job, overlap, weight)
+    def _diagnostics(self, job, entering, overlap):
+        return MultiLoggerDiagnostics(self, entering, job, overlap)
 
     def _propensity_warnings(self, logs, overlap):
         # The mean of 1/p tells of propensities where each logger may take all actions.
         several = len(overlap.loggers.loggers) > 1
-        if several and (self.pooling == "balanced" or overlap.loggers.missing.any()):
+        lost = overlap.loggers.missing_mass.any()
+        if several and (self.pooling == "balanced" or lost):
             return []
         return super()._propensity_warnings(logs, overlap)
 
     def _own_warnings(self, job, error):
-        why = "the terms of logger {0} are all equal: its estimated divergence"
+        return self._unknown_warnings(job) + self._floor_warnings(job)
+
+    def _unknown_warnings(self, job):
+        if len(job.loggers) == 1:
+            return []
+        if job.folds is not None:
+            why = (
+                "the rounds of logger {!r} in the other folds do not tell its "
+                "divergence: the mean of the other loggers' stands for it. Choose "
+                "groups that do not hold whole loggers, or"
+            )
+        elif job.unknown.all():
+            why = (
+                "logger {!r} has a single round, as all have, which tells no "
+                "divergence: all rounds weigh the same. Compare with"
+            )
+        else:
+            why = (
+                "logger {!r} has a single round, which tells no divergence: it is "
+                "left out. Compare with"
+            )
+        return [
+            LoggerWarning(f"{why.format(label)} divergences='pooled'.", size)
+            for label, size, unknown in zip(
+                job.loggers.labels, job.loggers.count.tolist(), job.unknown, strict=True
+            )
+            if unknown
+        ]
+
+    def _floor_warnings(self, job):
+        why = "the terms of logger {!r} are all equal: its estimated divergence"
         if self._estimates is None:
-            why = "the divergence given for logger {0}"
+            why = "the divergence given for logger {!r}"
         return [
             LoggerWarning(
-                f"{why.format(repr(label))} is 0 and was raised to {floor:.3g}, 1e-12 "
+                f"{why.format(label)} is 0 and was raised to {floor:.3g}, 1e-12 "
                 "times the largest, so that it carries nearly all weight. Too few of "
                 "its rounds may bear on the policy; compare with pooling='balanced'.",
                 0.0,
@@ -195,6 +251,7 @@ class LoggerJob(Job):
     pooled: object = None
     divergences: object = None
     floored: object = None
+    unknown: object = None
     sizes: object = None
 
     @property
@@ -214,6 +271,7 @@ class LoggerJob(Job):
     def _start(self, loggers):
         self.loggers = loggers
         m, cells, count = len(loggers), loggers.index, loggers.count
+        self.folds = self.evaluator._folds_of(loggers)
         if self.folds is not None:
             cells, count = cells * self.n_folds + self.folds, None
         else:  # naive and weighted estimates have the same sums: one job adds them up
@@ -226,22 +284,14 @@ class LoggerJob(Job):
         if self.evaluator._estimates == "pooled":
             self.pooled = PooledDivergences(m, self.folds, self.n_folds)
 
-    @property
-    def target_labels(self):
-        """Labels of all loggers of the logs, those without rounds included."""
-        labels = self.loggers.logs.loggers
-        return self.loggers.labels if labels is None else labels.tolist()
-
     def variances(self, plain, without=None):
-        """Estimated divergences, from all folds or all but one."""
+        """Estimated divergences, from all folds or all but one, NaN where none is."""
         if self.pooled is not None:
             return self.pooled.variances(without)
         m = len(self.loggers)
         keep = np.arange(self.n_folds) != (-1 if without is None else without)
         join = np.kron(np.eye(m), keep.astype(float))
-        found = self.sink.variances(plain, join)
-        # one round has no variance: nothing says that the logger is near
-        return np.where(np.isnan(found), np.inf, found)
+        return self.sink.variances(plain, join)
 
     @property
     def effective_shares(self):

@@ -31,10 +31,9 @@ class MultiLoggerDiagnostics(StaticDiagnostics):
     variance of the best weighting over that of the naive estimate.
     """
 
-    def __init__(self, evaluator, logs, job, overlap, weight):
-        super().__init__(evaluator, logs, job.target, job.source, overlap)
+    def __init__(self, evaluator, entering, job, overlap):
+        super().__init__(evaluator, entering, job.target, job.source, overlap)
         self._job = job
-        self._weight = weight
 
     @cached_property
     def _names(self):
@@ -50,11 +49,12 @@ class MultiLoggerDiagnostics(StaticDiagnostics):
             return (weights,) if rounds.q is None else (weights, rounds.q)
 
         ask = Extract(pick, by_logger=True, pools_loggers=evaluator._pools_loggers)
-        parts = terms_of(ask, self._logs, self._target, self._source, self._weight)
+        whole, weight = self._entering.all_logs, self._entering.sample_weight
+        parts = terms_of(ask, whole, self._target, self._source, weight)
         if sink.weights is not None:
             total = sink.weights @ sink.sizes
-            parts[0] *= (len(self._logs) / total * sink.weights)[sink.cells]
-        return parts
+            parts[0] *= (len(whole) / total * sink.weights)[sink.cells]
+        return self._entering.of(parts)
 
     def _by_logger(self, values):
         return dict(zip(self._job.loggers.labels, values.tolist(), strict=True))
@@ -73,8 +73,9 @@ class MultiLoggerDiagnostics(StaticDiagnostics):
             divergences="pooled" if known else "per_logger",
             cross_fit=None,
         )
-        job = evaluator._job(self._target, self._source, self._logs)
-        run(self._logs, [job], self._weight)
+        logs = self._entering.all_logs
+        job = evaluator._job(self._target, self._source, logs)
+        run(logs, [job], self._entering.sample_weight)
         evaluator._set_weights(job)
         return job.divergences
 
@@ -83,7 +84,7 @@ class MultiLoggerDiagnostics(StaticDiagnostics):
 
     def _logger_weights(self):
         job = self._job
-        return self._by_logger(job.effective_shares / job.sizes.sum(axis=1))
+        return self._by_logger(job.effective_shares / job.loggers.sizes)
 
     def _logger_shares(self):
         return self._by_logger(self._job.effective_shares)
@@ -97,5 +98,4 @@ class MultiLoggerDiagnostics(StaticDiagnostics):
     def _predicted_variance_ratio(self):
         if np.isinf(self._divergences).all():
             return float("nan")
-        sizes = self._job.sizes.sum(axis=1)
-        return pooling_variance_ratio(self._divergences, sizes)
+        return pooling_variance_ratio(self._divergences, self._job.loggers.sizes)

@@ -26,14 +26,27 @@ def floored(divergences):
     return np.where(low, FLOOR * highest, divergences), low
 
 
+def completed(divergences):
+    """Return divergences without NaN, and which were NaN: nothing tells them.
+
+    The mean of the others makes such a logger neither a good nor a bad one. Where
+    nothing tells any of them, all are the same.
+    """
+    unknown = np.isnan(divergences)
+    known = divergences[np.isfinite(divergences)]
+    usual = known.mean() if known.size else 1.0
+    return np.where(unknown, usual, divergences), unknown
+
+
 def optimal_weights(divergences, sizes):
     r"""Weights with the smallest variance, (1 / s_i^2) / sum_j (n_j / s_j^2).
 
-    NaN where no logger that has a round has a finite divergence.
+    Zero where no logger that has a round has a finite divergence.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore"):
         precision = 1 / divergences
-        return precision / (sizes @ precision)
+    total = sizes @ precision
+    return precision / total if total > 0 else np.zeros(len(precision))
 
 
 @validate_params(
@@ -108,8 +121,20 @@ def pooling_variance_ratio(divergences, sizes):
     return float(n.sum() ** 2 / ((n / s2).sum() * (n * s2).sum()))
 
 
-def given_divergences(given, labels):
-    """Return known divergences in the order of the labels of all loggers."""
+def given_divergences(given, labels, known=None):
+    """Return known divergences in the order of the labels of all loggers.
+
+    An array is in the order of the labels `known`, `None`: of these.
+    """
+    if known is not None and not hasattr(given, "keys") and known != labels:
+        strange = [label for label in labels if label not in known]
+        if strange:
+            raise ValueError(
+                f"divergences is an array for the loggers of fit ({known}), which do "
+                f"not include {strange[0]!r} of these logs. Pass a dict by logger."
+            )
+        values = given_divergences(given, known)
+        return values[[known.index(label) for label in labels]]
     if hasattr(given, "keys"):
         missing = [label for label in labels if label not in given]
         unknown = [label for label in given if label not in labels]
@@ -187,7 +212,10 @@ class PooledDivergences:
         return lambda values: rows * values
 
     def variances(self, without=None):
-        """Divergences of the loggers, from all folds or all but one."""
+        """Divergences of the loggers, from all folds or all but one.
+
+        Infinite where a logger lacks support, NaN where no round tells of it.
+        """
         keep = np.arange(self.n_folds) != (-1 if without is None else without)
         mass, first, second = (
             sums[keep].sum(axis=0) for sums in (self.mass, self.first, self.second)
@@ -197,8 +225,7 @@ class PooledDivergences:
             variance = square - mean * mean
             rounding = np.isfinite(square) & (variance <= 1e-13 * square)
             variance[rounding] = 0.0
-        # infinite: no support; NaN: no round of the others speaks of this logger
-        return np.where(np.isnan(variance), np.inf, variance)
+        return variance
 
 
 def _tails(square, loggers):

@@ -4,10 +4,11 @@
 
 import numpy as np
 
+from skope_ope.evaluators._entering import Entering
 from skope_ope.evaluators._loggers import Loggers
 from skope_ope.evaluators._stratum_sums import partial_sums
 from skope_ope.evaluators._target import Target
-from skope_ope.evaluators.static._base import refuse_learning
+from skope_ope.evaluators.static._base import combined_weights, refuse_learning
 from skope_ope.evaluators.static._engine import Extract, Job, run
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
@@ -32,7 +33,8 @@ class LoggerOverlap:
         Labels of the loggers that acted.
     effective_share : ndarray of shape (n_loggers, n_loggers) or None
         Entry (i, k): the rounds of logger i for evaluating logger k; one on the
-        diagonal. None where the logs have no `logger_proba`.
+        diagonal where rounds have no sample weights. None where the logs have no
+        `logger_proba`.
 
     Examples
     --------
@@ -155,13 +157,15 @@ def logger_overlap(logs, policy=None):
         )
     if not len(logs):
         raise ValueError("the logs are empty.")
-    loggers = Loggers(logs)
+    entering = Entering(logs, combined_weights(logs, None))
+    loggers = Loggers(entering)
+    omega = np.ones(len(logs)) if entering.omega is None else entering.omega
     sums = partial_sums(loggers.index, len(loggers))
-    rewards = sums(logs.reward) / loggers.count
+    rewards = sums(omega * logs.reward) / loggers.sizes
     lowest = [None] * len(loggers)
     if logs.propensity is not None:
         lowest = [
-            float(logs.propensity[loggers.index == i].min())
+            float(logs.propensity[(loggers.index == i) & (omega > 0)].min())
             for i in range(len(loggers))
         ]
     columns = [
@@ -175,7 +179,7 @@ def logger_overlap(logs, policy=None):
         names += TARGET_NAMES
         columns += _policy_columns(logs, policy, loggers)
     records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return LoggerOverlap(loggers.labels, records, _between(logs, loggers, sums))
+    return LoggerOverlap(loggers.labels, records, _between(loggers, sums, omega))
 
 
 def _policy_columns(logs, policy, loggers):
@@ -190,7 +194,8 @@ def _policy_columns(logs, policy, loggers):
     ask = Extract(lambda rounds: (), by_logger=True)
     ask._pools_loggers = loggers.proba is not None
     job = Job(ask, target, None, _Nothing())
-    found = run(logs, [job])[id(target)].loggers
+    weight = loggers.entering.sample_weight
+    found = run(logs, [job], weight)[id(target)].loggers
     shares = found.effective_sample_size / loggers.count
     return shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
 
@@ -202,14 +207,15 @@ class _Nothing:
         pass
 
 
-def _between(logs, loggers, sums):
+def _between(loggers, sums, omega):
     """Effective share of the rounds of every logger for every other, or None."""
     if loggers.proba is None:
         return None
-    own = loggers.proba[np.arange(len(logs)), loggers.index]
+    own = loggers.proba[np.arange(len(omega)), loggers.index]
+    own = np.where(omega > 0, own, 1.0)  # of loggers that do not take part
     columns = []
     for proba in loggers.proba.T:
-        w = proba / own
+        w = omega * proba / own
         first, second = sums(w), sums(w * w)
         square = loggers.count * second
         columns.append(

@@ -38,10 +38,11 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         For "weighted". "pooled" estimates the divergences of all loggers from all
         rounds, "per_logger" as the sample variance of each logger's own terms, which
         is biased where its large terms are missing. Known ones are a dict by logger
-        or an array in the order of `logs.loggers`; `inf` leaves a logger out.
+        or an array in the order of `logs.loggers` of fit; `inf` leaves a logger out.
     cross_fit : int, default=None
         Number of folds, each of which is weighted by divergences estimated on the
-        others: exactly unbiased. `None` uses the same rounds.
+        others: exactly unbiased. A logger of which the others tell nothing takes the
+        mean of the other loggers, with a warning. `None` uses the same rounds.
 
     Attributes
     ----------

@@ -42,14 +42,15 @@ class StratifiedMoments:
     weights : ndarray of shape (n_cells,), default=None
         Weight of a round of each stratum, up to a factor. `None`: all the same.
     count : ndarray of shape (n_cells,), default=None
-        Number of rounds of every stratum, where it is known.
+        Number of rounds of every stratum, where it is known. With sample weights those
+        of positive weight are counted: a round of weight zero is none.
     sums : StratumSums, default=None
         Sums over the same strata, to share with others.
     """
 
     def __init__(self, cells, n_cells, weights=None, count=None, sums=None):
         self.cells, self.n_cells, self.weights = cells, n_cells, weights
-        self.count = count_codes(cells, n_cells) if count is None else count
+        self._count = count
         self.shift = None
         self._shared = StratumSums(cells, n_cells) if sums is None else sums
 
@@ -66,16 +67,16 @@ class StratifiedMoments:
         for row, (i, j) in zip(values[k:], self._pairs, strict=True):
             np.multiply(terms[i], terms[j], out=row)
         if omega is not None:
-            np.multiply(omega * omega, values, out=page[self._width : -2])
+            np.multiply(omega * omega, values, out=page[self._width : -3])
             values *= omega
-            page[-2], page[-1] = omega, omega * omega
+            page[-3], page[-2], page[-1] = omega, omega * omega, omega > 0
 
     def _start(self, terms, weighted):
         k = len(terms)
         self.weighted = weighted
         self._pairs = [(i, j) for i in range(k) for j in range(i + 1)]
         self._width = k + len(self._pairs)
-        rows = 2 * self._width + 2 if weighted else self._width
+        rows = 2 * self._width + 3 if weighted else self._width
         self._where = self._shared.reserve(rows)
         self.shift = []
         for term in terms:  # near those that are far from zero: no digits cancel
@@ -94,12 +95,21 @@ class StratifiedMoments:
         if not self.weighted:
             return self._sums, self.count
         found = self._shared[self._where]
-        return found[self._width : -2], found[-1]
+        return found[self._width : -3], found[-2]
 
     @property
     def sizes(self):
         """(Weighted) number of rounds of every stratum."""
-        return self._shared[self._where][-2] if self.weighted else self.count
+        return self._shared[self._where][-3] if self.weighted else self.count
+
+    @property
+    def count(self):
+        """Number of rounds of every stratum, without those of weight zero."""
+        if self.weighted:
+            return self._shared[self._where][-1]
+        if self._count is None:
+            self._count = count_codes(self.cells, self.n_cells)
+        return self._count
 
     def variances(self, gradient, join=None):
         """Sample variance of ``gradient @ terms`` in every stratum, NaN for one round.
@@ -165,9 +175,7 @@ class StratifiedMoments:
         strata = joined(self.count, weights)
         line, *_ = self._of(gradient, self._sums)
         centre = self._by_stratum(strata, weights * line, weights * sizes)
-        linearisation = StratifiedLinearisation(
-            self, gradient, weights, strata, centre, int(self.count.sum())
-        )
+        linearisation = StratifiedLinearisation(self, gradient, weights, strata, centre)
         error = self._standard_error(gradient, weights, strata, centre)
         return value, error if isfinite(value) else nan, linearisation
 
@@ -215,11 +223,10 @@ class StratifiedLinearisation:
         Slopes of f.
     weights, strata, centre : ndarray of shape (n_cells,)
         Weight of a round, stratum and mean of its linearised terms, less the shift.
-    n_rounds : int
-        Number of rounds.
     """
 
-    def __init__(self, moments, gradient, weights, strata, centre, n_rounds):
+    def __init__(self, moments, gradient, weights, strata, centre):
+        n_rounds = len(moments.cells)  # with those of weight zero: they have values
         self.cells, self.n_cells = moments.cells, moments.n_cells
         self.shift, self.gradient = moments.shift, gradient
         self.weights, self.centre = weights, centre
@@ -227,7 +234,7 @@ class StratifiedLinearisation:
         scale = np.divide(n, n - 1, out=np.ones(len(n)), where=n > 1)
         self.scale = np.sqrt(scale * max(n_rounds - 1, 1) / n_rounds) * n_rounds
         used = len(np.unique(strata[(moments.count > 0) & (weights > 0)]))
-        self.degrees_of_freedom = max(n_rounds - max(used, 1), 1)
+        self.degrees_of_freedom = max(int(moments.count.sum()) - max(used, 1), 1)
 
     def __call__(self, value, terms, omega=None):
         """Return z_j for terms of shape (k, n) and sample weights."""

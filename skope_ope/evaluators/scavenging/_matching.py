@@ -35,8 +35,8 @@ class Match:
     wanted : ndarray of shape (n_rounds,)
         Probability with which the policy wants what was logged.
     missing_mass : float
-        Mean probability with which it wants what was never logged; NaN for random
-        slates, of which only the logged ones' probabilities are known.
+        (Weighted) mean probability with which it wants what was never logged; NaN for
+        random slates, of which only the logged ones' probabilities are known.
     fewest_rounds : int
         How many rounds of positive weight logged an arm in a stratum, the fewest of
         those that the policy wants there.
@@ -71,7 +71,9 @@ class _WatchedTarget:
             missing = self.missing[0]
             if self.stratum is not None:
                 missing = self.missing[self.stratum[start:stop]]
-            self.mass += float((pi * missing).sum())
+            lost = (pi * missing).sum(axis=1)
+            omega = None if self.omega is None else self.omega[start:stop]
+            self.mass += float((lost if omega is None else omega * lost).sum())
         self._note(np.asarray(pi) > 0, slice(start, stop))
         return pi
 
@@ -100,6 +102,7 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
     watched = _WatchedTarget(target, counts == 0, stratum, omega)
     job = Job(_WANTED, watched, None, TermStore(len(logs)))
     run(logs, [job])
+    mass = watched.mass / (len(logs) if omega is None else omega.sum())
     code, sought = logs.action_index, None
     if not watched.sought.all():
         sought = watched.sought[0 if stratum is None else stratum, code]
@@ -107,7 +110,7 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
         code,
         logs.n_actions,
         job.sink.terms[0],
-        watched.mass / len(logs),
+        mass,
         _fewest(counts, watched.sought, len(logs)),
         sought,
         watched.sought.any(axis=0),

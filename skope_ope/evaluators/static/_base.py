@@ -13,6 +13,7 @@ from skope_ope.evaluators._alarms import (
 )
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._diagnostics import StaticDiagnostics
+from skope_ope.evaluators._entering import Entering
 from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static._auto import AUTO
@@ -78,12 +79,13 @@ class StaticEvaluator(BaseEvaluator):
 
     def _policy_value(self, job, overlap, logs, weight):
         target, source = job.target, job.source
+        entering = Entering(logs, weight)
         value, error, linearise = self._estimate(job)
         value += job.offset
         if self._uses_weights:
             overlap = self._overlap_of(job, overlap)
-            warned = overlap_warnings(self, overlap, logs)
-            warned += self._propensity_warnings(logs, overlap)
+            warned = overlap_warnings(self, overlap, entering.logs)
+            warned += self._propensity_warnings(entering.logs, overlap)
         else:  # a model extrapolates to what was never logged
             warned, overlap = support_warnings(overlap), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
@@ -106,7 +108,7 @@ class StaticEvaluator(BaseEvaluator):
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
-            diagnostics=self._diagnostics(job, logs, overlap, weight),
+            diagnostics=self._diagnostics(job, entering, overlap),
             warnings=warned,
             degrees_of_freedom=linearise.degrees_of_freedom,
             bound=self._deviation_bound,
@@ -120,8 +122,8 @@ class StaticEvaluator(BaseEvaluator):
         """Return sums of the weights that enter the estimate."""
         return overlap
 
-    def _diagnostics(self, job, logs, overlap, weight):
-        return StaticDiagnostics(self, logs, job.target, job.source, overlap)
+    def _diagnostics(self, job, entering, overlap):
+        return StaticDiagnostics(self, entering, job.target, job.source, overlap)
 
     def _propensity_warnings(self, logs, overlap):
         return propensity_warnings(logs)

@@ -13,6 +13,7 @@ from math import isfinite
 
 import numpy as np
 
+from skope_ope.evaluators._entering import Entering
 from skope_ope.evaluators._loggers import Loggers, OverlapByLogger
 from skope_ope.evaluators._moments import dot
 from skope_ope.evaluators._overlap import Overlap
@@ -164,10 +165,11 @@ def run(logs, jobs, sample_weight=None):
     sources = {id(j.source): j.source for j in jobs if j.source is not None}
     predict = {key: source.bind(logs) for key, source in sources.items()}
     overlaps = {key: Overlap() for key in targets}
+    entering = Entering(logs, sample_weight)
     loggers = None
     if any(job.evaluator._by_logger for job in jobs):
         pools = any(job.evaluator._pools_loggers for job in jobs)
-        loggers = Loggers(logs, sample_weight, pools)
+        loggers = Loggers(entering, pools)
         for overlap in overlaps.values():
             overlap.loggers = OverlapByLogger(loggers, Overlap())
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
@@ -194,6 +196,7 @@ def run(logs, jobs, sample_weight=None):
             r = logs.reward[low:high]
             p = None if logs.propensity is None else logs.propensity[low:high]
             omega = None if sample_weight is None else sample_weight[low:high]
+            counted = None if omega is None else entering.omega[low:high]
             acted = None if loggers is None else loggers.rounds(low, high)
             q_logged = {}
             for key, target in targets.items():
@@ -206,18 +209,19 @@ def run(logs, jobs, sample_weight=None):
                     )
                     check_distributions("policy", pi, available, low)
                     pi_logged = logged.of(pi)
-                    missing = _missing_mass(pi, pi_logged, p, logs, slice(low, high))
+                    at = slice(low, high)
+                    missing = _missing_mass(pi, pi_logged, p, entering, at, counted)
                 w = None if p is None else pi_logged / p
                 b = None
                 if acted is not None:  # their sums make up those of all
                     b = pi_logged / acted.mixture if loggers.pools else None
                     whole = None if target.logged_only else pi
                     weights = (pi_logged, w, b, whole)
-                    overlaps[key].loggers.add(acted, *weights, missing, omega)
+                    overlaps[key].loggers.add(acted, *weights, missing, counted)
                 if w is None or acted is not None:
                     overlaps[key].add_mass(high - low, missing)
                 else:
-                    overlaps[key].add(w, missing, omega)
+                    overlaps[key].add(w, missing, counted)
                 blocks = {}
                 for job in jobs_of[key]:
                     name, source = (id(job.source), job.offset), id(job.source)
@@ -233,8 +237,10 @@ def run(logs, jobs, sample_weight=None):
                         blocks[name] = block.less(job.offset)
                     job.take(low, blocks[name], omega)
     for overlap in overlaps.values():
+        overlap.n = entering.n
         if loggers is not None:
             overlap.add_up()
+            overlap.loggers.mixture.n = entering.n
     return overlaps
 
 
@@ -253,18 +259,24 @@ def _model_value(pi, q, first_row):
     return v
 
 
-def _missing_mass(pi, pi_logged, p, logs, rows):
-    """Sum of the policy's mass on actions that the logger could not have taken."""
-    if logs.logging_proba is not None:
-        mu = logs.logging_proba[rows]
-        return float(pi[mu == 0].sum()) if mu.min() == 0 else 0.0
-    certain = p is not None and p.max() >= 1  # other actions had probability 0
-    if not certain and not logs.unseen.size:
-        return 0.0
-    missing = pi[:, logs.unseen].sum(axis=1)
-    if certain:
-        missing = np.where(p >= 1, 1 - pi_logged, missing)
-    return float(missing.sum())
+def _missing_mass(pi, pi_logged, p, entering, rows, omega):
+    """(Weighted) sum of the policy's mass on what the logger could not have done."""
+    proba, unseen = entering.all_logs.logging_proba, entering.unseen
+    if proba is not None:
+        mu = proba[rows]
+        if mu.min() > 0:
+            return 0.0
+        if omega is None:  # a sum over fewer entries is faster
+            return float(pi[mu == 0].sum())
+        missing = (pi * (mu == 0)).sum(axis=1)
+    else:
+        certain = p is not None and p.max() >= 1  # other actions had probability 0
+        if not certain and not unseen.size:
+            return 0.0
+        missing = pi[:, unseen].sum(axis=1)
+        if certain:
+            missing = np.where(p >= 1, 1 - pi_logged, missing)
+    return float(missing.sum()) if omega is None else dot(omega, missing)
 
 
 def check_logged(pi, first_row):

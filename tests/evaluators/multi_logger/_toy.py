@@ -1,7 +1,15 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The toy of the paper on several loggers: two contexts, two actions, no noise."""
+"""Small worlds with several loggers, among them the toy of the paper.
 
+A world is a number of contexts and actions without noise. All logs of a few rounds can
+be drawn, each with its probability: means and variances of what an evaluator returns
+for them are exact.
+"""
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from math import factorial
 
@@ -9,26 +17,98 @@ import numpy as np
 
 from skope_ope import BanditLogs
 
+
+def score(evaluator):
+    """Return the value of an evaluator as a statistic of logs."""
+
+    def statistic(logs, pi):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return evaluator.fit(logs).score(pi)
+
+    return statistic
+
+
+@dataclass
+class World:
+    """Contexts with probabilities p, loggers, a target and rewards.
+
+    Attributes
+    ----------
+    p : ndarray of shape (n_contexts,)
+    loggers : ndarray of shape (n_loggers, n_contexts, n_actions)
+    target, delta : ndarray of shape (n_contexts, n_actions)
+    """
+
+    p: np.ndarray
+    loggers: np.ndarray
+    target: np.ndarray
+    delta: np.ndarray
+
+    @property
+    def cells(self):
+        """All pairs (context, action)."""
+        return list(np.ndindex(self.delta.shape))
+
+    @property
+    def value(self):
+        """What the target is worth."""
+        return self.p @ (self.target * self.delta).sum(axis=1)
+
+    def logs(self, rows, **fields):
+        """Logs of rows (logger, context, action), and the target's probabilities."""
+        g, x, a = np.array(rows).T
+        logs = BanditLogs(
+            x[:, None].astype(float),
+            a,
+            self.delta[x, a],
+            actions=range(self.delta.shape[1]),
+            logger=g,
+            logger_proba=self.loggers[np.unique(g)][:, x, a].T,
+            **fields,
+        )
+        return logs, self.target[x]
+
+    def draws(self, logger, size, ordered_parts=1):
+        """Every multiset of `size` cells that a logger may give, with its probability.
+
+        With `ordered_parts` parts the multisets of the parts are kept apart.
+        """
+        part = size // ordered_parts
+        chance = {(x, a): self.p[x] * self.loggers[logger, x, a] for x, a in self.cells}
+        found = []
+        for cells in combinations_with_replacement(self.cells, part):
+            ways = factorial(part)
+            for times in Counter(cells).values():
+                ways //= factorial(times)
+            found.append((list(cells), ways * np.prod([chance[c] for c in cells])))
+        out = []
+        for parts in product(found, repeat=ordered_parts):
+            cells = [cell for some, _ in parts for cell in some]
+            out.append((cells, np.prod([weight for _, weight in parts])))
+        return out
+
+    def exact_moments(self, statistic, sizes, ordered_parts=1):
+        """Mean and variance of ``statistic(logs, pi)`` for rounds of every logger."""
+        values, weights = [], []
+        draws = [self.draws(i, n, ordered_parts) for i, n in enumerate(sizes)]
+        for drawn in product(*draws):
+            rows = [(i, *cell) for i, (cells, _) in enumerate(drawn) for cell in cells]
+            values.append(statistic(*self.logs(rows)))
+            weights.append(np.prod([weight for _, weight in drawn]))
+        values, weights = np.array(values), np.array(weights)
+        np.testing.assert_allclose(weights.sum(), 1, rtol=1e-12)
+        mean = weights @ values
+        return mean, weights @ (values - mean) ** 2
+
+
 DELTA = np.array([[10.0, 1.0], [1.0, 10.0]])  # reward of (context, action)
 LOGGERS = np.array([[[0.2, 0.8], [0.8, 0.2]], [[0.9, 0.1], [0.1, 0.9]]])
 TARGET = np.array([[0.8, 0.2], [0.2, 0.8]])
 VALUE = 8.2
 DIVERGENCES = (252.81, 4.271111111111112)
-CELLS = [(0, 0), (0, 1), (1, 0), (1, 1)]  # (context, action)
-
-
-def toy_logs(rows):
-    """Logs of rows (logger, context, action), and the target's probabilities."""
-    g, x, a = np.array(rows).T
-    logs = BanditLogs(
-        x[:, None].astype(float),
-        a,
-        DELTA[x, a],
-        actions=[0, 1],
-        logger=g,
-        logger_proba=LOGGERS[:, x, a].T,
-    )
-    return logs, TARGET[x]
+TOY = World(np.array([0.5, 0.5]), LOGGERS, TARGET, DELTA)
+toy_logs = TOY.logs
 
 
 def ml4():
@@ -36,39 +116,6 @@ def ml4():
     return toy_logs([(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 1)])
 
 
-def draws(logger, size, ordered_parts=1):
-    """Every multiset of `size` cells that a logger may give, with its probability.
-
-    With `ordered_parts` parts the multisets of the parts are kept apart.
-    """
-    part = size // ordered_parts
-    p = {cell: 0.5 * LOGGERS[logger][cell] for cell in CELLS}
-    found = []
-    for cells in combinations_with_replacement(CELLS, part):
-        ways = factorial(part)
-        for cell in CELLS:
-            ways //= factorial(cells.count(cell))
-        found.append((list(cells), ways * np.prod([p[cell] for cell in cells])))
-    out = []
-    for parts in product(found, repeat=ordered_parts):
-        out.append(
-            (
-                [cell for cells, _ in parts for cell in cells],
-                np.prod([weight for _, weight in parts]),
-            )
-        )
-    return out
-
-
 def exact_moments(statistic, size=1, ordered_parts=1):
     """Mean and variance of ``statistic(logs, pi)``, `size` rows of each logger."""
-    values, weights = [], []
-    firsts, seconds = (draws(k, size, ordered_parts) for k in (0, 1))
-    for (first, p), (second, q) in product(firsts, seconds):
-        rows = [(0, *cell) for cell in first] + [(1, *cell) for cell in second]
-        values.append(statistic(*toy_logs(rows)))
-        weights.append(p * q)
-    values, weights = np.array(values), np.array(weights)
-    np.testing.assert_allclose(weights.sum(), 1, rtol=1e-12)
-    mean = weights @ values
-    return mean, weights @ (values - mean) ** 2
+    return TOY.exact_moments(statistic, (size, size), ordered_parts)

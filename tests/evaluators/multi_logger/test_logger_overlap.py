@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, EpsilonGreedy, logger_overlap
-from tests.evaluators.multi_logger.test_multi_logger_ips import (
+from tests.evaluators.multi_logger._logs import (
     several,
     without_support,
 )
@@ -91,3 +91,52 @@ def test_bad_input():
         logger_overlap(logs.replace(logger_proba=None, propensity=None), pi)
     with pytest.raises(TypeError, match="logger_overlap evaluates stationary"):
         logger_overlap(logs, EpsilonGreedy())
+
+
+def test_sample_weights_count():
+    """Rounds without a click were kept at 10% and weigh ten times as much."""
+    rng = np.random.RandomState(0)
+    mu, n = np.array([[0.5, 0.5], [0.2, 0.8]]), 4000
+    logger = np.arange(n) % 2
+    action = (rng.random_sample(n) < mu[logger, 1]).astype(int)
+    reward = (rng.random_sample(n) < 0.1).astype(float)
+    kept = np.flatnonzero((reward == 1) | (rng.random_sample(n) < 0.1))
+    weight = np.where(reward == 1, 1.0, 10.0)[kept]
+    fields = {"logger": logger[kept], "logger_proba": mu[:, action[kept]].T}
+    logs = BanditLogs(
+        np.zeros((len(kept), 1)),
+        action[kept],
+        reward[kept],
+        sample_weight=weight,
+        **fields,
+    )
+    pi = np.tile([0.7, 0.3], (len(kept), 1))
+    found = logger_overlap(logs, pi)
+    w = pi[0, logs.action] / logs.propensity
+    for i, record in enumerate(found.to_records()):
+        own = logs.logger == i
+        assert record["n_rounds"] == own.sum()
+        assert_allclose(record["share"], weight[own].sum() / weight.sum())
+        mean = np.average(logs.reward[own], weights=weight[own])
+        assert_allclose(record["mean_reward"], mean)
+        assert abs(mean - 0.1) < 0.04  # without weights it is above 0.5
+        for name, ratio in (
+            ("policy_effective_share", w),
+            (f"effective_share_{1 - i}", logs.logger_proba[:, 1 - i] / logs.propensity),
+            (f"effective_share_{i}", np.ones(len(w))),
+        ):
+            v = (weight * ratio)[own]
+            share = v.sum() ** 2 / (v * v).sum() / own.sum()
+            assert_allclose(record[name], share, err_msg=name)
+
+
+def test_rounds_of_weight_zero_are_none():
+    logs, pi = without_support()
+    rng = np.random.RandomState(0)
+    for mask in (rng.random_sample(400) < 0.5, logs.logger == 0):
+        rows = np.flatnonzero(mask)
+        found = logger_overlap(logs.replace(sample_weight=mask * 2.0), pi).to_records()
+        expected = logger_overlap(logs[rows], pi[rows]).to_records()
+        assert [list(a) for a in found] == [list(b) for b in expected]
+        for a, b in zip(found, expected, strict=True):
+            assert_allclose(list(a.values()), list(b.values()), rtol=1e-10)

@@ -1,7 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import get_tags
 
 from skope_ope import SNDR, DoublyRobust, MultiLoggerDR, MultiLoggerIPS
+from tests.evaluators.multi_logger._logs import POOLINGS, several
 from tests.evaluators.multi_logger._toy import (
     DELTA,
     LOGGERS,
@@ -17,19 +17,10 @@ from tests.evaluators.multi_logger._toy import (
     VALUE,
     exact_moments,
     ml4,
+    score,
 )
-from tests.evaluators.multi_logger.test_multi_logger_ips import POOLINGS, several
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-
-
-def score(evaluator):
-    def statistic(logs, pi):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return evaluator.fit(logs).score(pi)
-
-    return statistic
 
 
 def residual_divergences():

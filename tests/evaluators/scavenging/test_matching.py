@@ -83,6 +83,24 @@ def test_distinct_slates_in_distinct_strata_take_no_square_of_them():
     tracemalloc.stop()
     assert_allclose(value.value, 1)
     assert peak < 2000 * n  # 64,000 bytes a round, where it was a table
+def test_missing_mass_is_weighted():
+    omega = np.array([1.5, 0.5, 2.0, 1.0, 0.0, 1.0])
+    logs = s6(actions=[0, 1, 2])
+    lost = np.array([0.0, 0.1, 0.2, 0.3, 1.0, 0.1])
+    pi = np.column_stack([(1 - lost) / 2, (1 - lost) / 2, lost])
+    found = match_arms(ExplorationScavenging(), pi, logs, None, omega)
+    assert_allclose(found.missing_mass, omega @ lost / omega.sum())
+    # rows of weight zero alone want what was never logged: nothing is missing
+    pi = np.array([[0.5, 0.5, 0]] * 4 + [[0, 0, 1.0]] + [[0.5, 0.5, 0]])
+    evaluator = ExplorationScavenging(on_missing="nan").fit(logs)
+    assert np.isfinite(evaluator.score(pi, sample_weight=omega))
+    assert match_arms(evaluator, pi, logs, None, omega).missing_mass == 0
+    slates = sl4()
+    rows = np.arange(len(slates))
+    wanted = SL4_SLATES.copy()
+    wanted[0] = [0, 1, 3, 2]  # never shown
+    assert match_slates(wanted, slates).missing_mass == 0.25
+    assert match_slates(wanted, slates, None, 1.0 * (rows > 0)).missing_mass == 0
 
 
 def test_loggers_as_actions():

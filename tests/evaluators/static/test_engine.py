@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import BanditLogs, FunctionPolicy, evaluate
+from skope_ope import IPS, BanditLogs, FunctionPolicy, evaluate
 from skope_ope.evaluators.static import _engine
 from skope_ope.exceptions import ModelErrorWarning, SupportWarning
 
@@ -118,6 +118,44 @@ def test_mass_on_actions_that_were_never_logged():
     assert_allclose(caught[0].message.value, pi[:, 3].mean())
     assert logs.unseen.tolist() == [3]
     assert logs[:5].unseen.tolist() == np.setdiff1d(range(4), logs.action[:5]).tolist()
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
+def test_missing_mass_is_weighted():
+    """In all three ways in which it is known."""
+    arrays, pi, _ = make_arrays(90)
+    arrays["action"] = arrays["action"] % 3
+    omega = np.random.RandomState(1).random_sample(90)
+    rare = np.arange(90) % 3 == 0
+    omega[rare] = 0
+    arrays["action"][rare] = 3  # logged by rounds of weight zero alone
+    mu = np.tile([0.3, 0.3, 0.4, 0.0], (90, 1))
+    mu[rare] = 0.25
+    own = mu[np.arange(90), arrays["action"]]
+    certain = np.where(np.arange(90) % 3 == 1, 1.0, 0.5)
+    logged = pi[np.arange(90), arrays["action"]]
+    for fields, lost in (
+        ({"propensity": np.full(90, 0.25)}, pi[:, 3]),
+        ({"propensity": own, "logging_proba": mu}, pi[:, 3]),
+        ({"propensity": certain}, np.where(certain == 1, 1 - logged, pi[:, 3])),
+    ):
+        logs = BanditLogs(**{**arrays, **fields}, actions=range(4))
+        with pytest.warns(SupportWarning) as caught:
+            result = IPS().fit(logs).evaluate(pi, sample_weight=omega)
+        mass = omega @ lost / omega.sum()
+        assert_allclose(result.diagnostics["unsupported_mass"], mass)
+        assert_allclose(caught[0].message.value, mass)
+        rows = np.flatnonzero(omega)
+        with pytest.warns(SupportWarning):
+            kept = IPS().fit(logs[rows]).evaluate(pi[rows], sample_weight=omega[rows])
+        assert_allclose(kept.diagnostics["unsupported_mass"], mass)
+        assert_allclose(result.effective_sample_size, kept.effective_sample_size)
+    # rows of weight zero alone want what was never logged
+    pi = np.where(rare[:, None], [0, 0, 0, 1.0], [0.5, 0.5, 0, 0])
+    result = IPS().fit(logs).evaluate(pi, sample_weight=omega * (certain < 1))
+    assert result.diagnostics["unsupported_mass"] == 0
+    assert not any(isinstance(w, SupportWarning) for w in result.warnings)
 
 
 def peak_mib(call):

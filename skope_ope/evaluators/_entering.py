@@ -1,0 +1,58 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rounds that enter an estimate: a round of sample weight 0 does not."""
+
+from functools import cached_property
+
+import numpy as np
+
+
+class Entering:
+    """The rounds of some logs whose sample weight is positive.
+
+    Parameters
+    ----------
+    all_logs : BanditLogs
+        All rounds.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Weights of all rounds.
+
+    Attributes
+    ----------
+    mask : ndarray of shape (n_rounds,) or None
+        Which rounds enter; None: all of them.
+    n : int
+        Their number.
+    omega : ndarray of shape (n_rounds,) or None
+        The weights, with mean one over the rounds that enter: what is counted by them
+        is what the logs of these rounds alone would give.
+    """
+
+    def __init__(self, all_logs, sample_weight=None):
+        self.all_logs, self.sample_weight = all_logs, sample_weight
+        self.mask, self.n, self.omega = None, len(all_logs), sample_weight
+        if sample_weight is not None and not sample_weight.all():
+            self.mask = sample_weight > 0
+            self.n = int(np.count_nonzero(self.mask))
+            self.omega = sample_weight * (self.n / sample_weight.sum())
+
+    def of(self, values):
+        """Return the last axis of an array without the rounds that do not enter."""
+        return values if self.mask is None else values[..., self.mask]
+
+    def counts(self, codes, n_codes):
+        """Return how many rounds that enter have each code."""
+        return np.bincount(self.of(codes), minlength=n_codes)
+
+    @cached_property
+    def logs(self):
+        """Logs of the rounds that enter."""
+        return self.all_logs if self.mask is None else self.all_logs[self.mask]
+
+    @cached_property
+    def unseen(self):
+        """Codes of the actions that none of them took."""
+        logs = self.all_logs
+        if self.mask is None:
+            return logs.unseen
+        return np.flatnonzero(self.counts(logs.action_index, logs.n_actions) == 0)

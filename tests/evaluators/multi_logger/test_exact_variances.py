@@ -1,0 +1,177 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Means and variances over all logs, of the values that the evaluators return."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import MultiLoggerIPS, evaluate, pooling_variance_ratio
+from tests.evaluators.multi_logger._logs import POOLINGS
+from tests.evaluators.multi_logger._toy import (
+    DIVERGENCES,
+    TOY,
+    VALUE,
+    World,
+    exact_moments,
+    score,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+ORACLE = MultiLoggerIPS(pooling="weighted", divergences=DIVERGENCES)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "variance"),
+    [
+        (MultiLoggerIPS(), 64.270278),
+        (MultiLoggerIPS(pooling="balanced"), 12.427405),
+        (ORACLE, 4.200151),
+        (MultiLoggerIPS(pooling="weighted", divergences=[np.inf, 1.0]), 4.271111),
+    ],
+)
+def test_the_toy_exactly(evaluator, variance):
+    mean, found = exact_moments(score(evaluator))
+    assert_allclose(mean, VALUE, rtol=1e-12)
+    assert_allclose(found, variance, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "mean", "variance"),
+    [
+        (MultiLoggerIPS(), VALUE, 16.067569),
+        (ORACLE, VALUE, 1.050038),
+        (
+            MultiLoggerIPS(pooling="weighted", divergences="per_logger"),
+            6.175914,
+            9.713273,
+        ),
+        (MultiLoggerIPS(pooling="weighted"), 8.152088, 1.374033),
+    ],
+)
+def test_estimated_weights_exactly(evaluator, mean, variance):
+    found = exact_moments(score(evaluator), size=4)
+    assert_allclose(found, (mean, variance), rtol=1e-6)
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize(
+    ("divergences", "variance"), [("per_logger", 19.154489), ("pooled", 1.755308)]
+)
+def test_cross_fitted_weights_are_exactly_unbiased(divergences, variance):
+    evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences, cross_fit=2)
+    mean, found = exact_moments(score(evaluator), size=4, ordered_parts=2)
+    assert_allclose(mean, VALUE, rtol=1e-11)
+    assert_allclose(found, variance, rtol=1e-6)
+
+
+def test_the_stratified_variance_is_unbiased():
+    for evaluator, variance in (
+        (MultiLoggerIPS(), 64.270278 / 2),
+        (MultiLoggerIPS(pooling="balanced"), 12.427405 / 2),
+        (ORACLE, 4.200151 / 2),
+    ):
+
+        def squared_error(logs, pi, evaluator=evaluator):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return evaluator.fit(logs).evaluate(pi).standard_error ** 2
+
+        assert_allclose(exact_moments(squared_error, 2)[0], variance, rtol=1e-6)
+
+
+def test_the_toy_without_logger_1():
+    def second_alone(logs, pi):
+        rows = np.flatnonzero(logs.logger == 1)
+        return score(MultiLoggerIPS())(logs[rows], pi[rows])
+
+    mean, found = exact_moments(second_alone)
+    assert_allclose((mean, found), (VALUE, DIVERGENCES[1]), rtol=1e-9)
+    _, both = exact_moments(score(MultiLoggerIPS()))
+    assert both > 15 * found  # dropping logs helps
+
+
+# -- worlds by the terms of all their cells --------------------------------------------
+def random_world(rng, k, x, m):
+    loggers = rng.dirichlet(np.full(k, rng.choice([0.3, 1, 5])), (m, x))
+    return World(
+        rng.dirichlet(np.ones(x)),
+        loggers * 0.9 + 0.1 / k,
+        rng.dirichlet(np.ones(k), x),
+        rng.normal(size=(x, k)) + rng.choice([0, 3]),
+    )
+
+
+def population(world, sizes):
+    """Logs with every cell of every logger, weighted by how often it is met."""
+    rows = [(i, *cell) for i in range(len(sizes)) for cell in world.cells]
+    weight = [sizes[i] * world.p[x] * world.loggers[i, x, a] for i, x, a in rows]
+    return world.logs(rows, sample_weight=weight)
+
+
+def exact_variance(result, logs, sizes):
+    """Variance of an estimate from `sizes` rounds, by its terms of all cells."""
+    terms, variance = result.terms[0], 0.0
+    for i, size in enumerate(sizes):
+        own = logs.logger == i
+        weight = logs.sample_weight[own] / size
+        mean = weight @ terms[own]
+        share = result.diagnostics["logger_shares"][i]
+        variance += share**2 / size * (weight @ (terms[own] - mean) ** 2)
+    return variance
+
+
+def variances(world, sizes, **others):
+    """Exact variances by pooling, and the divergences: all from the evaluators."""
+    logs, pi = population(world, sizes)
+    evaluators = {name: MultiLoggerIPS(pooling=name) for name in POOLINGS}
+    for name, divergences in others.items():
+        evaluators[name] = MultiLoggerIPS(pooling="weighted", divergences=divergences)
+    table = evaluate(pi, logs, evaluators=evaluators)
+    for name in evaluators:  # all are unbiased, whatever the weights
+        assert_allclose(table[name].value, world.value, rtol=1e-9, atol=1e-12)
+    found = {name: exact_variance(r, logs, sizes) for name, r in table.items()}
+    s2 = table["weighted"].diagnostics["logger_divergences"]
+    return found, np.array([s2[i] for i in range(len(sizes))])
+
+
+def test_the_toy_has_the_divergences_of_the_paper():
+    found, s2 = variances(TOY, (1, 1))
+    assert_allclose(s2, DIVERGENCES, rtol=1e-9)
+    expected = {"naive": 64.270278, "balanced": 12.427405, "weighted": 4.200151}
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert_allclose(pooling_variance_ratio(s2, [1, 1]), 0.0653514, rtol=1e-6)
+
+
+def test_terms_of_all_cells_have_the_variance_of_all_logs():
+    rng = np.random.RandomState(0)
+    shapes = [(2, 2, 2), (3, 1, 2), (2, 1, 3), (4, 1, 2), (2, 1, 4)]
+    for k, x, m in shapes:
+        world, sizes = random_world(rng, k, x, m), rng.randint(1, 3, m)
+        expected, s2 = variances(world, sizes)
+        for name in POOLINGS:
+            evaluator = MultiLoggerIPS(pooling=name, divergences=s2)
+            mean, variance = world.exact_moments(score(evaluator), sizes)
+            assert_allclose(mean, world.value, rtol=1e-9, atol=1e-12)
+            assert_allclose(variance, expected[name], rtol=1e-8)
+
+
+def test_balanced_never_loses_and_weighted_is_optimal():
+    rng = np.random.RandomState(0)
+    better = 0
+    for _ in range(250):
+        m = rng.randint(2, 5)
+        world = random_world(rng, rng.randint(2, 5), rng.randint(1, 4), m)
+        sizes = rng.randint(1, 20, m)
+        others = {f"other {k}": 10 ** rng.normal(size=m) for k in range(3)}
+        found, s2 = variances(world, sizes, **others)
+        naive, balanced, weighted = (found[name] for name in POOLINGS)
+        assert balanced <= naive * (1 + 1e-9)
+        for name in ("naive", *others):
+            assert weighted <= found[name] * (1 + 1e-9)
+        gain = weighted / naive
+        assert_allclose(gain, pooling_variance_ratio(s2, sizes), rtol=1e-7)
+        better += weighted < balanced
+    assert 0 < better < 250  # neither is always the better one
