@@ -299,8 +299,21 @@ for claim, (better, worse) in CLAIMS.items():
 # The nine sets
 # -------------
 #
-# NUMBERS
-#
+# With ``--full`` the geometric mean of cross-validation is 1.31 times the best fixed
+# candidate and 0.39 times `DoublyRobust`; validated by `DoublyRobust` it has 2.31 and
+# 0.68, SLOPE++ 3.3 and 0.97 over all candidates, 4.6 and 1.4 along the path. The
+# difference is made by the first logger, in logs where by chance fewer rounds than
+# expected tell about the policy: the unbiased validator then shares the error of the
+# candidates that it should judge. By logger, from the farthest to the closest,
+# cross-validation has 1.34, 1.35, 1.34 and 1.12 times the error of the best candidate.
+# The full table is in the :ref:`User Guide <choices>`.
+
+if sets == UCI and repetitions >= 50:
+    ratio = {row: geometric_mean(to_best[row]) for row in METHODS}
+    assert ratio["OCV, one standard error"] <= 2.0
+    assert ratio["OCV, one standard error"] <= 0.9 * ratio["DoublyRobust"]
+
+# %%
 # What holds on the sets that scikit-learn ships, of a few hundred rows:
 
 if sets == SHIPPED:

@@ -83,6 +83,8 @@ def test_distinct_slates_in_distinct_strata_take_no_square_of_them():
     tracemalloc.stop()
     assert_allclose(value.value, 1)
     assert peak < 2000 * n  # 64,000 bytes a round, where it was a table
+
+
 def test_missing_mass_is_weighted():
     omega = np.array([1.5, 0.5, 2.0, 1.0, 0.0, 1.0])
     logs = s6(actions=[0, 1, 2])
