@@ -210,6 +210,7 @@ for i, (name, policy) in enumerate(policies.items()):
 action, click, _ = online["SEMP"]  # it shows several articles at any time
 replayed = offline["SEMP"].by("action")
 shown = np.bincount(logs.action[offline["SEMP"].accepted], minlength=K)
+n_compared = 0
 print("\nSEMP by article: clicks per view online and offline")
 for article in range(K):
     served = click[action == article]
@@ -219,6 +220,8 @@ for article in range(K):
         z = (value.value - rate) / np.hypot(error, value.standard_error)
         print(f"  {article:2d}: {rate:.4f} {value.value:.4f}  z {z:+.1f}")
         assert abs(z) < 4, (article, z)
+        n_compared += 1
+assert n_compared >= 2, "too few articles were shown often enough to compare"
 
 # %%
 # Replay and the online bucket agree on each day within four standard errors.
