@@ -201,7 +201,9 @@ class RankingPolicy(BaseSlatePolicy):
         scores = np.where(offered, self.scores(logs)[:, None], -np.inf)
         best = scores.max(axis=2, keepdims=True)
         with np.errstate(under="ignore"):
-            weights = np.exp((scores - np.maximum(best, LEAST_SCORE)) / self.temperature)
+            weights = np.exp(
+                (scores - np.maximum(best, LEAST_SCORE)) / self.temperature
+            )
         low = offered & (weights < LOW_WEIGHT)
         self._check_shown(low, offered)
         return np.where(low, LEAST_WEIGHT, weights).transpose(0, 2, 1)
