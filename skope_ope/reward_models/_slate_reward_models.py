@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
+from skope_ope.logs._slate_logs import column_weights
 from skope_ope.reward_models._slate_design import slate_design
 from skope_ope.reward_models._sources import refuse_non_models
 
@@ -26,8 +27,10 @@ class MeanSlateModel(BaseEstimator):
         self.number = number
 
     def fit(self, logs):
-        """Average the rewards."""
-        self.mean_ = logs.reward.mean() if self.number is None else self.number
+        """Average the rewards, as the rounds weigh."""
+        self.mean_ = self.number
+        if self.number is None:
+            self.mean_ = np.average(logs.reward, weights=column_weights(logs))
         return self
 
     def predict(self, logs, slates):
