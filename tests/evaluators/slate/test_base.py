@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of slate evaluators."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
 from skope_ope import (
     BanditLogs,
+    CascadeDR,
     ProductSlatePolicy,
     PseudoInverse,
     SlateDirectMethod,
+    SlateDoublyRobust,
     SlateIPS,
     SlateLogs,
     UniformSlatePolicy,
@@ -119,3 +125,27 @@ def test_a_column_of_weights_weights_the_rounds():
         bad = logs.with_columns(sample_weight=wrong)
         with pytest.raises(ValueError, match=match):
             quietly(SlateIPS(), target, bad)
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        SlateDoublyRobust(),
+        SlateDirectMethod(reward_model=Ridge()),
+        CascadeDR(reward_model=Ridge()),
+    ],
+    ids=lambda evaluator: type(evaluator).__name__,
+)
+def test_models_of_other_candidates_say_so(evaluator):
+    slates = np.resize(rankings(2, 3), (30, 2))
+    fields = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
+    logs, more = (
+        SlateLogs(np.zeros((30, 1)), slates, None, n_candidates=m, **fields)
+        for m in (3, 4)
+    )
+    evaluator = clone(evaluator).fit(logs)
+    policy = UniformSlatePolicy(2)
+    message = "the logs have 4 candidates, those of the reward model's fit had 3"
+    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator.evaluate(policy, more)
