@@ -355,7 +355,7 @@ def test_groups_without_an_estimate_are_nan_and_said_to_be():
     logs = BanditLogs(np.zeros((4, 1)), [0, 0, 1, 1], [1, 0, 1, 0], [0.5] * 4)
     pi = np.tile([1.0, 0.0], (4, 1))
     result = SNIPS().fit(logs).evaluate(pi)
-    with pytest.warns(SupportWarning, match="1 of 2 groups have no estimate, 'b' firs"):
+    with pytest.warns(SupportWarning, match="1 of 2 groups have no estimate, 'b'"):
         groups = result.by(["a", "a", "b", "b"])
     assert np.isnan(groups["b"].value)
     assert [type(warning) for warning in groups["b"].warnings] == [SupportWarning]
