@@ -25,9 +25,7 @@ from skope_ope.exceptions import (
     SupportWarning,
 )
 from tests.evaluators.slate._worlds import (
-    EMPTY_WORLDS,
     additive,
-    empty_world,
     products,
     quietly,
     rankings,
@@ -248,137 +246,6 @@ def test_clipping():
     assert normalised.value == pytest.approx(result.value * 5 / 4)
 
 
-def test_theorem_one():
-    target = np.tile([2, 0], (5, 1))
-    result = quietly(PseudoInverse(), target, golden_logs())
-    log = np.log(2 / 0.1)
-    expected = np.sqrt(2 * 5 * log / 5) + 2 * 6 * log / 15
-    assert result.deviation_bound(0.1, reward_bound=1.0) == pytest.approx(expected)
-    assert result.deviation_bound(0.1, reward_bound=2.0) == pytest.approx(2 * expected)
-    tighter = result.deviation_bound(0.1, reward_bound=1.0, sigma2=1.0, rho=1.0)
-    assert tighter == pytest.approx(np.sqrt(2 * log / 5) + 4 * log / 15)
-    with pytest.raises(ValueError, match="needs reward_bound"):
-        result.deviation_bound(0.1)
-    copy = pickle.loads(pickle.dumps(result))
-    assert copy.deviation_bound(0.1, reward_bound=1.0) == pytest.approx(expected)
-    for other in (*EXACT[1:], PseudoInverse(cmax=9.0)):
-        with pytest.raises(ValueError, match="no theorem"):
-            quietly(other, target, golden_logs()).deviation_bound(reward_bound=1.0)
-
-
-def test_theorem_one_is_that_of_the_rounds_that_are_used():
-    # in half of the rounds the logger never shows what the policy wants
-    logger = ProductSlatePolicy("proba")
-    proba = np.zeros((40, 2, 3))
-    proba[:, :, :2] = [0.9, 0.1]
-    proba[20:] = [0.98, 0.01, 0.01]
-    logs = SlateLogs(
-        np.zeros((40, 1)),
-        np.zeros((40, 2), int),
-        np.ones(40),
-        n_candidates=3,
-        logging_policy=logger,
-    ).with_columns(proba=proba)
-    target = np.full((40, 2), 2)
-    result = quietly(PseudoInverse(), target, logs)
-    own = quietly(PseudoInverse(), target[20:], logs[20:])
-    assert result.value == pytest.approx(own.value)
-    for name in ("sigma2", "rho"):
-        assert result.diagnostics[name] == pytest.approx(own.diagnostics[name])
-    assert own.diagnostics["sigma2"] == pytest.approx(199)
-    assert result.deviation_bound(reward_bound=1.0) == pytest.approx(
-        own.deviation_bound(reward_bound=1.0)
-    )
-    nothing = quietly(PseudoInverse(), target[:20], logs[:20])
-    assert np.isnan(nothing.deviation_bound(reward_bound=1.0))
-
-
-def test_theorem_one_is_that_of_equal_weights():
-    target = np.tile([2, 0], (5, 1))
-    same = quietly(PseudoInverse(), target, golden_logs(), np.full(5, 3.0))
-    plain = quietly(PseudoInverse(), target, golden_logs())
-    bound = plain.deviation_bound(reward_bound=1.0)
-    assert same.deviation_bound(reward_bound=1.0) == pytest.approx(bound)
-    unequal = quietly(PseudoInverse(), target, golden_logs(), [9.0, 1, 1, 1, 1])
-    with pytest.raises(ValueError, match="sample weights that differ"):
-        unequal.deviation_bound(reward_bound=1.0)
-
-
-@pytest.mark.parametrize("name", EMPTY_WORLDS)
-def test_weights_whose_mean_is_not_one(name):
-    logs, proba, target, truth = empty_world(name)
-    plain = quietly(PseudoInverse(), target, logs, proba)
-    assert plain.diagnostics.get("outside_range_share", 0) == 0
-    assert plain.value == pytest.approx(truth, abs=1e-12)
-    expected = plain.diagnostics["expected_weight"]
-    assert abs(expected - 1) > 0.1
-    # the mean over the logger's law is what it should be: no alarm
-    assert plain.diagnostics["mean_weight"] == pytest.approx(expected, abs=1e-12)
-    assert plain.diagnostics["mean_weight_z"] == pytest.approx(0, abs=1e-9)
-    # numerator and denominator have their means: truth, and one
-    ratio = quietly(PseudoInverse(self_normalized=True), target, logs, proba)
-    assert ratio.value == pytest.approx(truth, abs=1e-12)
-
-
-def test_logs_that_leave_every_slot_empty_now_and_then():
-    # W = 2 in all rounds: divided by its own sum, the value would be halved
-    slates = np.array([[0, -1], [-1, 1]] * 20)
-    logs = SlateLogs(
-        np.zeros((40, 1)),
-        slates,
-        np.where(slates[:, 0] == 0, 0.3, 0.4),
-        n_candidates=2,
-        logging_policy=EmpiricalSlatePolicy([[0, -1], [-1, 1]]),
-    )
-    target = np.tile([0, 1], (40, 1))
-    for self_normalized in (False, True):
-        evaluator = PseudoInverse(self_normalized=self_normalized).fit(logs)
-        result, found = warned(evaluator, target)
-        assert result.value == pytest.approx(0.7)
-        assert not found
-    # too many of one kind: the mean weight is what tells
-    wrong = EmpiricalSlatePolicy([[0, -1], [-1, 1]], [0.1, 0.9])
-    evaluator = PseudoInverse().fit(logs.replace(logging_policy=wrong))
-    _, found = warned(evaluator, target)
-    assert (PropensityWarning, "standard errors from 2:") in found
-
-
-def test_groups_are_formed_as_evaluations_are():
-    target = np.tile([2, 0], (5, 1))
-    logs = golden_logs()
-    result = quietly(PseudoInverse(self_normalized=True), target, logs)
-    with pytest.warns(
-        LowOverlapWarning, match=r"1 of 2 groups .* 1 first: .*sum to -1"
-    ):
-        groups = result.by([0, 0, 0, 0, 1])
-    assert np.isnan(groups[1].value)
-    assert np.isnan(groups[1].standard_error)
-    assert type(groups[1].warnings[0]) is LowOverlapWarning
-    own = quietly(PseudoInverse(self_normalized=True), target[:4], logs[:4])
-    assert groups[0].value == pytest.approx(own.value)
-    assert not groups[0].warnings
-    # rounds that are left out, in a group of their own and beside a single other one
-    logs, target = range_world([1, 1])
-    logs = SlateLogs(
-        logs.context,
-        logs.slate,
-        logs.reward,
-        n_candidates=3,
-        logging_policy=logs.logging_policy,
-    )
-    target[0] = [2, 0]
-    result = quietly(PseudoInverse(), target, logs)
-    with pytest.warns(SupportWarning, match="no logged round bears"):
-        groups = result.by([0, 1, 1])
-    assert np.isnan(groups[0].value)
-    rest = quietly(PseudoInverse(), target[1:], logs[1:])
-    assert groups[1].value == pytest.approx(rest.value)
-    assert groups[1].standard_error == pytest.approx(rest.standard_error)
-    beside = result.by([0, 0, 1])[0]
-    assert beside.value == pytest.approx(3 * 0.2)
-    assert np.isnan(beside.standard_error)  # a single round is used
-
-
 def test_a_pickle_computes_nothing_that_nobody_read(monkeypatch):
     target = np.tile([2, 0], (5, 1))
     result = quietly(PseudoInverse(), target, golden_logs())
@@ -573,25 +440,6 @@ def test_empty_slots():
     target[1] = [1, -1]
     result = quietly(PseudoInverse(), target, logs)
     assert result.diagnostics["outside_range_share"] == pytest.approx(1 / 3)
-
-
-def test_rounds_without_candidates():
-    # their slates are empty: they bring nothing, and count as rounds
-    fields = {"n_candidates": [0, 3, 3], "logging_policy": UniformSlatePolicy(2)}
-    logs = SlateLogs(
-        np.zeros((3, 1)), [[-1, -1], [0, 1], [2, 1]], [0.0, 0.5, 0.25], **fields
-    )
-    equal = logs.replace(logging_policy=PlackettLuceSlatePolicy(np.ones(3), 2))
-    slates = np.array([[-1, -1], [1, 0], [2, 1]])
-    for target in (slates, (slates[:, :, None] == np.arange(3)).astype(float)):
-        for params in ({}, {"self_normalized": True}, {"control_variates": "single"}):
-            own = quietly(PseudoInverse(**params), target, equal)
-            found = quietly(PseudoInverse(**params), target, logs)
-            np.testing.assert_allclose(found.round_values, own.round_values, atol=1e-12)
-    assert quietly(PseudoInverse(), slates, logs).value == pytest.approx(1.75 / 3)
-    slates[0] = [0, -1]  # nothing can be shown there
-    with pytest.raises(ValueError, match=r"candidate|cannot|offer"):
-        quietly(PseudoInverse(outside_range="raise"), slates, logs)
 
 
 def test_independent_slots_by_their_logged_probabilities():
