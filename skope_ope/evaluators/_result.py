@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from skope_ope.evaluators._moments import Moments, mean
-from skope_ope.exceptions import SingleTrajectoryWarning
+from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.intervals import (
     clopper_pearson_interval,
     normal_interval,
@@ -32,6 +32,7 @@ _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
 )
+_NO_GROUP_VALUE = "no logged round of the group bears on the policy. The value is NaN."
 
 
 class PolicyValue:
@@ -103,6 +104,7 @@ class PolicyValue:
         warnings=(),
         degrees_of_freedom=None,
         bound=None,
+        bearing=None,
     ):
         self.value = value
         self.standard_error = standard_error
@@ -123,6 +125,7 @@ class PolicyValue:
         self._offset = offset
         self._round_values = round_values
         self._bound = bound
+        self._bearing = bearing  # what decides whether groups have an estimate
 
     @property
     def row_id(self):
@@ -222,7 +225,8 @@ class PolicyValue:
         -------
         values : dict
             A `PolicyValue` for every label, in sorted order: the same estimator on
-            the rounds of the group.
+            the rounds of the group. NaN, and a warning, where no estimate can be
+            formed from them.
         """
         labels = check_labels("key", self._field(key) if isinstance(key, str) else key)
         if len(labels) != self.n_rounds:
@@ -235,10 +239,17 @@ class PolicyValue:
             warnings.warn(warned, stacklevel=2)
         distinct, sizes = np.unique(labels, return_counts=True)
         rows = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
-        return {
+        values = {
             label: self._group(group, label)
             for label, group in zip(distinct.tolist(), rows, strict=True)
         }
+        lost = [label for label, value in values.items() if np.isnan(value.value)]
+        if lost and not np.isnan(self.value):
+            first = values[lost[0]].warnings[0]
+            text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
+            warned = type(first)(f"{text} first: {first}", first.value)
+            warnings.warn(warned, stacklevel=2)
+        return values
 
     def _field(self, name):
         logs = self._logs
@@ -263,7 +274,18 @@ class PolicyValue:
                 moments = self._linearise.moments(rows)
         moments.add(0, tuple(terms), omega)
         value, error, linearise = moments.estimate(combine)
-        warned = []
+        warned, bearing = [], None
+        if self._bearing is not None:
+            bearing = self._bearing.of(rows)
+            warned = bearing.warnings()
+            if warned:
+                value = float("nan")
+            if warned or bearing.n_used == 1:
+                error = float("nan")
+        elif np.isnan(self.value):  # nothing is known of the policy, in no group
+            value = error = float("nan")
+        if np.isnan(value) and not warned:
+            warned.append(SupportWarning(_NO_GROUP_VALUE, float("nan")))
         if not self.independent_rounds:
             error = float("nan")
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
@@ -279,6 +301,7 @@ class PolicyValue:
             offset=self._offset,
             warnings=warned,
             degrees_of_freedom=linearise.degrees_of_freedom,
+            bearing=bearing,
         )
 
     def __sub__(self, other):

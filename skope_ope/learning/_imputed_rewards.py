@@ -16,7 +16,7 @@ import numpy as np
 
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._second_moments import solve
-from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.policies._slate_base import offered_slots
 from skope_ope.policies._slate_laws import distinct_rows
 
@@ -106,7 +106,7 @@ class ImputedRewards:
     totals : ndarray of shape (n_queries, n_slots, n_candidates)
         Sums of the imputed rewards.
     counts : ndarray of shape (n_queries,)
-        Rounds of every query.
+        Rounds of every query, or the sum of their weights.
     n_rounds : int
         Rounds of all of them.
     """
@@ -125,6 +125,9 @@ class ImputedRewards:
             With `item_features` and `logging_policy`.
         """
         self._check(logs)
+        weight = column_weights(logs)
+        if weight is not None and not weight.all():
+            logs = logs[np.flatnonzero(weight)]  # a query of such rounds has no mean
         step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
         for start in range(0, len(logs), step):
             self._add(logs[start : start + step])
@@ -171,7 +174,8 @@ class ImputedRewards:
         imputed = _apply_inverse(sums, rounds[first], self.n_slots)
         numbers = self._numbers(queries)
         np.add.at(self.totals, numbers[queries.index[first]], imputed)
-        self.counts += np.bincount(numbers[queries.index], minlength=len(self.counts))
+        met, weight = numbers[queries.index], column_weights(rounds)
+        self.counts += np.bincount(met, weight, minlength=len(self.counts))
 
     def _numbers(self, queries):
         """Return the numbers of queries among all; make room for new ones."""
@@ -186,7 +190,7 @@ class ImputedRewards:
             "features": queries.features[new],
             "offered": queries.offered[new],
             "totals": np.zeros((len(new), self.n_slots, self.n_candidates)),
-            "counts": np.zeros(len(new), dtype=np.intp),
+            "counts": np.zeros(len(new)),
         }
         for name, values in fields.items():
             old = [getattr(self, name)] if known else []
@@ -207,7 +211,9 @@ def _sums(rounds, index, n_sums):
     shape = (n_sums, rounds.n_slots, rounds.max_candidates)
     rows, slots = np.nonzero(rounds.slate != EMPTY)
     cells = np.ravel_multi_index((index[rows], slots, rounds.slate[rows, slots]), shape)
-    weights = rounds.reward[rows]
+    weight = column_weights(rounds)
+    gain = rounds.reward if weight is None else rounds.reward * weight
+    weights = gain[rows]
     return np.bincount(cells, weights, minlength=np.prod(shape)).reshape(shape)
 
 

@@ -125,7 +125,8 @@ def read_vw(
           ``ProductSlatePolicy("slot_propensity")``, and the column "slot_proba" has
           the whole distributions where every event logs them;
         - `item_features` as `action_context`, `timestamp`, and the column
-          "sample_weight" where events were dropped.
+          "sample_weight", 1 / (1 - pdrop), where events were dropped: evaluators and
+          `PseudoInverseRanker` weight the rounds by it.
 
     Raises
     ------

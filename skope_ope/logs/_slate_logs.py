@@ -19,6 +19,7 @@ from skope_ope.logs._validation import (
     value_range,
 )
 
+WEIGHT = "sample_weight"  # name of the column that weights the rounds
 EMPTY = -1  # an empty slot
 
 
@@ -68,7 +69,8 @@ class SlateLogs(RowContainer):
     row_id : RowId
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
-        Named row fields added by `with_columns`.
+        Named row fields added by `with_columns`. One called "sample_weight" weights the
+        rounds wherever these logs are evaluated or learned from.
 
     Raises
     ------
@@ -405,6 +407,21 @@ class SlateLogs(RowContainer):
 
     def _repr_html_(self):
         return summary_html("SlateLogs", self.summary())
+
+
+def column_weights(logs):
+    """Return the weights of the rounds of slate logs, a column of theirs, or None."""
+    if WEIGHT not in logs.columns:
+        return None
+    name = f"the column {WEIGHT!r}"
+    weight = as_numbers(name, logs.columns[WEIGHT])
+    if weight.size and not (weight.min() >= 0 and weight.any()):
+        raise ValueError(
+            f"{name} weights the rounds: it must be non-negative and positive "
+            f"somewhere, got {weight.min():.6g} to {weight.max():.6g}. Give a column "
+            "that is no weight another name."
+        )
+    return weight
 
 
 def _check_logging_policy(policy):

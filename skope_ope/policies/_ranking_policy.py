@@ -19,6 +19,7 @@ from skope_ope.policies._plackett_luce_slate_policy import (
     PlackettLuceSlatePolicy,
     rank_weights,
 )
+from skope_ope.policies._ranking_law import RankingLaw
 from skope_ope.policies._slate_base import (
     BaseSlatePolicy,
     check_n_slots,
@@ -26,7 +27,9 @@ from skope_ope.policies._slate_base import (
     offered_slots,
 )
 
-LEAST_WEIGHT = 1e-300  # of a softmax: what is offered can be shown
+LOW_WEIGHT = 1e-290  # of a softmax, relative to the best: what is below comes last
+LEAST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown
+LEAST_SCORE = -np.finfo(float).max  # where nothing is offered
 CHUNK = 2**18  # candidates that are scored at once
 
 
@@ -188,38 +191,57 @@ class RankingPolicy(BaseSlatePolicy):
             return np.tile(best_slates(scores, offered, self.n_slots), (len(logs), 1))
         return best_slates(scores, offered, self.n_slots)
 
-    def _draw_weights(self, logs):
+    def _softmax(self, logs):
+        """Weights of the softmax by slot, (n_rounds or 1, n_candidates, n_slots or 1).
+
+        A slot draws from its own candidates, so that weights are relative to the best
+        of them: what the best of another slot makes of them would underflow.
+        """
+        offered = offered_slots(logs, self.n_slots)
+        scores = np.where(offered, self.scores(logs)[:, None], -np.inf)
+        best = scores.max(axis=2, keepdims=True)
+        with np.errstate(under="ignore"):
+            weights = np.exp(
+                (scores - np.maximum(best, LEAST_SCORE)) / self.temperature
+            )
+        low = offered & (weights < LOW_WEIGHT)
+        self._check_shown(low, offered)
+        return np.where(low, LEAST_WEIGHT, weights).transpose(0, 2, 1)
+
+    def _check_shown(self, low, offered):
+        """Raise where a slot may have to draw from weights that underflow."""
+        # a single one is drawn when nothing else is left, whatever its weight
+        several = low.sum(axis=2) > 1
+        high = offered & ~low
+        for slot in range(self.n_slots):
+            here = slot % offered.shape[1]
+            before = offered[:, np.arange(slot) % offered.shape[1]]
+            taken = (high[:, [here]] & before).any(axis=2).sum(axis=1)
+            all_taken = (high[:, here] <= before.any(axis=1)).all(axis=1)
+            all_taken &= high[:, here].sum(axis=1) <= taken
+            lost = np.flatnonzero(several[:, here] & all_taken)
+            if lost.size:
+                raise ValueError(
+                    f"temperature={self.temperature:g} is too small for the scores of "
+                    f"row {lost[0]}: weights of candidates that are shown underflow. "
+                    "Use a larger one, or None for the best candidates in order."
+                )
+
+    def _ranked(self, logs):
         scores = self.scores(logs)
         offered = offered_slots(logs, self.n_slots).any(axis=1)
         scores, offered = np.broadcast_arrays(scores, offered)
-        if self.alpha is None:
-            weights = self._softmax(np.where(offered, scores, -np.inf), offered)
-            return np.broadcast_to(weights, (len(logs), weights.shape[1]))
         order = np.argsort(np.where(offered, -scores, np.inf), axis=1, kind="stable")
         rank = 1 + np.argsort(order, axis=1, kind="stable")
         weights = rank_weights(rank, self.alpha)
         return np.broadcast_to(weights, (len(logs), weights.shape[1]))
 
-    def _softmax(self, scores, offered):
-        best = np.where(offered.any(axis=1), scores.max(axis=1), 0.0)[:, None]
-        with np.errstate(under="ignore"):
-            weights = np.exp((scores - best) / self.temperature)
-        # what underflows may come last in any order, if slates do not get so far
-        low = offered & (weights < LEAST_WEIGHT)
-        reached = (offered & ~low).sum(axis=1) < self.n_slots
-        lost = np.flatnonzero(reached & (low.sum(axis=1) > 1))
-        if lost.size:
-            raise ValueError(
-                f"temperature={self.temperature:g} is too small for the scores of row "
-                f"{lost[0]}: weights of candidates that are shown underflow. Use a "
-                "larger one, or None for the best candidates in order."
-            )
-        return np.maximum(weights, LEAST_WEIGHT)
-
     def _for(self, logs):
         if self.temperature is None and self.alpha is None:
             return DeterministicSlates(self._best)
-        return PlackettLuceSlatePolicy(self._draw_weights, self.n_slots)
+        if self.alpha is None:
+            return SoftmaxRankings(self._softmax, self.n_slots)
+        return PlackettLuceSlatePolicy(self._ranked, self.n_slots)
 
     def _check_logs(self, logs):
         check_slate_logs(logs)
@@ -253,6 +275,25 @@ class RankingPolicy(BaseSlatePolicy):
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
         return tags
+
+
+class SoftmaxRankings(RankingLaw):
+    """Slates drawn slot by slot, by weights that each slot has for itself.
+
+    Parameters
+    ----------
+    weights : callable
+        From logs to weights of shape (n_rounds or 1, n_candidates, n_slots or 1).
+    n_slots : int
+        Number of slots.
+    """
+
+    def __init__(self, weights, n_slots):
+        self.weights = weights
+        self.n_slots = n_slots
+
+    def _items(self, logs):
+        return self.weights(logs)
 
 
 def best_slates(scores, offered, n_slots):

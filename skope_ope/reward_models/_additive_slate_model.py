@@ -11,7 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.reward_models._slate_design import slot_design
+from skope_ope.reward_models._slate_design import (
+    ItemColumns,
+    rows_at_once,
+    slot_design,
+)
 
 
 class AdditiveSlateModel(BaseEstimator):
@@ -92,6 +96,7 @@ class AdditiveSlateModel(BaseEstimator):
         rounds, slots = np.nonzero(logs.slate != EMPTY)
         n_shown = np.bincount(rounds, minlength=len(logs))
         self.n_features_in_ = logs.n_features
+        self._items = ItemColumns(logs)
         self.intercept_ = float(logs.reward.mean())
         if not rounds.size:
             raise ValueError(
@@ -125,6 +130,7 @@ class AdditiveSlateModel(BaseEstimator):
         reward : ndarray of shape (n_rounds,)
         """
         check_is_fitted(self)
+        self._items.check(logs)
         rounds, slots = np.nonzero(slates != EMPTY)
         return self._sum(logs, rounds, slots, slates[rounds, slots], 1.0)
 
@@ -143,12 +149,17 @@ class AdditiveSlateModel(BaseEstimator):
         reward : ndarray of shape (n_rounds,)
         """
         check_is_fitted(self)
+        self._items.check(logs)
         entries = np.nonzero(marginals)
         return self._sum(logs, *entries, marginals[entries])
 
     def _sum(self, logs, rounds, slots, candidates, weight):
         if not rounds.size:
             return np.full(len(logs), self.intercept_)
-        X = slot_design(logs, rounds, slots, candidates)
-        parts = weight * np.asarray(self.regressor_.predict(X), dtype=float)
+        parts, step = np.empty(len(rounds)), rows_at_once(logs)
+        for start in range(0, len(rounds), step):
+            some = slice(start, start + step)
+            X = slot_design(logs, rounds[some], slots[some], candidates[some])
+            parts[some] = self.regressor_.predict(X)
+        parts *= weight
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))

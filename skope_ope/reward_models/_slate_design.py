@@ -10,6 +10,8 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
 
+DESIGN_BYTES = 2**26  # of the rows that are predicted at once
+
 
 def slate_design(logs, slates):
     """Join the contexts with the features of what every slot shows.
@@ -59,6 +61,26 @@ def slot_design(logs, rounds, slots, candidates):
     return _beside(context, np.hstack([items, slot]), names)
 
 
+def rows_at_once(logs):
+    """Return how many rows of `slot_design` there is room for at once.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+
+    Returns
+    -------
+    n_rows : int
+    """
+    n_columns = logs.n_features
+    if sparse.issparse(logs.context):
+        n_columns = logs.context.nnz // max(len(logs), 1)
+    n_columns += _width(logs) + logs.n_slots
+    # features of candidates are held alone, beside the slots and beside the context
+    return max(1, DESIGN_BYTES // (24 * n_columns))
+
+
 def candidate_features(logs, rounds, candidates):
     """Return features of candidates of rounds, zeros for empty slots.
 
@@ -78,6 +100,51 @@ def candidate_features(logs, rounds, candidates):
         features = table[logs.item_id[rounds, candidates]]
     features[candidates == EMPTY] = 0.0
     return features
+
+
+class ItemColumns:
+    """How candidates are told apart by a model, to be compared with other logs.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds of fit.
+    """
+
+    def __init__(self, logs):
+        self.indicators = logs.item_features is None
+        self.width = _width(logs)
+
+    def check(self, logs):
+        """Raise where candidates of other logs have other columns."""
+        indicators = logs.item_features is None
+        if (indicators, _width(logs)) == (self.indicators, self.width):
+            return
+        if indicators and self.indicators:
+            raise ValueError(
+                f"the logs have {logs.max_candidates} candidates, those of the reward "
+                f"model's fit had {self.width}: without item_features it knows them by "
+                "their index. Pass SlateLogs(..., item_features=...) in both, or the "
+                "same n_candidates."
+            )
+        had, have = (
+            "no item_features" if none else f"item_features of {width} columns"
+            for none, width in (
+                (self.indicators, self.width),
+                (indicators, _width(logs)),
+            )
+        )
+        raise ValueError(
+            f"the logs have {have}, those of the reward model's fit had {had}: it "
+            "needs the same features of candidates in both."
+        )
+
+
+def _width(logs):
+    """Return the number of columns of a candidate."""
+    if logs.item_features is None:
+        return logs.max_candidates
+    return logs.item_features.shape[-1]
 
 
 def _beside(context, features, names):

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.reward_models._slate_design import slate_design
+from skope_ope.logs._slate_logs import column_weights
+from skope_ope.reward_models._slate_design import ItemColumns, slate_design
 from skope_ope.reward_models._sources import refuse_non_models
 
 
@@ -26,8 +27,10 @@ class MeanSlateModel(BaseEstimator):
         self.number = number
 
     def fit(self, logs):
-        """Average the rewards."""
-        self.mean_ = logs.reward.mean() if self.number is None else self.number
+        """Average the rewards, as the rounds weigh."""
+        self.mean_ = self.number
+        if self.number is None:
+            self.mean_ = np.average(logs.reward, weights=column_weights(logs))
         return self
 
     def predict(self, logs, slates):
@@ -55,19 +58,23 @@ class SlateModel(BaseEstimator):
                 "and 1, these logs have others. Use a regressor."
             )
         X = slate_design(logs, logs.slate)
+        self.items_ = ItemColumns(logs)
         self.regressor_ = clone(self.regressor).fit(X, logs.reward)
         return self
 
     def predict(self, logs, slates):
         """Predict the reward of slates."""
         regressor = getattr(self, "regressor_", self.regressor)
+        if hasattr(self, "items_"):
+            self.items_.check(logs)
         return expected_reward(regressor, slate_design(logs, slates))
 
 
 def expected_reward(model, X):
     """Prediction of a regressor, or a classifier's probability of the reward 1."""
     if not is_classifier(model):
-        return np.asarray(model.predict(X), dtype=float).reshape(len(X), -1)[:, 0]
+        values = np.asarray(model.predict(X), dtype=float)
+        return values.reshape(len(values), -1)[:, 0]
     proba = np.asarray(model.predict_proba(X))
     ones = np.flatnonzero(np.asarray(model.classes_) == 1)
     return proba[:, ones[0]] if ones.size else np.zeros(len(proba))

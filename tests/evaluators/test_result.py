@@ -349,3 +349,24 @@ def test_reprs():
     )
     assert "<b>" not in strange._repr_html_()
     assert "&lt;i&gt;" in strange._repr_html_()
+
+
+def test_groups_without_an_estimate_are_nan_and_said_to_be():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 0, 1, 1], [1, 0, 1, 0], [0.5] * 4)
+    pi = np.tile([1.0, 0.0], (4, 1))
+    result = SNIPS().fit(logs).evaluate(pi)
+    with pytest.warns(SupportWarning, match="1 of 2 groups have no estimate, 'b'"):
+        groups = result.by(["a", "a", "b", "b"])
+    assert np.isnan(groups["b"].value)
+    assert [type(warning) for warning in groups["b"].warnings] == [SupportWarning]
+    assert groups["a"].value == 0.5
+    assert not groups["a"].warnings
+    # what all rounds say nothing about, no group knows
+    logs = BanditLogs(
+        np.zeros((4, 1)), [0, 0, 1, 1], [1, 0, 1, 0], [0.5] * 4, actions=[0, 1, 2]
+    )
+    result = IPS().fit(logs).evaluate(np.tile([0.0, 0.0, 1.0], (4, 1)))
+    assert np.isnan(result.value)
+    groups = result.by(["a", "a", "b", "b"])
+    assert np.isnan([group.value for group in groups.values()]).all()
+    assert all(group.warnings for group in groups.values())

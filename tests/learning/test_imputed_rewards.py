@@ -245,3 +245,17 @@ def test_bad_input():
         imputed(repeated)
     with pytest.raises(ValueError, match=r"same numbers .* got \(2, 4\) after \(2, 3"):
         imputed(good, logs_of([[0, 1]], [1.0], 4, uniform))
+
+
+def test_rounds_weigh_as_their_column_says():
+    logger = PlackettLuceSlatePolicy([4.0, 1.0, 2.0, 1.0], 2)
+    slates = np.array(list(permutations(range(4), 2)))
+    reward = np.random.RandomState(0).random_sample(len(slates))
+    for policy in (logger, UniformSlatePolicy(2)):
+        logs = logs_of(slates, reward, 4, policy)
+        times = np.arange(len(slates)) % 3  # every third round does not count
+        repeated = imputed(logs[np.repeat(np.arange(len(slates)), times)])
+        weighted = imputed(logs.with_columns(sample_weight=times))
+        np.testing.assert_allclose(weighted.mean(), repeated.mean(), atol=1e-12)
+        with pytest.raises(ValueError, match="column 'sample_weight' weights the rou"):
+            imputed(logs.with_columns(sample_weight=-times))

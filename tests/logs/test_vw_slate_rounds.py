@@ -1,11 +1,20 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import json
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import ProductSlatePolicy, SlateLogs, UniformSlatePolicy, read_vw
+from skope_ope import (
+    ProductSlatePolicy,
+    SlateIPS,
+    SlateLogs,
+    UniformSlatePolicy,
+    read_vw,
+)
 from skope_ope.exceptions import LogsWarning
 from tests.logs.test_vw_slates import CCB, SLATES, ccb_event
 
@@ -124,3 +133,25 @@ def test_real_files(data_dir):
         logs = read("slates_simple.txt", "slates")
     assert_array_equal(logs.slate, [[1, 3]] * 2)
     assert_array_equal(logs.reward, [-0.8] * 2)
+
+
+def test_dropped_events_weigh_in_evaluations(read):
+    # nine of ten events without a click were dropped: 5 clicks of 55 shows of "x"
+    def events(number, action, cost, pdrop):
+        event = json.loads(ccb_event(pdrop=pdrop))
+        event["c"]["_slots"] = event["c"]["_slots"][:1]
+        outcome = {"_label_cost": cost, "_a": [action, 1 - action], "_p": [0.5, 0.5]}
+        event["_outcomes"] = [{"_id": "s", "_o": [], **outcome}]
+        event["c"]["_multi"] = event["c"]["_multi"][:2]
+        return [json.dumps(event)] * number
+
+    lines = events(5, 0, -1.0, 0.0) + events(5, 0, 0.0, 0.9)
+    lines += events(5, 1, 0.0, 0.9) + events(5, 1, -1.0, 0.0)
+    logs = read("\n".join(lines) + "\n", format="ccb")
+    assert_array_equal(logs.slate[:, 0], np.repeat([0, 0, 1, 1], 5))
+    assert_allclose(logs.columns["sample_weight"], np.repeat([1, 10, 10, 1], 5))
+    target = np.zeros((20, 1), int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = SlateIPS().fit(logs).score(target)
+    assert value == pytest.approx(5 / 55)

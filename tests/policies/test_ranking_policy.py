@@ -79,6 +79,49 @@ def test_softmax_rankings():
     assert_array_equal(cold.sample(logs, 0), [[-1, -1], [1, 0]])
 
 
+def test_softmax_rankings_by_slot():
+    # scores of one slot are far above those of the other
+    scores = np.array([[8.0], [7.0], [0.0], [-1.0]])
+    by_slot = np.array([[[1, 1, 0, 0], [0, 0, 1, 1]]], dtype=bool)
+    logs = rounds(1, 2, 4, item_features=scores, candidates=by_slot)
+    cold = RankingPolicy(LinearRegression(), 2, temperature=0.01)
+    cold.fit(scores, scores[:, 0])
+    assert_allclose(
+        cold.slot_marginals(logs)[0], [[1, 0, 0, 0], [0, 0, 1, 0]], atol=1e-12
+    )
+    assert_array_equal(cold.sample(logs, 0), [[0, 2]])
+    assert_allclose(cold.slate_proba(logs, [[0, 2]]), 1)
+    # 1 may be gone, and 2 and 3 are too far below it to be told apart
+    shared = np.array([[[1, 1, 0, 0], [0, 1, 1, 1]]], dtype=bool)
+    logs = rounds(1, 2, 4, item_features=scores, candidates=shared)
+    with pytest.raises(ValueError, match="too small for the scores of row 0"):
+        cold.slot_marginals(logs)
+    # by enumeration: the second slot has what the first one left of its own
+    warm = RankingPolicy(LinearRegression(), 2, temperature=2.0)
+    warm.fit(scores, scores[:, 0])
+    w = np.exp(scores[:, 0] / 2)
+    first = np.array([w[0], w[1]]) / (w[0] + w[1])
+    want = first[0] * w * [0, 1, 1, 1] / w[1:].sum()
+    want += first[1] * w * [0, 0, 1, 1] / w[2:].sum()
+    assert_allclose(warm.slot_marginals(logs)[0, 1], want)
+    slates = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3]]
+    each = [warm.slate_proba(logs, [slate])[0] for slate in slates]
+    assert_allclose(sum(each), 1)
+    # nothing is offered in a slot
+    none = np.array([[[1, 1, 0, 0], [0, 0, 0, 0]]], dtype=bool)
+    logs = rounds(1, 2, 4, item_features=scores, candidates=none)
+    assert_array_equal(cold.sample(logs, 0), [[0, -1]])
+
+
+def test_what_nearly_underflows_is_no_candidate_for_a_slot():
+    # weights 1, 1e-289 and 1e-434: the third never comes before the second
+    scores = np.array([[1000.0], [1000 - 289 * np.log(10)], [0.0]])
+    logs = rounds(1, 2, 3, item_features=scores)
+    policy = RankingPolicy(LinearRegression(), 2, temperature=1.0)
+    policy.fit(scores, scores[:, 0])
+    assert_allclose(policy.slot_marginals(logs)[0, 1], [0, 1, 0], atol=1e-12)
+
+
 def test_the_multinomial_law_of_ranks():
     logs = rounds(2, 2, 4, item_features=X)
     own = PlackettLuceSlatePolicy(rank_weights([4, 1, 3, 2], 1.5), 2)

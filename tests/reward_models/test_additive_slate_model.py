@@ -9,6 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from skope_ope import AdditiveSlateModel, BanditLogs, PlackettLuceSlatePolicy, SlateLogs
+from skope_ope.reward_models import _slate_design
 
 
 def some_logs(n_rounds=300, seed=0):
@@ -87,3 +88,45 @@ def test_bad_input():
     with pytest.raises(Exception, match="not fitted"):
         AdditiveSlateModel().predict(some_logs(), slates_of(some_logs()))
     assert clone(AdditiveSlateModel(tol=0.5)).tol == 0.5
+
+
+def test_other_candidates_than_those_of_fit():
+    logs = some_logs(20)
+    logs = logs.replace(reward=np.arange(20.0))
+    more = SlateLogs(logs.context, logs.slate, logs.reward, n_candidates=6)
+    model = AdditiveSlateModel().fit(logs)
+    with pytest.raises(ValueError, match=r"have 6 candidates, .*fit had 4: without it"):
+        model.predict(more, more.slate)
+    policy = PlackettLuceSlatePolicy(np.ones(6), 3)
+    with pytest.raises(ValueError, match="have 6 candidates"):
+        model.expect(more, policy.slot_marginals(more))
+    described = SlateLogs(
+        logs.context, logs.slate, logs.reward, item_features=np.ones((4, 2))
+    )
+    with pytest.raises(ValueError, match=r"have item_features of 2 columns, .* had no"):
+        model.predict(described, logs.slate)
+
+
+def test_predictions_take_little_memory_at_once(monkeypatch):
+    class Watched(LinearRegression):
+        def predict(self, X):
+            seen.append(X.shape)
+            return super().predict(X)
+
+    logs = some_logs(300)
+    logs = logs.replace(reward=np.random.RandomState(0).random_sample(300))
+    seen = []
+    model = AdditiveSlateModel(Watched(), max_iter=2).fit(logs)
+    policy = PlackettLuceSlatePolicy([1.0, 2.0, 3.0, 4.0], 3)
+    marginals = policy.slot_marginals(logs)
+    seen.clear()
+    whole = model.expect(logs, marginals)
+    assert seen == [(3600, 9)]  # two features, four candidates, three slots
+    # room for a hundred rows of 9 columns
+    monkeypatch.setattr(_slate_design, "DESIGN_BYTES", 24 * 9 * 100)
+    seen.clear()
+    np.testing.assert_allclose(model.expect(logs, marginals), whole)
+    assert seen == [(100, 9)] * 36
+    seen.clear()
+    model.predict(logs, logs.slate)
+    assert seen == [(100, 9)] * 9

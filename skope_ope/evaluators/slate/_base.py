@@ -4,7 +4,6 @@
 
 from dataclasses import dataclass, field
 from functools import partial
-from math import isnan
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from skope_ope.evaluators import _moments
 from skope_ope.evaluators._base import BaseEvaluator
 from skope_ope.evaluators._overlap import Overlap
 from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.slate._bearing import Bearing
 from skope_ope.evaluators.slate._diagnostics import (
     LazyDiagnostics,
     weight_diagnostics,
@@ -21,7 +21,6 @@ from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._target import TargetOfSlates, check_width
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.policies._slate_base import BaseSlatePolicy
 
@@ -40,8 +39,10 @@ class Findings:
         Importance weights of the rounds.
     used : ndarray of bool of shape (n_rounds,) or None
         Rounds that bear on the policy; None: all of them.
+    expected : ndarray of shape (n_rounds,) or None
+        Means of the weights under the logger; None: one.
     supported : bool
-        Whether the mean of the weights should be one.
+        Whether the means of the weights are known.
     diagnostics : dict
         Numbers, or functions that give them.
     warnings : list of OPEWarning
@@ -53,6 +54,7 @@ class Findings:
     combine: object = _moments.mean
     weight: object = None
     used: object = None
+    expected: object = None
     supported: bool = True
     diagnostics: dict = field(default_factory=dict)
     warnings: list = field(default_factory=list)
@@ -103,7 +105,11 @@ class SlateEvaluator(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         target = TargetOfSlates(policy, logs)
         found = self._findings(target, target.logs)
-        omega, n_used = combined_weights(logs, sample_weight), len(logs)
+        omega, n_used, bound = combined_weights(logs, sample_weight), len(logs), None
+        if omega is None:
+            bound = found.bound
+        elif found.bound is not None:
+            bound = refuse_unequal_weights
         if found.used is not None and not found.used.all():
             omega = found.used * (1.0 if omega is None else omega)
             n_used = int(found.used.sum())
@@ -113,40 +119,35 @@ class SlateEvaluator(BaseEvaluator):
         value, error, linearise = moments.estimate(found.combine)
         if n_used == 1:
             error = float("nan")  # one round among those left out has no spread
+        name, ratio = type(self).__name__, len(found.terms) == 2
+        bearing = Bearing(
+            name,
+            len(logs),
+            found.weight,
+            found.terms[1] if ratio else None,
+            found.used,
+            omega,
+        )
         diagnostics, warned = {"n_rounds": len(logs)}, list(found.warnings)
         size = float("nan")
-        if found.weight is not None:
-            overlap = _overlap(found, omega)
-            if n_used and overlap.sum_w2:
-                warned += weight_warnings(overlap, found.supported)
-            elif n_used:
-                value = float("nan")
-            if n_used:
-                diagnostics |= weight_diagnostics(overlap)
-                size = overlap.effective_sample_size
-            if len(found.terms) == 2 and not overlap.sum_w > 0:
-                value = float("nan")  # a ratio to weights that sum to nothing
-                warned.append(
-                    LowOverlapWarning(
-                        f"the weights sum to {overlap.sum_w:.4g}: what is normalised "
-                        "by them is no estimate.",
-                        overlap.sum_w,
-                    )
-                )
-        if isnan(value):
-            error = float("nan")
-            warned.append(
-                SupportWarning(
-                    f"{type(self).__name__} cannot form an estimate: no logged round "
-                    "bears on the policy. The value is NaN.",
-                    float("nan"),
-                )
-            )
+        if found.weight is not None and n_used:
+            overlap = _overlap(found, found.weight, omega)
+            balance = overlap
+            if found.expected is not None:
+                balance = _overlap(found, found.weight + 1 - found.expected, omega)
+            if overlap.sum_w2:
+                warned += weight_warnings(overlap, balance, found.supported)
+            diagnostics |= weight_diagnostics(overlap, balance)
+            size = overlap.effective_sample_size
+        unformed = bearing.warnings()
+        if unformed:
+            value = error = float("nan")
+            warned += unformed
         return PolicyValue(
             value,
             error,
             len(logs),
-            estimator=type(self).__name__,
+            estimator=name,
             logs=logs,
             terms=partial(np.stack, found.terms),
             linearise=linearise,
@@ -155,7 +156,8 @@ class SlateEvaluator(BaseEvaluator):
             effective_sample_size=size,
             diagnostics=LazyDiagnostics(diagnostics | found.diagnostics),
             warnings=warned,
-            bound=found.bound,
+            bound=bound,
+            bearing=bearing,
         )
 
     def __sklearn_tags__(self):
@@ -165,15 +167,22 @@ class SlateEvaluator(BaseEvaluator):
         return tags
 
 
-def _overlap(found, omega):
-    overlap = Overlap()
-    weight, used = found.weight, found.used
+def _overlap(found, weight, omega):
+    overlap, used = Overlap(), found.used
     if used is not None:
         weight, omega = weight[used], None if omega is None else omega[used]
-        omega = None if omega is None or not omega.size else omega / omega.mean()
-    if weight.size:
-        overlap.add(weight, 0.0, omega)
+        omega = None if omega is None or not omega.any() else omega / omega.mean()
+    overlap.add(weight, 0.0, omega)
     return overlap
+
+
+def refuse_unequal_weights(result, delta, **assumptions):
+    """Stand for the bound of rounds that do not weigh the same."""
+    raise ValueError(
+        f"the theorem that bounds the deviation of {result.estimator} is one for "
+        "rounds that weigh the same, and these have sample weights that differ. Use "
+        "confidence_interval, or evaluate without sample weights."
+    )
 
 
 def logged_proba(logs):

@@ -5,6 +5,7 @@
 from numbers import Real
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils._param_validation import HasMethods
 
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
@@ -31,8 +32,10 @@ class CascadeDR(SlateEvaluator):
     ----------
     reward_model : regressor or number, default=None
         A scikit-learn regressor of the context and the features of the slots so far,
-        cloned for every slot and refitted for every policy. A number stands for all
-        values; `None`: the mean of what the slots from j on brought.
+        cloned for every slot and refitted for every policy. A classifier serves slates
+        of one slot with rewards of 0 and 1 only: it cannot model sums of rewards. A
+        number stands for all values; `None`: the mean of what the slots from j on
+        brought.
     cv : int, splitter or iterable, default=5
         How rounds are held out of the fits that predict for them. An int is `KFold`
         without shuffling, or `GroupKFold` where the logs have groups.
@@ -85,6 +88,8 @@ class CascadeDR(SlateEvaluator):
                 "reward_model of CascadeDR must be a scikit-learn regressor, a number "
                 f"or None, got {model!r}: it is refitted for every policy."
             )
+        if hasattr(model, "fit") and is_classifier(model):
+            _check_classes(model, logs)
         self.model_ = model
         return HeldOut(logs, self.cv)
 
@@ -137,6 +142,22 @@ class CascadeDR(SlateEvaluator):
         tags = super().__sklearn_tags__()
         tags.refits_reward_model = True
         return tags
+
+
+def _check_classes(model, logs):
+    """Raise where a classifier cannot model what a slot and those after it bring."""
+    whole = logs.n_slots > 1
+    if not whole and np.isin(logs.slot_reward, (0, 1)).all():
+        return
+    found = (
+        f"sums of the rewards of up to {logs.n_slots} slots"
+        if whole
+        else "slot rewards other than 0 and 1"
+    )
+    raise ValueError(
+        f"the classifier {type(model).__name__} models rewards of 0 and 1, and "
+        f"CascadeDR models {found} here. Pass a regressor."
+    )
 
 
 def _values(model, target):

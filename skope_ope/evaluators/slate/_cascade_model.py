@@ -15,8 +15,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.slate._target import TargetOfSlates
-from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.reward_models._slate_design import slate_design
+from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.reward_models._slate_design import ItemColumns, slate_design
+from skope_ope.reward_models._slate_reward_models import expected_reward
 
 
 class CascadeModel:
@@ -40,10 +41,13 @@ class CascadeModel:
         logs = target.logs
         n_slots = logs.n_slots
         if not hasattr(model, "fit"):
-            later = logs.slot_reward.mean(axis=0)[::-1].cumsum()[::-1]
+            weight = column_weights(logs)
+            later = np.average(logs.slot_reward, axis=0, weights=weight)
+            later = later[::-1].cumsum()[::-1]
             self.models = list(later if model is None else np.full(n_slots, model))
             return
         self.models = [None] * n_slots
+        self.items = ItemColumns(logs)
         following = 0.0
         for slot in range(n_slots - 1, -1, -1):
             y = logs.slot_reward[:, slot] + following
@@ -56,8 +60,9 @@ class CascadeModel:
         model = self.models[slot]
         if not hasattr(model, "predict"):
             return np.full(len(logs), float(model))
+        self.items.check(logs)
         X = slate_design(logs, first_slots(slates, slot))
-        return np.asarray(model.predict(X), dtype=float)
+        return expected_reward(model, X)
 
     def expected(self, slot, target):
         """Mean of Q of slot `slot` where the policy fills it after the logged ones."""

@@ -47,28 +47,39 @@ class LazyDiagnostics(Mapping):
         return f"{type(self).__name__}({', '.join(self)})"
 
 
-def weight_diagnostics(overlap):
+def weight_diagnostics(overlap, balance):
     """Return what the weights of the rounds tell, by name."""
     size, total = overlap.effective_sample_size, overlap.sum_w
-    return {
+    found = {} if balance is overlap else {"expected_weight": _mean(overlap, balance)}
+    return found | {
         "effective_sample_size": size,
         "effective_share": size / overlap.n,
         "max_weight": float(overlap.max_w),
         "max_weight_share": float(overlap.max_w / total) if total else float("nan"),
         "mean_weight": overlap.mean_weight,
-        "mean_weight_z": overlap.mean_weight_z,
+        "mean_weight_z": balance.mean_weight_z,
     }
 
 
-def weight_warnings(overlap, supported):
+def _mean(overlap, balance):
+    """Mean that the weights should have."""
+    if balance is overlap:
+        return 1.0
+    return 1 + overlap.mean_weight - balance.mean_weight
+
+
+def weight_warnings(overlap, balance, supported):
     """Return warnings about the weights of slates.
 
     Parameters
     ----------
     overlap : Overlap
         Sums of the weights.
+    balance : Overlap
+        Sums of the weights less the means that they should have, plus one; `overlap`
+        where these are one.
     supported : bool
-        Whether their expectation is one.
+        Whether these means are known.
     """
     size, n_rounds = overlap.effective_sample_size, overlap.n
     found = []
@@ -90,14 +101,14 @@ def weight_warnings(overlap, supported):
                 share,
             )
         )
-    z = overlap.mean_weight_z
+    z = balance.mean_weight_z
     if supported and abs(z) > HIGH_Z:
         found.append(
             PropensityWarning(
                 f"the mean weight is {overlap.mean_weight:.4g}, {z:+.1f} standard "
-                "errors from 1: either the logging policy is not the one that composed "
-                "the slates, or rare slates with large weights are missing from the "
-                "logs.",
+                f"errors from {_mean(overlap, balance):.4g}: either the logging policy "
+                "is not the one that composed the slates, or rare slates with large "
+                "weights are missing from the logs.",
                 z,
             )
         )

@@ -13,6 +13,7 @@ from skope_ope.evaluators._weights import clip
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._control_variates import regression_terms
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
+    balanced,
     mean_of_weights,
     round_weights,
     second_moment,
@@ -40,7 +41,8 @@ class PseudoInverse(SlateEvaluator):
     Parameters
     ----------
     self_normalized : bool, default=False
-        Divide by the sum of the weights, not by the number of rounds (wPI).
+        Divide by the sum of the weights, not by the number of rounds (wPI); see
+        Notes where slates may be empty.
     cmax : float, default=None
         Upper bound on the weights; it biases the estimate and lowers the variance.
         `None` keeps them as they are.
@@ -68,17 +70,22 @@ class PseudoInverse(SlateEvaluator):
     -----
     An empty slot adds nothing to the value of a slate. Where one slot at least is
     always filled, by the logger and by the policy, the weights have mean one, and are
-    one for all slates where the policy is the logger. They are those of inverse
-    propensity scoring where there is one slot, and can be negative. Uniform rankings
-    and independent slots have closed forms; for other loggers the second moments are
-    exact, too, and inverted once per distinct law. A logger of `SampledSlatePolicy` has
-    means over draws in their place, which biases the weights:
-    `diagnostics["weight_bias"]` estimates their mean less one.
+    one for all slates where the policy is the logger. Elsewhere their means are
+    :math:`e_x = q_x^T \Gamma_x^+ E_\mu[1_s|x]`. These are known: the mean weight is
+    compared with them, and `self_normalized` divides by the sum of
+    :math:`W_i + 1 - e_{x_i}`, whose terms have mean one.
+
+    The weights are those of inverse propensity scoring where there is one slot, and can
+    be negative. Uniform rankings and independent slots have closed forms; for other
+    loggers the second moments are exact, too, and inverted once per distinct law. A
+    logger of `SampledSlatePolicy` has means over draws in their place, which biases the
+    weights: `diagnostics["weight_bias"]` estimates by how much their mean is off.
 
     `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for
-    :math:`|r| \le B`: :math:`B (\sqrt{2 \sigma^2 \ln(2/\delta)/n} + 2 (\rho + 1)
-    \ln(2/\delta) / (3n))`, with :math:`\sigma^2 = E_x[q^T \Gamma^+ q]` and the largest
-    weight :math:`\rho` in the logged contexts, which `diagnostics` give, or of the
+    :math:`|r| \le B` and n rounds that weigh the same: :math:`B (\sqrt{2 \sigma^2
+    \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`, with :math:`\sigma^2 =
+    E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in the logged contexts,
+    both without rounds that are left out, which `diagnostics` give, or of the
     arguments `sigma2` and `rho`.
 
     References
@@ -147,7 +154,7 @@ class PseudoInverse(SlateEvaluator):
         gain, combine = w * logs.reward, _moments.mean
         terms = (gain,)
         if self.self_normalized:
-            terms, combine = (gain, w), _moments.ratio
+            terms, combine = (gain, balanced(w, weights.expected)), _moments.ratio
         elif self.control_variates is not None:
             terms, combine = regression_terms(
                 gain,
@@ -156,7 +163,7 @@ class PseudoInverse(SlateEvaluator):
                 independent=form_of(logger, logs) == "product",
             )
         diagnostics |= {"altered_rows": float((w != weights.weight).mean())}
-        diagnostics |= logger_diagnostics(logger, target, logs)
+        diagnostics |= logger_diagnostics(logger, target, logs, weights, used)
         warned += inexact_warnings(logger, diagnostics)
         plain = len(terms) == 1 and self.cmax is None
         return Findings(
@@ -164,6 +171,7 @@ class PseudoInverse(SlateEvaluator):
             combine=combine,
             weight=w,
             used=used,
+            expected=weights.expected,
             supported=self.cmax is None,
             diagnostics=diagnostics,
             warnings=warned,
@@ -220,14 +228,15 @@ class _SecondMoment:
         return self.both[place]
 
 
-def logger_diagnostics(logger, target, logs):
-    """Diagnostics of the logger's second moments."""
+def logger_diagnostics(logger, target, logs, weights, used):
+    """Diagnostics of the logger's second moments, of the rounds that are used."""
     found = {}
     if knows_all(logger, target, logs):
-        moment = _SecondMoment(logger, target, logs)
+        moment = _SecondMoment(logger, target, logs, used)
         found = {"sigma2": partial(moment.get, 0), "rho": partial(moment.get, 1)}
     if not getattr(logger, "exact", True):
-        found["weight_bias"] = mean_of_weights(logger, target, logs) - 1
+        known = 1.0 if weights.expected is None else weights.expected.mean()
+        found["weight_bias"] = mean_of_weights(logger, target, logs) - known
     return found
 
 
@@ -239,7 +248,7 @@ def inexact_warnings(logger, diagnostics):
     return [
         PropensityWarning(
             f"the second moments of {type(logger).__name__} are means over draws, "
-            "which biases the weights: their mean over fresh draws is 1 "
+            "which biases the weights: their mean over fresh draws is off by "
             f"{bias:+.4g}. Use the exact policy, or more n_samples (a million are not "
             "too many).",
             bias,
@@ -267,6 +276,8 @@ def theorem_one(result, delta, **assumptions):
     n, log = result.n_rounds, np.log(2 / delta)
     if "outside_range_share" in known:
         n = round(n * (1 - known["outside_range_share"]))
+    if not n:
+        return float("nan")
     spread = np.sqrt(2 * constants["sigma2"] * log / n)
     radius = spread + 2 * (constants["rho"] + 1) * log / (3 * n)
     return float(assumptions["reward_bound"] * radius)

@@ -37,11 +37,21 @@ class RoundWeights(NamedTuple):
     parts : ndarray of shape (n_rounds, n_slots) or None
         Contribution of every slot, less its mean under the logger; None where they
         were not asked for.
+    expected : ndarray of shape (n_rounds,) or None
+        Mean of the weight under the logger, :math:`q^T \Gamma^+ E_\mu[1_s]`; None
+        where it is one in all rounds, as it is if the logger and the policy always
+        fill one slot at least.
     """
 
     weight: np.ndarray
     residual: np.ndarray
     parts: np.ndarray
+    expected: np.ndarray | None = None
+
+
+def balanced(weight, expected):
+    """Weights, moved by what is known of their means so that these are one."""
+    return weight if expected is None else weight + 1 - expected
 
 
 def round_weights(logger, target, logs, with_parts=False):
@@ -66,7 +76,8 @@ def round_weights(logger, target, logs, with_parts=False):
     if form == "product":
         return _product(logger, target, logs, with_parts)
     if form == "uniform":
-        return RoundWeights(*uniform_weights(target, logs, with_parts))
+        *found, mean = uniform_weights(target, logs, with_parts)
+        return RoundWeights(*found, _unless_one(mean))
     if not isinstance(logger, BaseSlatePolicy):
         raise TypeError(
             f"the second moments of {type(logger).__name__} are not known. Derive the "
@@ -74,16 +85,23 @@ def round_weights(logger, target, logs, with_parts=False):
             "package, such as PlackettLuceSlatePolicy or EmpiricalSlatePolicy."
         )
     n_rounds, n_slots = logs.slate.shape
-    weight, residual = np.empty(n_rounds), np.empty(n_rounds)
+    weight, residual, expected = np.empty((3, n_rounds))
     parts = np.empty((n_rounds, n_slots)) if with_parts else None
     for rows, slates, _, solution in solved(logger, target, logs):
         shown = entries(solution.table, slates)
         weight[rows] = shown.sum(axis=1)
+        mean = np.einsum("nja,nja->nj", solution.marginals, solution.table)
+        expected[rows] = mean.sum(axis=1)
         if with_parts:
-            mean = np.einsum("nja,nja->nj", solution.marginals, solution.table)
             parts[rows] = shown - mean
         residual[rows] = solution.residual
-    return RoundWeights(weight, residual, parts)
+    return RoundWeights(weight, residual, parts, _unless_one(expected))
+
+
+def _unless_one(expected):
+    """Return means of weights, those that are one but for rounding as None."""
+    expected = np.where(np.abs(expected - 1) < MAY_BE_EMPTY, 1.0, expected)
+    return None if (expected == 1).all() else expected
 
 
 def _product(logger, target, logs, with_parts):
@@ -105,12 +123,14 @@ def _product(logger, target, logs, with_parts):
     weight -= n_slots - 1
     residual, empty = _product_range(logger, target, logs)
     parts = pi / mu - 1 if with_parts else None
+    expected = None
     if empty is not None and empty.any():
         filled = logs.slate != EMPTY
         weight += np.maximum(filled.sum(axis=1) - 1, 0) * empty
+        expected = _unless_one(1 - filled.any(axis=1) * empty)
         if with_parts:
             parts += filled * empty[:, None]
-    return RoundWeights(weight, residual, parts)
+    return RoundWeights(weight, residual, parts, expected)
 
 
 def _product_range(logger, target, logs):
@@ -139,33 +159,41 @@ def _product_range(logger, target, logs):
     return residual, empty
 
 
-def second_moment(logger, target, logs):
+def second_moment(logger, target, logs, used=None):
     r"""Mean of :math:`q^T \Gamma^+ q` over the rounds, and the largest weight.
 
     Parameters
     ----------
     logger, target, logs
         See `round_weights`.
+    used : ndarray of bool of shape (n_rounds,), default=None
+        Rounds over which the mean and the maximum are taken; `None`: all.
 
     Returns
     -------
     sigma2 : float
-        Second moment of the weights under the logger, averaged over the rounds.
+        Second moment of the weights under the logger, averaged over the rounds; NaN
+        where none is used.
     rho : float
         Largest absolute weight that a slate of the logger may have, or, where its law
         is no ranking, a bound on it.
     """
     total = largest = 0.0
+    if used is None:
+        used = np.ones(len(logs), dtype=bool)
+    if not used.any():
+        return float("nan"), float("nan")
     if form_of(logger, logs) == "uniform" and _full(target) and logs.offered is None:
         n_slots, m = logs.n_slots, logs.max_candidates
         largest = 1.0 + (n_slots if n_slots < m else m - 1) * (m - 1)
         return largest, largest
     ranking = isinstance(logger._for(logs), RankingLaw)
-    for _, _, q, solution in solved(logger, target, logs):
-        total += float(np.einsum("nja,nja->", q, solution.table))
-        for z, mu in zip(solution.table, solution.marginals, strict=True):
+    for rows, _, q, solution in solved(logger, target, logs):
+        table, marginals = solution.table[used[rows]], solution.marginals[used[rows]]
+        total += float(np.einsum("nja,nja->", q[used[rows]], table))
+        for z, mu in zip(table, marginals, strict=True):
             largest = max(largest, _largest_sum(z, mu, ranking))
-    return total / len(logs), largest
+    return total / int(used.sum()), largest
 
 
 def _full(target):

@@ -62,7 +62,9 @@ class SlateDirectMethod(SlateEvaluator):
     Notes
     -----
     Predictions are clipped to `logs.reward_range`, where that is known. An
-    `AdditiveSlateModel` needs no draws: slot marginals give its mean.
+    `AdditiveSlateModel` needs no draws: slot marginals give its mean over the slates
+    of a policy that draws them, and this mean is clipped, not the prediction for each
+    of the slates.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class SlateDirectMethod(SlateEvaluator):
     def _findings(self, target, logs):
         source = self.reward_source_
         if needs_no_draws(getattr(source, "model", None)):
-            values = policy_values(source, target, logs)
+            values = _within(policy_values(source, target, logs), logs)
         elif target.slates is not None:
             values = slate_values(source, logs, target.slates)
         elif self.n_samples is None:
@@ -151,7 +153,7 @@ def slate_values(source, logs, slates):
 
 
 def policy_values(source, target, logs):
-    """Model values of a policy, from its slot marginals."""
+    """Model values of a policy, from its slot marginals; they are not clipped."""
 
     def call(model, rounds, rows):
         if isinstance(model, MeanSlateModel):

@@ -39,6 +39,11 @@ class SlateDoublyRobust(SlateEvaluator):
     world without one. Hence `reward_model` is an `AdditiveSlateModel`, around any
     regressor, and nothing else. Read more in the :ref:`User Guide <slates>`.
 
+    The model's constant b is such a sum only where one slot at least is always filled.
+    Elsewhere the weights see it :math:`e_x` times, their known mean (see
+    `PseudoInverse`), and so often it is counted in the mean of the model:
+    :math:`\sum_s \pi(s|x) \hat r(x, s) - (1 - e_x) b` stands in its place.
+
     Parameters
     ----------
     reward_model : AdditiveSlateModel or number, default=None
@@ -107,16 +112,19 @@ class SlateDoublyRobust(SlateEvaluator):
 
         # a clipped prediction would be no sum over slots any more
         correction = w * (logs.reward - source.predict(logs, logged))
+        if weights.expected is not None:
+            correction -= (1 - weights.expected) * source.predict(logs, constant)
         diagnostics |= {
             "altered_rows": float((w != weights.weight).mean()),
             "correction": float(np.mean(correction)),
-            **logger_diagnostics(logger, target, logs),
+            **logger_diagnostics(logger, target, logs, weights, used),
             **model_diagnostics(source, logs),
         }
         return Findings(
             terms=(policy_values(source, target, logs) + correction,),
             weight=w,
             used=used,
+            expected=weights.expected,
             supported=self.cmax is None,
             diagnostics=diagnostics,
             warnings=warned + inexact_warnings(logger, diagnostics),
@@ -126,6 +134,12 @@ class SlateDoublyRobust(SlateEvaluator):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
         return tags
+
+
+def constant(model, rounds, rows):
+    """Return what the model predicts for empty slates."""
+    known = model.mean_ if isinstance(model, MeanSlateModel) else model.intercept_
+    return np.full(len(rounds), float(known))
 
 
 def additive_only(model):

@@ -19,8 +19,8 @@ class TargetOfSlates:
     policy : slate policy, array-like or str
         Anything that `slate_policy` takes, or floats of shape (n_rounds, n_slots):
         the probability of what each slot of the logs shows, which is all that the
-        pseudoinverse needs of a target where slots were filled independently. A
-        column's name may stand for an array.
+        pseudoinverse needs of a target where slots were filled independently;
+        booleans, where all of them are 0 or 1. A column's name may stand for an array.
     logs : SlateLogs
         The rounds.
 
@@ -44,7 +44,9 @@ class TargetOfSlates:
         given = logs.columns.get(policy) if isinstance(policy, str) else policy
         if isinstance(given, (list, tuple, np.ndarray)):
             array = _as_array(given)
-            if array.ndim == 2 and array.dtype.kind == "f":
+            if array.ndim == 2 and array.dtype.kind in "fb":
+                if not isinstance(policy, str):  # part of a column may be anything
+                    _refuse_ambiguous(array)
                 self.logs, self.logged = logs, _check_logged(array, logs)
                 return
             if not isinstance(policy, str) and len(array) == len(logs):
@@ -131,6 +133,16 @@ def _as_array(given):
         raise ValueError(
             f"the slates are no rectangular array: {error}. Fill empty slots with -1."
         ) from error
+
+
+def _refuse_ambiguous(array):
+    """Raise where floats may be slates or probabilities."""
+    if array.dtype.kind == "f" and array.size and np.isin(array, (0, 1)).all():
+        raise TypeError(
+            "floats that are all 0 or 1 may be slates or probabilities of the logged "
+            "candidates. Pass slates as integers, policy.astype(int); and such "
+            "probabilities as booleans, policy == 1."
+        )
 
 
 def _check_logged(array, logs):

@@ -44,15 +44,18 @@ def uniform_weights(target, logs, with_parts):
     -------
     weight, residual : ndarray of shape (n_rounds,)
     parts : ndarray of shape (n_rounds, n_slots) or None
-        See `RoundWeights`.
+    expected : ndarray of shape (n_rounds,)
+        See `RoundWeights`. Without candidates, slates are empty: no slot has a part
+        in the weight, which is zero.
     """
     n_rounds, n_slots = logs.slate.shape
     n_offered = offered_counts(logs)
-    weight, residual = np.empty(n_rounds), np.empty(n_rounds)
+    weight, residual, expected = np.empty((3, n_rounds))
     parts = np.empty((n_rounds, n_slots)) if with_parts else None
     matches = _matches if target.slates is None else _deterministic_matches
     for part_of_rounds in matches(target, logs, n_offered):
         rows, m, exists, own, shown, filled, lost, squares = part_of_rounds
+        m = np.maximum(m, 1)  # without candidates, all that follows is zero
         n_filled = np.minimum(m, n_slots)  # slots of a slate
         total = filled.sum(axis=0)
         gap = (filled - total / n_filled) * exists
@@ -63,13 +66,14 @@ def uniform_weights(target, logs, with_parts):
         part += np.where(m > n_filled, m * (m - 1) / rest, 0.0) * (shown - total / m)
         if not exists.all():
             part *= logs.slate[rows].T != EMPTY
-        weight[rows] = total / n_filled + part.sum(axis=0)
+        expected[rows] = total / n_filled
+        weight[rows] = expected[rows] + part.sum(axis=0)
         uneven = np.where(m > n_filled, 0.0, (squares - total**2 / m) / n_filled)
         square = (gap**2).sum(axis=0) / m + (lost**2).sum(axis=0) + uneven
         residual[rows] = np.sqrt(np.maximum(square, 0.0))
         if with_parts:
             parts[rows] = part.T
-    return weight, residual, parts
+    return weight, residual, parts, expected
 
 
 def offered_counts(logs):

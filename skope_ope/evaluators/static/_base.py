@@ -18,6 +18,7 @@ from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._target import Target
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._engine import Job, run, terms_of
+from skope_ope.logs._slate_logs import SlateLogs, column_weights
 from skope_ope.logs._validation import as_numbers, check_length
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -162,7 +163,8 @@ def check_all_actions(evaluator, target):
 
 def combined_weights(logs, sample_weight):
     """Product of the weights of the logs and those given, with mean one, or None."""
-    weight = getattr(logs, "sample_weight", None)  # slates have none
+    slates = isinstance(logs, SlateLogs)
+    weight = column_weights(logs) if slates else getattr(logs, "sample_weight", None)
     if sample_weight is not None:
         given = as_numbers("sample_weight", sample_weight)
         check_length("sample_weight", given, len(logs), "the log")
@@ -172,6 +174,11 @@ def combined_weights(logs, sample_weight):
                 f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
             )
         weight = given if weight is None else weight * given
+        if not weight.any():
+            raise ValueError(
+                "sample_weight times the weights of the logs is zero in every round: "
+                "no round counts."
+            )
     if weight is None or (weight == weight[0]).all():
         return None
     return weight / weight.mean()

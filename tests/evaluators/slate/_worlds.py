@@ -7,7 +7,13 @@ from itertools import permutations, product
 
 import numpy as np
 
-from skope_ope import SlateLogs
+from skope_ope import (
+    EmpiricalSlatePolicy,
+    PlackettLuceSlatePolicy,
+    ProductSlatePolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+)
 from skope_ope.exceptions import OPEWarning
 from tests.policies._slate_worlds import enumerated_moments
 
@@ -42,6 +48,29 @@ def world(logger, slates, reward, n_candidates, **fields):
 def additive(slates, phi):
     """Values of slates as sums over slots."""
     return np.asarray(phi)[np.arange(slates.shape[1]), slates].sum(axis=1)
+
+
+# no slot is always filled: by the logger, or by the policy, a list of slates
+EMPTY_WORLDS = {
+    "list": (EmpiricalSlatePolicy([[0, -1], [-1, 1], [1, 0]]), [[0, 1]]),
+    "constant": (EmpiricalSlatePolicy([[0, -1], [-1, 1]]), [[0, 1]]),
+    "weights": (PlackettLuceSlatePolicy([3.0, 1.0], 2), [[-1, -1], [0, 1], [1, 0]]),
+    "uniform": (UniformSlatePolicy(2), [[-1, -1], [0, 1], [1, 0]]),
+    "product": (ProductSlatePolicy(np.full((2, 2), 0.5)), [[-1, -1], [1, 0]]),
+}
+
+
+def empty_world(name):
+    """Logs and their probabilities, a policy, and its value by enumeration."""
+    logger, slates = EMPTY_WORLDS[name]
+    phi = np.array([[0.3, 0.7], [0.2, 0.4]])
+
+    def value(slates):
+        return np.where(slates < 0, 0.0, phi[np.arange(2), slates]).sum(axis=1)
+
+    every = np.array(list(product((-1, 0, 1), repeat=2)))
+    logs, proba = world(logger, every, value(every), 2)
+    return logs, proba, EmpiricalSlatePolicy(slates), value(np.array(slates)).mean()
 
 
 def quietly(evaluator, target, logs, sample_weight=None):

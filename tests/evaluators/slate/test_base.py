@@ -2,10 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of slate evaluators."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
 
-from skope_ope import BanditLogs, ProductSlatePolicy, SlateLogs, UniformSlatePolicy
+from skope_ope import (
+    BanditLogs,
+    CascadeDR,
+    ProductSlatePolicy,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SlateIPS,
+    SlateLogs,
+    UniformSlatePolicy,
+)
 from skope_ope.base import SlateEvaluator
 from skope_ope.evaluators.slate._base import Findings, logged_proba
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
@@ -80,3 +94,58 @@ def test_probabilities_of_the_logged_slates():
     np.testing.assert_array_equal(logged_proba(recorded), 0.5)
     other = logs.replace(logging_policy=ProductSlatePolicy(np.full((2, 3), 1 / 3)))
     np.testing.assert_allclose(logged_proba(other), 1 / 9)
+
+
+def test_a_column_of_weights_weights_the_rounds():
+    logs = SlateLogs(
+        np.zeros((6, 1)),
+        [[0, 1], [1, 0], [2, 0], [0, 2], [1, 2], [2, 1]],
+        [1.0, 0.5, 0.0, 0.3, 0.7, 0.2],
+        logging_policy=UniformSlatePolicy(2),
+    )
+    weight = np.array([1.0, 2.0, 1.0, 3.0, 1.0, 2.0])
+    own = logs.with_columns(sample_weight=weight)
+    target = np.tile([0, 1], (6, 1))
+    for evaluator in (PseudoInverse(), SlateIPS()):
+        found = quietly(evaluator, target, own)
+        given = quietly(evaluator, target, logs, weight)
+        np.testing.assert_allclose(found.round_values, given.round_values)
+        both = quietly(evaluator, target, own, weight)
+        squared = quietly(evaluator, target, logs, weight**2)
+        assert both.value == pytest.approx(squared.value)
+    # the mean reward of a fold is the prediction for the other, whose rounds sum to 4
+    found = quietly(SlateDirectMethod(cv=2), target, own)
+    first = np.average(logs.reward[:3], weights=weight[:3])
+    second = np.average(logs.reward[3:], weights=weight[3:])
+    assert found.value == pytest.approx((4 * second + 6 * first) / 10)
+    for wrong, match in (
+        (np.zeros(6), "positive somewhere, got 0 to 0"),
+        (np.ones((6, 2)), "the column 'sample_weight' must have 1 dimension"),
+    ):
+        bad = logs.with_columns(sample_weight=wrong)
+        with pytest.raises(ValueError, match=match):
+            quietly(SlateIPS(), target, bad)
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        SlateDoublyRobust(),
+        SlateDirectMethod(reward_model=Ridge()),
+        CascadeDR(reward_model=Ridge()),
+    ],
+    ids=lambda evaluator: type(evaluator).__name__,
+)
+def test_models_of_other_candidates_say_so(evaluator):
+    slates = np.resize(rankings(2, 3), (30, 2))
+    fields = {"slot_reward": slates % 2, "logging_policy": UniformSlatePolicy(2)}
+    logs, more = (
+        SlateLogs(np.zeros((30, 1)), slates, None, n_candidates=m, **fields)
+        for m in (3, 4)
+    )
+    evaluator = clone(evaluator).fit(logs)
+    policy = UniformSlatePolicy(2)
+    message = "the logs have 4 candidates, those of the reward model's fit had 3"
+    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator.evaluate(policy, more)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skope_ope import (
     CascadeDR,
@@ -131,3 +131,33 @@ def test_models_that_the_cascade_refuses():
             CascadeDR(reward_model=model).fit(logs)
         with pytest.raises(TypeError, match="refitted for every policy"):
             CascadeDR().fit(logs, model)
+
+
+def test_classifiers_model_single_slots_by_their_probabilities():
+    slates = np.tile([[0], [1]], (40, 1))
+    clicks = np.random.RandomState(0).random_sample((80, 1)) < 0.3 + 0.4 * slates
+    logs = SlateLogs(
+        np.zeros((80, 1)),
+        slates,
+        None,
+        slot_reward=clicks.astype(float),
+        logging_policy=UniformSlatePolicy(1),
+    )
+    target = np.ones((80, 1), int)
+    # indicators of two candidates and a constant: probabilities are the shares
+    found = quietly(CascadeDR(reward_model=DecisionTreeClassifier()), target, logs)
+    shares = quietly(CascadeDR(reward_model=DecisionTreeRegressor()), target, logs)
+    np.testing.assert_allclose(found.round_values, shares.round_values)
+    assert len(np.unique(found.round_values)) > 3  # shares differ from fold to fold
+    longer = drawn_logs(50, 0)
+    with pytest.raises(ValueError, match="sums of the rewards of up to 3 slots here"):
+        CascadeDR(reward_model=DecisionTreeClassifier()).fit(longer)
+    logs = SlateLogs(
+        logs.context,
+        slates,
+        None,
+        slot_reward=2.0 * clicks,
+        logging_policy=UniformSlatePolicy(1),
+    )
+    with pytest.raises(ValueError, match="slot rewards other than 0 and 1"):
+        CascadeDR(reward_model=DecisionTreeClassifier()).fit(logs)

@@ -97,6 +97,16 @@ def test_predictions_stay_within_the_range_of_rewards():
     assert loose.value > 5
 
 
+@pytest.mark.parametrize("target", [TARGET, np.tile([3, 1], (240, 1))])
+def test_values_of_sums_and_numbers_stay_within_the_range(target):
+    logs = some_logs(reward_range=(0.0, 2.0))
+    far = some_logs().replace(reward=logs.reward + 5)
+    far = FrozenEstimator(AdditiveSlateModel().fit(far))
+    assert quietly(SlateDirectMethod(reward_model=far), target, logs).value == 2.0
+    assert quietly(SlateDirectMethod(reward_model=5.0), target, logs).value == 2.0
+    assert quietly(SlateDirectMethod(reward_model=-1.0), target, logs).value == 0.0
+
+
 def test_without_a_model_it_is_the_mean_reward():
     found = quietly(SlateDirectMethod(), TARGET, some_logs())
     assert found.value == pytest.approx(some_logs().reward.mean())

@@ -22,7 +22,9 @@ from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
 from skope_ope.evaluators.slate._target import TargetOfSlates
 from skope_ope.exceptions import SupportWarning
 from tests.evaluators.slate._worlds import (
+    EMPTY_WORLDS,
     additive,
+    empty_world,
     quietly,
     rankings,
     warned,
@@ -56,6 +58,20 @@ def test_unbiased_with_any_additive_model(regressor):
     ):
         result = quietly(evaluator, target, logs, proba)
         assert result.value == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", EMPTY_WORLDS)
+def test_unbiased_where_every_slot_may_be_empty(name):
+    # the weights see a constant as often as their mean says, which is not once
+    logs, proba, target, truth = empty_world(name)
+    wrong = logs.replace(reward=np.random.RandomState(3).random_sample(len(logs)))
+    fitted = FrozenEstimator(AdditiveSlateModel().fit(wrong))
+    assert fitted.intercept_ > 0.2
+    for model in (0.0, 0.5, fitted):
+        evaluator = SlateDoublyRobust(reward_model=model)
+        result = quietly(evaluator, target, logs, proba)
+        assert result.value == pytest.approx(truth, abs=1e-12)
+        assert result.diagnostics["mean_weight_z"] == pytest.approx(0, abs=1e-9)
 
 
 def test_why_no_other_model_can_be_passed():

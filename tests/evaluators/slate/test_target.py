@@ -61,3 +61,15 @@ def test_only_the_logged_candidates_are_known():
         TargetOfSlates(logged[:, :1], LOGS)
     with pytest.raises(ValueError, match="Slates are integers"):
         TargetOfSlates(logged - 1, LOGS)
+
+
+def test_floats_of_zeros_and_ones_are_ambiguous():
+    both = np.array([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(TypeError, match="may be slates or probabilities"):
+        TargetOfSlates(both, LOGS)
+    assert TargetOfSlates(both.astype(int), LOGS).slates.tolist() == [[0, 1], [1, 0]]
+    sure = TargetOfSlates(both == 1, LOGS)
+    np.testing.assert_array_equal(sure.marginal_proba(LOGS), both)
+    # a column holds what it holds elsewhere, in whatever part of the rounds
+    column = TargetOfSlates("p", LOGS.with_columns(p=both))
+    np.testing.assert_array_equal(column.marginal_proba(column.logs), both)

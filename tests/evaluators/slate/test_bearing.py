@@ -1,0 +1,47 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which groups of rounds have an estimate."""
+
+import numpy as np
+import pytest
+
+from skope_ope import PseudoInverse, SlateLogs
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from tests.evaluators.slate._worlds import quietly
+from tests.evaluators.slate.test_pseudo_inverse import golden_logs, range_world
+
+
+def test_groups_are_formed_as_evaluations_are():
+    target = np.tile([2, 0], (5, 1))
+    logs = golden_logs()
+    result = quietly(PseudoInverse(self_normalized=True), target, logs)
+    with pytest.warns(
+        LowOverlapWarning, match=r"1 of 2 groups .* 1 first: .*sum to -1"
+    ):
+        groups = result.by([0, 0, 0, 0, 1])
+    assert np.isnan(groups[1].value)
+    assert np.isnan(groups[1].standard_error)
+    assert type(groups[1].warnings[0]) is LowOverlapWarning
+    own = quietly(PseudoInverse(self_normalized=True), target[:4], logs[:4])
+    assert groups[0].value == pytest.approx(own.value)
+    assert not groups[0].warnings
+    # rounds that are left out, in a group of their own and beside a single other one
+    logs, target = range_world([1, 1])
+    logs = SlateLogs(
+        logs.context,
+        logs.slate,
+        logs.reward,
+        n_candidates=3,
+        logging_policy=logs.logging_policy,
+    )
+    target[0] = [2, 0]
+    result = quietly(PseudoInverse(), target, logs)
+    with pytest.warns(SupportWarning, match="no logged round bears"):
+        groups = result.by([0, 1, 1])
+    assert np.isnan(groups[0].value)
+    rest = quietly(PseudoInverse(), target[1:], logs[1:])
+    assert groups[1].value == pytest.approx(rest.value)
+    assert groups[1].standard_error == pytest.approx(rest.standard_error)
+    beside = result.by([0, 0, 1])[0]
+    assert beside.value == pytest.approx(3 * 0.2)
+    assert np.isnan(beside.standard_error)  # a single round is used
