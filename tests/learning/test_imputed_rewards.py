@@ -65,7 +65,7 @@ def test_slates_have_their_values_in_expectation(name, global_random_seed):
     logs = logs_of(slates, value, 4, logger)
     found = np.einsum("s,sja->ja", proba, one_each(logs))
     np.testing.assert_allclose(
-        np.einsum("sja,ja->s", indicator, found), value, atol=1e-12
+        np.einsum("sja,ja->s", indicator, found), value, rtol=0, atol=1e-12
     )
 
 
@@ -84,7 +84,7 @@ def test_equals_the_pseudoinverse_of_enumerated_moments(name, global_random_seed
         one_each(logs).reshape(30, -1), expected, atol=1e-12, rtol=1e-12
     )
     np.testing.assert_allclose(
-        imputed(logs).mean()[0].ravel(), expected.mean(axis=0), atol=1e-12
+        imputed(logs).mean()[0].ravel(), expected.mean(axis=0), rtol=0, atol=1e-12
     )
 
 
@@ -100,6 +100,7 @@ def test_closed_form_of_uniform_rankings(n_slots, m, global_random_seed):
     np.testing.assert_allclose(
         one_each(logs_of(slates, reward, m, uniform)),
         one_each(logs_of(slates, reward, m, weights)),
+        rtol=0,
         atol=1e-12,
     )
 
@@ -131,7 +132,7 @@ def test_candidates_that_vary(global_random_seed):
             )
             expected = np.zeros((3, 5))
             expected[: min(m, 3), :m] = imputed(few).mean()[0]
-            np.testing.assert_allclose(mean, expected, atol=1e-12)
+            np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-12)
 
 
 def test_streaming_is_the_batch(global_random_seed):
@@ -159,7 +160,7 @@ def test_streaming_is_the_batch(global_random_seed):
     other = [tuple(f.ravel()) for f in parts.features]
     same = [other.index(k) for k in key]
     np.testing.assert_array_equal(batch.counts, parts.counts[same])
-    np.testing.assert_allclose(batch.mean(), parts.mean()[same], atol=1e-12)
+    np.testing.assert_allclose(batch.mean(), parts.mean()[same], rtol=0, atol=1e-12)
     # the same features round by round are the same queries
     each = SlateLogs(
         context,
@@ -171,7 +172,7 @@ def test_streaming_is_the_batch(global_random_seed):
     )
     each = imputed(each)
     same = [[tuple(f.ravel()) for f in each.features].index(k) for k in key]
-    np.testing.assert_allclose(batch.mean(), each.mean()[same], atol=1e-12)
+    np.testing.assert_allclose(batch.mean(), each.mean()[same], rtol=0, atol=1e-12)
 
 
 SEVERAL_LAWS = {
@@ -216,7 +217,7 @@ def test_a_query_whose_weights_are_in_another_order_is_learned_without_bias():
     logs = logs_of(np.tile(slates, (2, 1)), np.tile(value, 2), 3, logger)
     logs = logs.with_columns(weight=np.repeat(weights, 6, axis=0))
     times = 30 * logger.slate_proba(logs)
-    np.testing.assert_allclose(times, times.round(), atol=1e-12)
+    np.testing.assert_allclose(times, times.round(), rtol=0, atol=1e-12)
     logs = logs[np.repeat(np.arange(12), times.round().astype(int))]
     found = imputed(logs).mean()[0, [0, 1], slates].sum(axis=1)
     np.testing.assert_allclose(found, value, rtol=0, atol=1e-13)
