@@ -275,7 +275,7 @@ def _solve_each(operators, u):
         solved = np.full(right.shape, np.inf)
     y = np.where(alive, solved[:, :, 0], 0.0)
     with np.errstate(invalid="ignore", over="ignore"):
-        largest = np.abs(operators.mean).sum(axis=2).max(axis=1)  # eigenvalue, at most
+        largest = np.trace(operators.mean, axis1=1, axis2=2)  # eigenvalue, at most
         found = np.abs(solved[:, :, 1:]).max(axis=(1, 2)) * CLEAR * largest < 1
         left = np.abs(right[:, :, 0] - (operators.mean @ y[:, :, None])[:, :, 0])
         found &= left.max(axis=1) < 1e-12 * (1 + np.abs(y).max(axis=1))
@@ -310,14 +310,14 @@ def _null_vectors(operators):
     alive = marginals > 0
     sums = [(marginals * sizes).sum(axis=2), marginals.sum(axis=1)]
     always = np.abs(np.concatenate(sums, axis=1) - 1) < 1e-12
-    ones = np.zeros((n_laws, n_slots, n_types, n_slots + n_types))
-    slots, types = np.arange(n_slots), np.arange(n_types)
-    ones[:, slots, :, slots] = np.sqrt(sizes)
-    ones[:, :, types, n_slots + types] = 1 / np.sqrt(sizes)
-    ones *= always[:, None, None] & alive[..., None]
+    some = np.flatnonzero(always.any(axis=0))
+    always = always[:, some]
+    slots, types = some[some < n_slots], some[some >= n_slots] - n_slots
+    each = np.zeros((n_slots, n_types, len(some)))
+    each[slots, :, np.arange(len(slots))] = np.sqrt(sizes)
+    each[:, types, np.arange(len(slots), len(some))] = 1 / np.sqrt(sizes[types])
+    ones = (alive[..., None] & always[:, None, None]) * each
     ones = ones.reshape(n_laws, n_slots * n_types, -1)
-    some = always.any(axis=0)
-    ones, always = ones[:, :, some], always[:, some]
     mean = ones.sum(axis=2) / np.maximum(always.sum(axis=1), 1)[:, None]
     null = (ones - mean[..., None]) * always[:, None]
     length = np.sqrt((null**2).sum(axis=1, keepdims=True))
