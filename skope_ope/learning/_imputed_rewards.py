@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skope_ope.evaluators.slate._base import check_logged_slates
-from skope_ope.evaluators.slate._second_moments import solve
+from skope_ope.evaluators.slate._second_moments import by_law, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.policies._slate_base import offered_slots
 from skope_ope.policies._slate_laws import distinct_rows
 
-CHUNK_BYTES = 2**25  # of one table (rounds, candidates)
+CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where no law is inverted
 
 
 class Queries(NamedTuple):
@@ -128,9 +128,14 @@ class ImputedRewards:
         weight = column_weights(logs)
         if weight is not None and not weight.all():
             logs = logs[np.flatnonzero(weight)]  # a query of such rounds has no mean
-        step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
-        for start in range(0, len(logs), step):
-            self._add(logs[start : start + step])
+        if logs.logging_policy.closed_form(logs) == "uniform":
+            step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
+            for start in range(0, len(logs), step):
+                self._add_uniform(logs[start : start + step])
+        else:
+            kept = {}
+            for rows in by_law(logs.logging_policy, logs):
+                self._add(logs[rows], kept)
         self.n_rounds += len(logs)
 
     def mean(self):
@@ -162,16 +167,25 @@ class ImputedRewards:
                 "`candidates` says which ones a round lacks."
             )
 
-    def _add(self, rounds):
+    def _add_uniform(self, rounds):
         queries = queries_of(rounds, self.n_slots, self.user)
-        if rounds.logging_policy.closed_form(rounds) == "uniform":
-            pairs, first = queries.index, queries.first
-        else:  # rounds of one query may have several laws
-            laws = rounds.logging_policy.laws(rounds)
-            pairs = queries.index * len(laws) + laws.index
-            _, first, pairs = np.unique(pairs, return_index=True, return_inverse=True)
-        sums = _sums(rounds, pairs.reshape(-1), len(first))
-        imputed = _apply_inverse(sums, rounds[first], self.n_slots)
+        sums = _sums(rounds, queries.index, len(queries.first))
+        offered = offered_slots(rounds[queries.first], self.n_slots)[:, 0]
+        self._gather(queries, queries.first, _apply_uniform(sums, offered))
+
+    def _add(self, rounds, kept):
+        queries = queries_of(rounds, self.n_slots, self.user)
+        laws = rounds.logging_policy.laws(rounds)
+        # rounds of one query may have several laws, and one law in several orders of
+        # the candidates
+        orders, order = distinct_rows(laws.order)
+        keys = (queries.index * len(laws) + laws.index) * len(orders) + order
+        _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+        sums = _sums(rounds, index.reshape(-1), len(first))
+        self._gather(queries, first, _apply_inverse(sums, rounds[first], kept))
+
+    def _gather(self, queries, first, imputed):
+        """Add sums, which belong to the queries of some rounds."""
         numbers = self._numbers(queries)
         np.add.at(self.totals, numbers[queries.index[first]], imputed)
         met, weight = numbers[queries.index], column_weights(rounds)
@@ -217,13 +231,10 @@ def _sums(rounds, index, n_sums):
     return np.bincount(cells, weights, minlength=np.prod(shape)).reshape(shape)
 
 
-def _apply_inverse(sums, rounds, n_slots):
+def _apply_inverse(sums, rounds, kept):
     """Apply the pseudoinverses of the rounds' laws to vectors in their ranges."""
-    logger = rounds.logging_policy
-    if logger.closed_form(rounds) == "uniform":
-        return _apply_uniform(sums, offered_slots(rounds, n_slots)[:, 0])
-    laws = logger.laws(rounds)
-    table = solve(laws, laws.marginals(sums), {}).table
+    laws = rounds.logging_policy.laws(rounds)
+    table = solve(laws, laws.marginals(sums), kept).table
     place = np.broadcast_to(laws.place, (len(sums), laws.place.shape[1]))
     return np.take_along_axis(table, place[:, None], axis=2)
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several slate policies, one of which is drawn in every round."""
 
+from copy import copy
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -107,6 +109,11 @@ class MixtureSlatePolicy(BaseSlatePolicy):
 
     def _for(self, logs):
         return _Mixed([policy._for(logs) for policy in self._members], self._check())
+
+    def _redrawn(self):
+        other = copy(self)
+        other.policies_ = [policy._redrawn() for policy in self._members]
+        return other
 
     def _mean(self, method, logs, *args):
         self._check_logs(logs)

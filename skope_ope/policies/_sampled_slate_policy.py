@@ -3,6 +3,7 @@
 """Slate policies whose moments are means over draws."""
 
 import zlib
+from copy import copy, deepcopy
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -30,7 +31,9 @@ class SampledSlatePolicy(BaseSlatePolicy):
     n_samples : int, default=1000
         Draws per round, or per distinct law of a slate policy.
     random_state : int or RandomState instance, default=0
-        Seed of the draws. The same number gives the same marginals again.
+        Seed of the draws. The same number gives the same marginals again. The moments
+        of a logger leave an instance as it is: they are those of the same draws
+        whenever they are asked for.
 
     References
     ----------
@@ -49,6 +52,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
     """
 
     exact = False
+    _draws_again = ()  # what tells other draws from the first ones
 
     def __init__(self, policy, *, n_samples=1000, random_state=0):
         self.policy = policy
@@ -100,8 +104,14 @@ class SampledSlatePolicy(BaseSlatePolicy):
         n_slots = policy._slots_of(logs)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31)
-        return _Drawn(policy._for(logs), self.n_samples, seed, n_slots)
+            seed = check_random_state(deepcopy(seed)).randint(2**31)
+        seeds = [seed, *self._draws_again]
+        return _Drawn(policy._for(logs), self.n_samples, seeds, n_slots)
+
+    def _redrawn(self):
+        other = copy(self)  # not a clone, which would forget what was learned
+        other._draws_again = (*self._draws_again, 1)
+        return other
 
     def slot_marginals(self, logs):
         """Share of the draws that show a candidate in a slot.
@@ -187,8 +197,8 @@ class SampledSlatePolicy(BaseSlatePolicy):
 class _Drawn:
     """Moments of the laws of a policy as means over draws."""
 
-    def __init__(self, policy, n_samples, seed, n_slots):
-        self.policy, self.n_samples, self.seed = policy, n_samples, seed
+    def __init__(self, policy, n_samples, seeds, n_slots):
+        self.policy, self.n_samples, self.seeds = policy, n_samples, seeds
         self.n_slots = n_slots
         self._sorted = policy._sorted
 
@@ -203,7 +213,7 @@ class _Drawn:
         """Yield slates for every law; its own content seeds them, not its place."""
         items = np.repeat(items, sizes, axis=1)
         for law in items:
-            rng = np.random.RandomState([self.seed, zlib.crc32(law.tobytes())])
+            rng = np.random.RandomState([*self.seeds, zlib.crc32(law.tobytes())])
             yield self.policy._sample(law[None], self.n_samples, rng)
 
     def _moments(self, items, sizes):

@@ -241,6 +241,10 @@ class BaseSlatePolicy(BaseEstimator):
         for start in range(0, len(logs), rounds):
             yield slice(start, start + rounds)
 
+    def _redrawn(self):
+        """Return the policy with other draws, where moments are means over draws."""
+        return self
+
     def _check_logs(self, logs):
         check_slate_logs(logs)
 

@@ -153,6 +153,17 @@ class SlateLaws:
                 moments = self.policy._moments(items[part], sizes)
                 yield LawBatch(laws[part], sizes, types, moments)
 
+    def codes(self):
+        """Numbers that tell the laws of several `SlateLaws` apart.
+
+        Returns
+        -------
+        codes : ndarray of int of shape (n_laws,)
+            Equal laws have equal numbers. Different ones nearly always have different
+            numbers: good enough to put equal ones side by side.
+        """
+        return _row_codes(_words(self.items.reshape(len(self), -1)))
+
     def slot_marginals(self):
         """Probability of every candidate in every slot, by law.
 
@@ -231,17 +242,29 @@ def distinct_rows(table):
         A row of every kind.
     index : ndarray of int of shape (n_rows,)
     """
-    table = np.ascontiguousarray(table)
     if len(table) == 1 or not table.shape[1]:
         return np.zeros(min(len(table), 1), np.intp), np.zeros(len(table), np.intp)
     # numbers are much faster to sort than rows; that no two rows met in one number
     # is checked
-    words = table.view(f"u{table.dtype.itemsize}").astype(np.uint64, copy=False)
-    factors = np.random.RandomState(0).randint(0, 2**62, table.shape[1], np.uint64)
-    codes = words @ (2 * factors + 1)
-    _, first, index = np.unique(codes, return_index=True, return_inverse=True)
+    words = _words(table)
+    _, first, index = np.unique(
+        _row_codes(words), return_index=True, return_inverse=True
+    )
     index = index.reshape(-1)
     if (words[first[index]] != words).any():
         rows = words.view(f"V{words.dtype.itemsize * words.shape[1]}")[:, 0]
         _, first, index = np.unique(rows, return_index=True, return_inverse=True)
     return first, index.reshape(-1)
+
+
+def _words(table):
+    """Bits of the entries as unsigned integers."""
+    table = np.ascontiguousarray(table)
+    return table.view(f"u{table.dtype.itemsize}").astype(np.uint64, copy=False)
+
+
+def _row_codes(words):
+    """One number per row of unsigned integers, the same in every call."""
+    factors = np.random.RandomState(0).randint(0, 2**62, words.shape[1], np.uint64)
+    # round floats differ in their first bits only, which products would push out
+    return (words ^ (words >> np.uint64(32))) @ (2 * factors + 1)

@@ -66,7 +66,7 @@ def test_finds_the_best_slate_of_an_enumerated_world(global_random_seed):
         values = ranker.slot_values(logs)
         slots = np.arange(shape[0])
         found = values[0, slots, logs.slate].sum(axis=1)
-        np.testing.assert_allclose(found, logs.reward, atol=1e-12)
+        np.testing.assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
         best = logs.slate[logs.reward.argmax()]
         np.testing.assert_array_equal(ranker.deterministic_slates(logs)[0], best)
     assert ranker.n_queries_ == 1
@@ -150,7 +150,7 @@ def test_streaming_and_batch_learn_the_same():
     )
     one = PseudoInverseRanker(Ridge()).fit(whole).slot_values(world.queries)
     many = PseudoInverseRanker(Ridge()).fit(stream).slot_values(world.queries)
-    np.testing.assert_allclose(one, many, atol=1e-12)
+    np.testing.assert_allclose(one, many, rtol=0, atol=1e-12)
 
 
 FIELDS = ("context", "slate", "reward", "item_id")
@@ -162,10 +162,10 @@ def test_loggers_of_other_laws():
     logger = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
     mass = logger.slate_proba(logs)
     weighted = logs[np.repeat(np.arange(6), np.round(mass * 60).astype(int))]
-    np.testing.assert_allclose(mass * 60, np.round(mass * 60), atol=1e-12)
+    np.testing.assert_allclose(mass * 60, np.round(mass * 60), rtol=0, atol=1e-12)
     ranker.fit(weighted.replace(logging_policy=logger))
     found = ranker.slot_values(logs)[0, [0, 1], logs.slate].sum(axis=1)
-    np.testing.assert_allclose(found, logs.reward, atol=1e-12)
+    np.testing.assert_allclose(found, logs.reward, rtol=0, atol=1e-12)
 
 
 def test_is_a_slate_policy(global_random_seed):
@@ -246,7 +246,7 @@ def test_linear_regressors_need_products():
     values = np.outer([1.0, 0.2, 0.6], [1.0, 2.0, 3.0, 4.0])
     logs, _ = given_values(values)
     plain = PseudoInverseRanker(Ridge(1e-9)).fit(logs).slot_values(logs)[0]
-    np.testing.assert_allclose(plain[0] - plain[1], 0.0, atol=1e-12)
+    np.testing.assert_allclose(plain[0] - plain[1], 0.0, rtol=0, atol=1e-12)
     products = PolynomialFeatures((1, 3))
     model = make_pipeline(products, StandardScaler(), Ridge(1e-9))
     best = PseudoInverseRanker(model).fit(logs).deterministic_slates(logs)

@@ -6,7 +6,13 @@ from itertools import product
 
 import numpy as np
 
-from skope_ope import SlateLogs
+from skope_ope import (
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
+    ProductSlatePolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+)
 
 
 def rounds(n_rounds, n_slots, n_candidates, **fields):
@@ -24,13 +30,69 @@ def all_slates(n_slots, n_candidates):
     return np.array(list(product(range(-1, n_candidates), repeat=n_slots)))
 
 
-def enumerated_law(policy, logs):
+def ranking_law(weights, slates):
+    """Probability of slates drawn without repetition, weights by (slot, candidate)."""
+    proba, every = np.ones(len(slates)), np.arange(len(slates))
+    taken = np.zeros((len(slates), weights.shape[1]), dtype=bool)
+    for slot, shown in enumerate(slates.T):
+        left = np.where(taken, 0.0, weights[slot])
+        total = left.sum(axis=1)
+        drawn = left[every, shown] / np.where(total > 0, total, 1.0)
+        proba *= np.where(shown < 0, total == 0, drawn)
+        taken[every, shown] |= shown >= 0
+    return proba
+
+
+def independent_law(table, slates):
+    """Probability of slates filled slot by slot, table by (slot, candidate)."""
+    proba = np.ones(len(slates))
+    for slot, shown in enumerate(slates.T):
+        proba *= np.where(shown < 0, not table[slot].any(), table[slot, shown])
+    return proba
+
+
+def law_by_formula(policy, logs, slates):
+    """Probability of slates in every round, (n_rounds, n_slates), or None.
+
+    Nothing here is asked of the policy but its parameters.
+    """
+    kind, shape = type(policy), (len(logs), logs.n_slots, logs.max_candidates)
+    if kind is MixtureSlatePolicy:
+        parts = [enumerated_law(one, logs, slates)[1] for one in policy.policies]
+        return np.tensordot(policy.weights, parts, axes=1)
+    if kind is ProductSlatePolicy:
+        table = policy.slot_proba
+        table = logs.columns[table] if isinstance(table, str) else np.asarray(table)
+        return np.stack(
+            [independent_law(t, slates) for t in np.broadcast_to(table, shape)]
+        )
+    if kind is UniformSlatePolicy:
+        weights = np.ones(shape[2])
+    elif kind is PlackettLuceSlatePolicy:
+        weights = policy.weights
+        weights = logs.columns[weights] if isinstance(weights, str) else weights
+        weights = weights(logs) if callable(weights) else np.asarray(weights)
+    else:
+        return None
+    weights = np.broadcast_to(np.atleast_2d(weights), (shape[0], shape[2]))
+    offered = True if logs.offered is None else logs.offered
+    if np.ndim(offered) == 2:
+        offered = offered[:, None]
+    tables = np.broadcast_to(np.where(offered, weights[:, None], 0.0), shape)
+    return np.stack([ranking_law(table, slates) for table in tables])
+
+
+def enumerated_law(policy, logs, slates=None):
     """Probability of all slates in every round, (n_rounds, n_slates)."""
-    slates = all_slates(logs.n_slots, logs.max_candidates)
-    columns = [
-        policy.slate_proba(logs, np.tile(slate, (len(logs), 1))) for slate in slates
-    ]
-    return slates, np.stack(columns, axis=1)
+    if slates is None:
+        slates = all_slates(logs.n_slots, logs.max_candidates)
+    proba = law_by_formula(policy, logs, slates)
+    if proba is None:
+        columns = [
+            policy.slate_proba(logs, np.tile(slate, (len(logs), 1))) for slate in slates
+        ]
+        proba = np.stack(columns, axis=1)
+    return slates, proba
 
 
 def enumerated_moments(policy, logs):
@@ -60,14 +122,19 @@ def moments_of_laws(policy, logs):
 
 def check_moments(policy, logs, atol=1e-14):
     """Compare the law of a policy with its enumeration, in every round."""
-    _, proba = enumerated_law(policy, logs)
-    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-14)
+    slates, proba = enumerated_law(policy, logs)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-14)
+    for slate, column in zip(slates, proba.T, strict=True):
+        found = policy.slate_proba(logs, np.tile(slate, (len(logs), 1)))
+        np.testing.assert_allclose(found, column, rtol=0, atol=1e-15)
     marginals, gamma = enumerated_moments(policy, logs)
-    np.testing.assert_allclose(policy.slot_marginals(logs), marginals, atol=atol)
-    np.testing.assert_allclose(moments_of_laws(policy, logs), gamma, atol=atol)
+    np.testing.assert_allclose(
+        policy.slot_marginals(logs), marginals, rtol=0, atol=atol
+    )
+    np.testing.assert_allclose(moments_of_laws(policy, logs), gamma, rtol=0, atol=atol)
     laws = policy.laws(logs)
     table = np.stack([laws.slot_marginals()[law] for law in laws.index])
-    np.testing.assert_allclose(laws.marginals(marginals), table, atol=atol)
+    np.testing.assert_allclose(laws.marginals(marginals), table, rtol=0, atol=atol)
 
 
 def check_sample(policy, logs, seed, n_draws=20_000):

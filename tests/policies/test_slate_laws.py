@@ -155,7 +155,7 @@ def test_weights_of_given_slates():
     product = ProductSlatePolicy(np.full((3, 2), 0.5))
     slates = [(0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 1, 1)]
     weights = weights_of(product, only([0, 0, 0]), slates, 2)
-    assert_allclose(weights, [4, 2, 0, -2], atol=1e-12)
+    assert_allclose(weights, [4, 2, 0, -2], rtol=0, atol=1e-12)
 
 
 def test_pi_equal_mu_gives_weight_one():
@@ -185,4 +185,4 @@ def test_types_make_the_pseudoinverse(weights):
         out += np.einsum("jk,ab->jakb", A, rest)
     gamma = batch.second_moments()[0].reshape(18, 18)
     want = np.linalg.pinv(gamma, rcond=1e-10, hermitian=True)
-    assert_allclose(out.reshape(18, 18), want, atol=1e-12)
+    assert_allclose(out.reshape(18, 18), want, rtol=0, atol=1e-12)

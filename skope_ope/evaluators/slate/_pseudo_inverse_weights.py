@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import clone
 
 from skope_ope.evaluators.slate._second_moments import solved
 from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
@@ -210,9 +209,7 @@ def mean_of_weights(logger, target, logs):
     The expectation is over fresh draws, as many as the moments were taken from.
     """
     total = 0.0
-    fresh = clone(logger)
-    if isinstance(getattr(logger, "random_state", None), (int, np.integer)):
-        fresh.set_params(random_state=logger.random_state + 1)
+    fresh = logger._redrawn()
     for rows, _, _, solution in solved(logger, target, logs):
         laws = fresh.laws(logs[rows])
         marginals = laws.slot_marginals()[laws.index]

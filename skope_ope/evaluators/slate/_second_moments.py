@@ -4,7 +4,7 @@ r"""The pseudoinverse of second moments, applied to slot marginals.
 
 A law's :math:`\Gamma` acts separately on means over types of candidates and on what
 differs from them (see `LawBatch`): the matrices here have n_slots times n_types rows,
-however many candidates there are, and none is made per round where rounds share a law.
+however many candidates there are. Rounds that share a law share its inverse.
 """
 
 from copy import copy
@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.slate._tables import chunks
+from skope_ope.evaluators.slate._tables import chunk_rows
 
 CUTOFF = 1e-10  # of the largest eigenvalue: what is below is zero
-CACHE_BYTES = 2**25  # of operators that later rounds may need again
-LARGE = 1e8  # entries of a solution that show a singular matrix
+# below this, of the largest eigenvalue, eigenvalues are looked at one by one. Far above
+# the cutoff: a probe finds the smallest one only roughly
+CLEAR = 1e-5
+N_PROBES = 2
 
 
 class Solved(NamedTuple):
@@ -53,14 +55,9 @@ class Operators(NamedTuple):
         one = slice(law, law + 1)
         return Operators(self.sizes, self.types, *(part[one] for part in self[2:]))
 
-    @property
-    def nbytes(self):
-        """Bytes that they take."""
-        return sum(part.nbytes for part in self[2:])
-
 
 def solved(logger, target, logs):
-    """Yield the solutions of consecutive rounds.
+    """Yield the solutions of some rounds at a time.
 
     Parameters
     ----------
@@ -73,7 +70,7 @@ def solved(logger, target, logs):
 
     Yields
     ------
-    rows : slice
+    rows : slice or ndarray of int
         Which rounds.
     slates : ndarray of int of shape (n_rows, n_slots)
         The logged slates, candidates in the order of the law.
@@ -81,14 +78,60 @@ def solved(logger, target, logs):
         The target's marginals, in that order.
     solution : Solved
     """
-    cache = {}
-    for rows, rounds, q in chunks(target, logs):
+    kept = {}
+    for rows in by_law(logger, logs):
+        rounds = logs[rows]
         laws = logger.laws(rounds)
-        q = laws.marginals(q)
-        yield rows, laws.slates(rounds.slate), q, solve(laws, q, cache)
+        q = laws.marginals(target.marginals(rounds))
+        yield rows, laws.slates(rounds.slate), q, solve(laws, q, kept)
 
 
-def solve(laws, q, cache):
+def by_law(logger, logs):
+    """Yield rounds, as many as tables are made for at once, law by law.
+
+    No law is in two parts, unless it is all that there is in them: the operators of a
+    single law are all that need to be kept from one part for the next, however many
+    laws there are and however large their operators.
+
+    Parameters
+    ----------
+    logger : BaseSlatePolicy
+        Gives the laws.
+    logs : SlateLogs
+        The rounds.
+
+    Yields
+    ------
+    rows : slice or ndarray of int
+        Which rounds.
+    """
+    n_rounds, step = len(logs), chunk_rows(logs)
+    parts = [slice(i, min(i + step, n_rounds)) for i in range(0, n_rounds, step)]
+    if len(parts) < 2:
+        yield from parts
+        return
+    codes = np.empty(n_rounds, dtype=np.uint64)
+    for part in parts:
+        laws = logger.laws(logs[part])
+        codes[part] = laws.codes()[laws.index]
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+    if len(begins) in (1, n_rounds):  # in order, they need not be copied
+        yield from parts
+        return
+    ends = np.append(begins[1:], n_rounds)
+    start = 0
+    while start < n_rounds:
+        fits = np.searchsorted(ends, start + step, side="right") - 1
+        here = np.searchsorted(ends, start, side="right")  # the first law
+        end = ends[max(fits, here)]
+        for i in range(start, end, step):  # more than once for one long law only
+            yield order[i : min(i + step, end)]
+        start = end
+
+
+def solve(laws, q, kept):
     """Apply the pseudoinverses of the rounds' laws to their marginals.
 
     Parameters
@@ -97,8 +140,9 @@ def solve(laws, q, cache):
         The laws of the rounds.
     q : ndarray of shape (n_rounds, n_slots, n_candidates)
         Vectors, candidates in the order of the laws.
-    cache : dict
-        Operators of laws that were met before; new ones are added.
+    kept : dict
+        Operators of the law of the rounds before, if they had but one; they are
+        replaced by those of this one.
 
     Returns
     -------
@@ -108,31 +152,30 @@ def solve(laws, q, cache):
     order = np.argsort(laws.index, kind="stable")
     counts = np.bincount(laws.index, minlength=len(laws))
     rows_of = np.split(order, np.cumsum(counts)[:-1])
-    shared = 2 * len(laws) <= len(q) or len(q) == 1
-    keys = [law.tobytes() for law in laws.items] if shared else []
-    known = np.array([key in cache for key in keys], dtype=bool)
-    for law in np.flatnonzero(known):
-        _apply(cache[keys[law]], rows_of[law], q, out)
-    new = np.flatnonzero(~known) if shared else np.arange(len(laws))
-    if not len(new):
+    if len(laws) == 1:
+        key = laws.items.tobytes()
+        if key not in kept:
+            kept.clear()
+            (batch,) = laws.batches()
+            kept[key] = _operators(batch, invert=True)
+        _apply(kept[key], order, q, out)
         return out
-    missing = copy(laws)
-    missing.items = laws.items[new]
-    room = CACHE_BYTES - sum(operators.nbytes for operators in cache.values())
-    for batch in missing.batches():
-        numbers = new[batch.laws]
-        once = (counts[numbers] == 1).all() and len(numbers) > 1
-        operators = _operators(batch, invert=not once)
-        if once:
-            rows = order[np.cumsum(counts)[numbers] - 1]
-            _apply(operators, rows, q, out, one_each=True)
+    kept.clear()
+    for once in (True, False):
+        some = np.flatnonzero((counts == 1) == once)
+        if not len(some):
             continue
-        for place, law in enumerate(numbers):
-            one = operators.of(place)
-            _apply(one, rows_of[law], q, out)
-            if shared and one.nbytes <= room:
-                cache[keys[law]] = Operators(*map(np.copy, one))
-                room -= one.nbytes
+        part = copy(laws)
+        part.items = laws.items[some]
+        for batch in part.batches():
+            numbers = some[batch.laws]
+            operators = _operators(batch, invert=not once)
+            if once:
+                rows = np.concatenate([rows_of[law] for law in numbers])
+                _apply(operators, rows, q, out, one_each=True)
+                continue
+            for place, law in enumerate(numbers):
+                _apply(operators.of(place), rows_of[law], q, out)
     return out
 
 
@@ -210,34 +253,73 @@ def _apply(operators, rows, q, out, one_each=False):
 def _solve_each(operators, u):
     r"""Solve one system per law without its pseudoinverse.
 
-    Slots that are always filled make :math:`\Gamma` annihilate :math:`(c_j 1)_j` with
-    :math:`\sum_j c_j = 0`; candidates that are never shown, their own entries. Where
-    that is all, :math:`\Gamma + N N^T` is regular and agrees with :math:`\Gamma` on
-    its range. Where it is not, the solution shows it, and the eigenvalues decide.
+    With N as of `_null_vectors`, and :math:`\Gamma N = 0`, the matrix :math:`\Gamma + N
+    N^T` is regular if and only if there are no more null vectors than N spans; then its
+    inverse is :math:`\Gamma^+` on the range of :math:`\Gamma`. Whether it is regular is
+    seen from what the inverse makes of random vectors: their parts along an eigenvector
+    of a tiny eigenvalue become huge. (u itself has no such part where it lies in the
+    range, so that a solution of moderate size may be off by any null vector.) All
+    other laws are solved by their eigenvalues.
     """
-    alive = operators.marginals > 0
-    weight = (alive * np.sqrt(operators.sizes)).astype(float)
-    n_laws, n_slots, n_types = weight.shape
-    scale = np.sqrt((weight**2).sum(axis=(1, 2), keepdims=True) / n_slots)
-    null = np.zeros((n_laws, n_slots, n_types, n_slots))
-    slots = np.arange(n_slots)
-    null[:, slots, :, slots] = (weight / np.maximum(scale, 1)).transpose(1, 0, 2)
-    null -= null.mean(axis=3, keepdims=True)
-    null = null.reshape(n_laws, n_slots * n_types, n_slots)
-    alive = alive.reshape(n_laws, -1)
+    null, alive = _null_vectors(operators)
     full = operators.mean + null @ null.swapaxes(1, 2)
     entries = np.arange(full.shape[1])
     full[:, entries, entries] += ~alive
-    right = np.where(alive, u, 0.0)
+    probes = np.random.RandomState(0).normal(size=(full.shape[1], N_PROBES))
+    right = np.empty((*u.shape, 1 + N_PROBES))
+    right[:, :, 0] = np.where(alive, u, 0.0)
+    right[:, :, 1:] = probes
     try:
-        y = np.linalg.solve(full, right[:, :, None])[:, :, 0]
+        solved = np.linalg.solve(full, right)
     except np.linalg.LinAlgError:
-        y = np.full(u.shape, np.inf)
-    y = np.where(alive, y, 0.0)
-    with np.errstate(invalid="ignore"):
-        left = np.abs(right - (operators.mean @ y[:, :, None])[:, :, 0]).max(axis=1)
-    doubtful = ~((left < 1e-9) & (np.abs(y).max(axis=1) < LARGE))
-    if doubtful.any():
-        inverse = pseudoinverse(operators.mean[doubtful])
-        y[doubtful] = (inverse @ right[doubtful, :, None])[:, :, 0]
+        solved = np.full(right.shape, np.inf)
+    y = np.where(alive, solved[:, :, 0], 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest = np.trace(operators.mean, axis1=1, axis2=2)  # eigenvalue, at most
+        found = np.abs(solved[:, :, 1:]).max(axis=(1, 2)) * CLEAR * largest < 1
+        left = np.abs(right[:, :, 0] - (operators.mean @ y[:, :, None])[:, :, 0])
+        found &= left.max(axis=1) < 1e-12 * (1 + np.abs(y).max(axis=1))
+        found &= np.abs(operators.mean @ null).max(axis=(1, 2), initial=0) < 1e-12
+    if not found.all():
+        inverse = pseudoinverse(operators.mean[~found])
+        y[~found] = (inverse @ u[~found, :, None])[:, :, 0]
     return y
+
+
+def _null_vectors(operators):
+    r"""Vectors that :math:`\Gamma` takes to zero, as far as the marginals tell.
+
+    A slot that is always filled has a candidate in every slate, and a candidate that is
+    always shown has a slot: their indicators sum to one with every slate, and the
+    differences of these indicators to zero.
+
+    Parameters
+    ----------
+    operators : Operators
+        Their marginals.
+
+    Returns
+    -------
+    null : ndarray of shape (n_laws, n_slots n_types, n_vectors)
+        Such differences, of length one.
+    alive : ndarray of bool of shape (n_laws, n_slots n_types)
+        Which entries are not zero in all slates.
+    """
+    marginals, sizes = operators.marginals, operators.sizes
+    n_laws, n_slots, n_types = marginals.shape
+    alive = marginals > 0
+    sums = [(marginals * sizes).sum(axis=2), marginals.sum(axis=1)]
+    always = np.abs(np.concatenate(sums, axis=1) - 1) < 1e-12
+    some = np.flatnonzero(always.any(axis=0))
+    always = always[:, some]
+    slots, types = some[some < n_slots], some[some >= n_slots] - n_slots
+    each = np.zeros((n_slots, n_types, len(some)))
+    each[slots, :, np.arange(len(slots))] = np.sqrt(sizes)
+    each[:, types, np.arange(len(slots), len(some))] = 1 / np.sqrt(sizes[types])
+    ones = (alive[..., None] & always[:, None, None]) * each
+    ones = ones.reshape(n_laws, n_slots * n_types, -1)
+    mean = ones.sum(axis=2) / np.maximum(always.sum(axis=1), 1)[:, None]
+    null = (ones - mean[..., None]) * always[:, None]
+    length = np.sqrt((null**2).sum(axis=1, keepdims=True))
+    null /= np.where(length > 1e-6, length, np.inf)
+    return null, alive.reshape(n_laws, -1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
 
-CHUNK_BYTES = 2**23  # of one table
+CHUNK_BYTES = 2**22  # of one table
 
 
 def chunk_rows(logs):

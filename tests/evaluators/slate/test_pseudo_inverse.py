@@ -139,7 +139,7 @@ def test_on_policy_weights_are_one(logger):
     logs = SlateLogs(np.zeros((6, 1)), slates, np.arange(6.0), logging_policy=logger)
     logs = logs[logger.slate_proba(logs) > 0]
     result = quietly(PseudoInverse(), logger, logs)
-    np.testing.assert_allclose(result.round_values, logs.reward, atol=1e-13)
+    np.testing.assert_allclose(result.round_values, logs.reward, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("self_normalized", [False, True])
@@ -164,7 +164,9 @@ def test_one_slot_is_inverse_propensity_scoring(self_normalized):
         PlackettLuceSlatePolicy(pi, 1),
         slates,
     )
-    np.testing.assert_allclose(found.round_values, expected.round_values, atol=1e-12)
+    np.testing.assert_allclose(
+        found.round_values, expected.round_values, rtol=0, atol=1e-12
+    )
     assert found.standard_error == pytest.approx(expected.standard_error)
 
 
@@ -367,16 +369,6 @@ def test_targets_of_all_kinds():
     ):
         found = quietly(evaluator, target, logs)
         np.testing.assert_allclose(found.round_values, expected.round_values)
-
-
-def test_a_target_that_is_sampled_is_unbiased(global_random_seed):
-    logs, phi = drawn_logs(3000, 1, LOGGERS[1])
-    policy = PlackettLuceSlatePolicy([1.0, 2.0, 2.0, 1.0], 3)
-    drawn = SampledSlatePolicy(policy, n_samples=50, random_state=global_random_seed)
-    exact = quietly(PseudoInverse(), policy, logs)
-    found = quietly(PseudoInverse(), drawn, logs)
-    # one law: the marginals of 50 draws, with an error of .07 times phi in each slot
-    assert abs(found.value - exact.value) < 6 * 0.07 * np.sqrt(3) * phi.max() * 2
 
 
 def test_a_logger_by_draws_is_told():

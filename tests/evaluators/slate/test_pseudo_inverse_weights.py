@@ -4,12 +4,14 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from skope_ope import (
     EmpiricalSlatePolicy,
     MixtureSlatePolicy,
     PlackettLuceSlatePolicy,
     ProductSlatePolicy,
+    RankingPolicy,
     SampledSlatePolicy,
     SlateLogs,
     UniformSlatePolicy,
@@ -38,13 +40,15 @@ def check(logger, policy, logs, proba, atol=1e-12):
     logs = target.logs
     found = round_weights(logger, target, logs, with_parts=True)
     expected = weights_by_enumeration(logger, target.marginals(logs), logs)
-    np.testing.assert_allclose(found.weight, expected, atol=atol)
-    np.testing.assert_allclose(proba @ found.weight, 1.0, atol=atol)
-    np.testing.assert_allclose(proba @ found.parts, 0.0, atol=atol)
-    np.testing.assert_allclose(found.parts.sum(axis=1), found.weight - 1, atol=atol)
+    np.testing.assert_allclose(found.weight, expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(proba @ found.weight, 1.0, rtol=0, atol=atol)
+    np.testing.assert_allclose(proba @ found.parts, 0.0, rtol=0, atol=atol)
+    np.testing.assert_allclose(
+        found.parts.sum(axis=1), found.weight - 1, rtol=0, atol=atol
+    )
     assert found.residual.max() < 1e-7
     sigma2, rho = second_moment(logger, target, logs)
-    np.testing.assert_allclose(sigma2, proba @ found.weight**2, atol=10 * atol)
+    np.testing.assert_allclose(sigma2, proba @ found.weight**2, rtol=0, atol=10 * atol)
     assert rho >= abs(found.weight).max() - 10 * atol
     return found.weight, rho
 
@@ -65,11 +69,11 @@ def test_uniform_rankings(n_slots, m):
     else:
         expected = (m - 1) * kept - m + 2
         top = 1 + (m - 1) ** 2
-    np.testing.assert_allclose(weight, expected, atol=1e-12)
+    np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-12)
     assert rho == pytest.approx(abs(weight).max()) == top
     check(logger, PlackettLuceSlatePolicy(np.arange(1.0, m + 1), n_slots), logs, proba)
     uniform, _ = check(logger, UniformSlatePolicy(n_slots), logs, proba)
-    np.testing.assert_allclose(uniform, 1.0, atol=1e-12)
+    np.testing.assert_allclose(uniform, 1.0, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_slots", "m"), [(2, 4), (3, 6)])
@@ -94,7 +98,7 @@ def test_plackett_luce(n_slots, m, tied):
     assert rho == pytest.approx(abs(weight).max())
     check(logger, UniformSlatePolicy(n_slots), logs, proba)
     same, _ = check(logger, logger, logs, proba)
-    np.testing.assert_allclose(same, 1.0, atol=1e-12)
+    np.testing.assert_allclose(same, 1.0, rtol=0, atol=1e-12)
 
 
 def test_the_world_of_the_specification():
@@ -135,7 +139,7 @@ def test_independent_slots_known_by_their_logged_probabilities():
         found = round_weights(
             recorded.logging_policy, TargetOfSlates(target, recorded), recorded
         )
-        np.testing.assert_allclose(found.weight, full, atol=1e-14)
+        np.testing.assert_allclose(found.weight, full, rtol=0, atol=1e-14)
         assert found.residual is None
 
 
@@ -157,7 +161,7 @@ def test_other_loggers(logger):
     logs, proba = world(logger, rankings(2, 3), 0.0, 3)
     check(logger, np.tile([0, 1], (len(logs), 1)), logs, proba)
     same, _ = check(logger, logger, logs, proba)
-    np.testing.assert_allclose(same, 1.0, atol=1e-12)
+    np.testing.assert_allclose(same, 1.0, rtol=0, atol=1e-12)
 
 
 def test_an_epsilon_of_uniform_slates_bounds_the_second_moment():
@@ -211,7 +215,7 @@ def test_candidates_that_vary(logger, global_random_seed):
         at = TargetOfSlates(target, logs)
         found = round_weights(logger, at, at.logs)
         expected = weights_by_enumeration(logger, at.marginals(at.logs), at.logs)
-        np.testing.assert_allclose(found.weight, expected, atol=1e-9)
+        np.testing.assert_allclose(found.weight, expected, rtol=0, atol=1e-9)
         assert found.residual.max() < 1e-7
 
 
@@ -228,21 +232,68 @@ def test_many_candidates_of_few_types():
             PlackettLuceSlatePolicy(np.full(40, 3.0), 6),
         )
     )
-    np.testing.assert_allclose(general.weight, closed.weight, atol=1e-9)
-    np.testing.assert_allclose(general.parts, closed.parts, atol=1e-9)
+    np.testing.assert_allclose(general.weight, closed.weight, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(general.parts, closed.parts, rtol=0, atol=1e-9)
 
 
-def test_means_over_draws_tell_their_bias():
-    exact = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
-    logs, proba = world(exact, rankings(2, 3), 0.0, 3)
-    target = TargetOfSlates(np.tile([2, 1], (len(logs), 1)), logs)
-    drawn = SampledSlatePolicy(exact, n_samples=1000)
-    bias = proba @ round_weights(drawn, target, target.logs).weight - 1
-    told = mean_of_weights(drawn, target, target.logs) - 1
-    assert bias != 0
-    assert told == pytest.approx(bias, abs=0.3)  # means over 1000 draws again
-    many = SampledSlatePolicy(exact, n_samples=1_000_000)
-    assert abs(mean_of_weights(many, target, target.logs) - 1) < 0.01
+EXACT = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
+
+
+def loggers_by_draws(kind, seed):
+    """A logger whose moments are means over draws, and the share that is drawn."""
+    drawn = SampledSlatePolicy(EXACT, n_samples=1000, random_state=seed)
+    if kind == "a member of a mixture":
+        return MixtureSlatePolicy([drawn, UniformSlatePolicy(2)], [0.7, 0.3]), 0.7
+    if kind == "a member of a fitted mixture":
+        return MixtureSlatePolicy([drawn], [1.0]).fit(None), 1.0
+    if kind == "an instance of RandomState":
+        drawn.set_params(random_state=np.random.RandomState(seed))
+    return drawn, 1.0
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "a seed",
+        "a member of a mixture",
+        "a member of a fitted mixture",
+        "an instance of RandomState",
+    ],
+)
+def test_means_over_draws_tell_their_bias(kind):
+    """What is told is the bias of these weights, plus the noise of fresh draws."""
+    slates = rankings(2, 3)
+    drawn_proba = world(EXACT, slates, 0.0, 3)[1]
+    bias, told, error = np.empty((3, 100))
+    for seed in range(100):
+        logger, share = loggers_by_draws(kind, seed)
+        logs, proba = world(logger, slates, 0.0, 3)
+        target = TargetOfSlates(np.tile([2, 1], (6, 1)), logs)
+        weight = round_weights(logger, target, target.logs).weight
+        bias[seed] = proba @ weight - 1
+        told[seed] = mean_of_weights(logger, target, target.logs) - 1
+        variance = drawn_proba @ (weight - drawn_proba @ weight) ** 2
+        error[seed] = share * np.sqrt(variance / 1000)
+    assert abs(bias).min() > 0
+    off = (told - bias) / error
+    assert abs(off.mean()) < 4 / np.sqrt(100)
+    assert abs(off.std() - 1) < 4 / np.sqrt(200)
+    # the slope of what is told on what is true
+    slope = (bias @ told) / (bias @ bias)
+    slope_error = np.sqrt(bias**2 @ error**2) / (bias @ bias)
+    assert abs(slope - 1) < 4 * slope_error < 0.7
+
+
+def test_fresh_draws_are_those_of_a_learned_policy():
+    """The policy behind the draws is not fitted again."""
+    context = np.arange(6.0)[:, None]
+    ranker = RankingPolicy(LinearRegression(), 2, temperature=1.0)
+    ranker.fit(context, context[:, 0] / 3)
+    drawn = SampledSlatePolicy(ranker, n_samples=50)
+    features = np.arange(3.0)[:, None]
+    logs, _ = world(drawn, rankings(2, 3), 0.0, 3, item_features=features)
+    target = TargetOfSlates(np.tile([2, 1], (6, 1)), logs)
+    assert 0 < abs(mean_of_weights(drawn, target, target.logs) - 1) < 5
 
 
 def test_a_law_is_inverted_once(monkeypatch):
@@ -292,9 +343,9 @@ def test_repeated_items_against_a_logger_of_rankings(n_candidates):
     for policy in (twice, table):
         target = TargetOfSlates(policy, logs)
         found = round_weights(logs.logging_policy, target, target.logs)
-        np.testing.assert_allclose(found.residual, expected, atol=1e-7)
+        np.testing.assert_allclose(found.residual, expected, rtol=0, atol=1e-7)
         wanted = weights_by_enumeration(logs.logging_policy, table, logs)
-        np.testing.assert_allclose(found.weight, wanted, atol=1e-10)
+        np.testing.assert_allclose(found.weight, wanted, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
@@ -308,15 +359,15 @@ def test_slots_that_a_policy_leaves_empty(n_slots):
         table = np.tile(share * q, (len(logs), 1, 1))
         target = TargetOfSlates(table, logs)
         found = round_weights(logger, target, target.logs, with_parts=True)
-        np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+        np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
         wanted = weights_by_enumeration(logger, table, logs)
-        np.testing.assert_allclose(found.weight, wanted, atol=1e-10)
-        np.testing.assert_allclose(proba @ found.parts, 0, atol=1e-12)
+        np.testing.assert_allclose(found.weight, wanted, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(proba @ found.parts, 0, rtol=0, atol=1e-12)
     nothing = np.full(logs.slate.shape, -1)
     target = TargetOfSlates(nothing, logs)
     found = round_weights(logger, target, target.logs)
-    np.testing.assert_allclose(found.weight, 0, atol=1e-12)
-    np.testing.assert_allclose(found.residual, 0, atol=1e-12)
+    np.testing.assert_allclose(found.weight, 0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
     if n_slots > 1:
         nothing[:, 0] = 1
         target = TargetOfSlates(nothing, logs)

@@ -5,12 +5,20 @@
 import numpy as np
 import pytest
 
-from skope_ope import EmpiricalSlatePolicy, PlackettLuceSlatePolicy, SlateLogs
-from skope_ope.evaluators.slate import _second_moments
+from skope_ope import (
+    EmpiricalSlatePolicy,
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from skope_ope.evaluators.slate import _second_moments, _tables
 from skope_ope.evaluators.slate._second_moments import pseudoinverse, solved
 from skope_ope.evaluators.slate._target import TargetOfSlates
+from skope_ope.policies import _slate_laws
+from skope_ope.policies._slate_base import offered_slots
 from tests.evaluators.slate._worlds import rankings
-from tests.policies._slate_worlds import enumerated_moments
+from tests.policies._slate_worlds import enumerated_moments, rounds
 
 
 def test_pseudoinverse_drops_tiny_eigenvalues():
@@ -18,7 +26,10 @@ def test_pseudoinverse_drops_tiny_eigenvalues():
     root = rng.normal(size=(3, 6, 4))
     matrices = root @ root.swapaxes(1, 2)
     np.testing.assert_allclose(
-        pseudoinverse(matrices), np.linalg.pinv(matrices, rcond=1e-10), atol=1e-8
+        pseudoinverse(matrices),
+        np.linalg.pinv(matrices, rcond=1e-10),
+        rtol=0,
+        atol=1e-8,
     )
     assert not pseudoinverse(np.zeros((2, 2))).any()
     assert pseudoinverse(np.zeros((0, 2, 2))).shape == (0, 2, 2)
@@ -44,9 +55,9 @@ def test_solutions_by_round(shared):
         for i in range(len(q)):
             matrix = gamma[rows][i][:, order[i]][:, :, :, order[i]].reshape(8, 8)
             expected = np.linalg.pinv(matrix, rcond=1e-10) @ own[i]
-            # on the range, what lies in the null space of either does not matter
-            found = matrix @ solution.table[i].ravel()
-            np.testing.assert_allclose(found, matrix @ expected, atol=1e-10)
+            np.testing.assert_allclose(
+                solution.table[i].ravel(), expected, rtol=0, atol=1e-10
+            )
         assert solution.residual.max() < 1e-9
 
 
@@ -69,3 +80,138 @@ def test_a_larger_null_space_is_noticed(monkeypatch):
     )
     assert (residual > 0.5).all()
     assert len(calls) > 1
+
+
+def by_slot(rng, n_rounds, n_slots, m):
+    """Candidates of their own in every slot, one of them at least."""
+    offered = rng.random_sample((n_rounds, n_slots, m)) < 0.6
+    offered[:, :, 0] = True
+    return offered
+
+
+def laws_of_their_own(name, n_rounds, rng):
+    """A logger with another law in every round, and rounds."""
+    n_slots, m = {"all shown": (3, 3), "both shown": (2, 2)}.get(name, (2, 4))
+    fields = {}
+    if name == "by slot":
+        fields["candidates"] = by_slot(rng, n_rounds, n_slots, m)
+    elif name == "few candidates":
+        fields["n_candidates"] = rng.randint(1, m + 1, n_rounds)
+        fields["n_candidates"][0] = m
+    logs = rounds(n_rounds, n_slots, **{"n_candidates": m, **fields})
+    logs = logs.with_columns(w=rng.random_sample((n_rounds, m)) + 0.2)
+    logger = PlackettLuceSlatePolicy("w", n_slots)
+    if name == "mixture":
+        logger = MixtureSlatePolicy([logger, UniformSlatePolicy(n_slots)], [0.6, 0.4])
+    elif name == "one slate more":
+        one = EmpiricalSlatePolicy([[0, 1]])
+        logger = MixtureSlatePolicy([logger, one], [0.6, 0.4])
+    elif name == "given slates":
+        logs = logs.replace(group=np.arange(n_rounds))
+        drawn = rng.randint(-1, m, size=(n_rounds, 5, n_slots))
+        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)))
+    return logger, logs
+
+
+LAWS = [
+    "few shown",
+    "all shown",
+    "both shown",
+    "by slot",
+    "few candidates",
+    "mixture",
+    "one slate more",
+    "given slates",
+]
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("n_rounds", [2, 3, 12])
+def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_seed):
+    """Gamma^+ q itself: no vector that Gamma takes to zero is added."""
+    rng = np.random.RandomState(global_random_seed)
+    logger, logs = laws_of_their_own(name, n_rounds, rng)
+    shape = (n_rounds, logs.n_slots, logs.max_candidates)
+    other = logs.with_columns(w=rng.random_sample((n_rounds, shape[2])) + 0.2)
+    _, gamma = enumerated_moments(logger, logs)
+    size = shape[1] * shape[2]
+    q = rng.dirichlet(np.ones(shape[2]), shape[:2])  # hardly ever in the range
+    q = np.where(offered_slots(logs, shape[1]), q, 0.0)
+    for table in (logger.slot_marginals(other), q):
+        target = TargetOfSlates(table, logs)
+        ((_, _, _, solution),) = solved(logger, target, target.logs)
+        laws = logger.laws(logs)
+        place = np.broadcast_to(laws.place, (n_rounds, shape[2]))
+        found = np.take_along_axis(solution.table, place[:, None], axis=2)
+        for i in range(n_rounds):
+            matrix = gamma[i].reshape(size, size)
+            inverse = np.linalg.pinv(matrix, rcond=1e-10, hermitian=True)
+            expected = inverse @ table[i].ravel()
+            # as exact as inverses of these matrices can be
+            scale = 1 + np.abs(inverse).max()
+            np.testing.assert_allclose(
+                found[i].ravel(), expected, rtol=0, atol=1e-11 * scale
+            )
+            residual = np.linalg.norm(table[i].ravel() - matrix @ expected)
+            assert solution.residual[i] == pytest.approx(residual, abs=1e-9)
+
+
+@pytest.mark.parametrize(("n_slots", "m"), [(2, 4), (3, 3), (2, 2)])
+def test_laws_of_single_rounds_need_no_eigenvalues(n_slots, m, monkeypatch):
+    """They cost ten times the solution of a system."""
+    inverse, calls = pseudoinverse, []
+    monkeypatch.setattr(
+        _second_moments,
+        "pseudoinverse",
+        lambda matrices: calls.append(matrices.size) or inverse(matrices),
+    )
+    rng = np.random.RandomState(0)
+    weights = rng.random_sample((50, m)) + 0.2
+    logs = rounds(50, n_slots, m).with_columns(w=weights)
+    logger = PlackettLuceSlatePolicy("w", n_slots)
+    target = TargetOfSlates(UniformSlatePolicy(n_slots), logs)
+    ((_, _, _, solution),) = solved(logger, target, logs)
+    assert solution.residual.max() < 1e-12
+    assert not any(calls)
+
+
+def counted_moments(monkeypatch):
+    """Count the laws whose moments are computed."""
+    counts, batches = [], _slate_laws.SlateLaws.batches
+
+    def counting(laws, *args):
+        for batch in batches(laws, *args):
+            counts.append(len(batch.laws))
+            yield batch
+
+    monkeypatch.setattr(_slate_laws.SlateLaws, "batches", counting)
+    return counts
+
+
+@pytest.mark.parametrize("n_laws", [1, 2, 7, 40, 200])
+@pytest.mark.parametrize("in_a_part", [1, 5, 30])
+def test_a_law_is_inverted_once_wherever_its_rounds_are(n_laws, in_a_part, monkeypatch):
+    rng = np.random.RandomState(n_laws)
+    index = np.concatenate([np.arange(n_laws), rng.randint(n_laws, size=200 - n_laws)])
+    rng.shuffle(index)
+    weights = rng.random_sample((n_laws, 4)) + 0.2
+    logs = rounds(200, 2, 4).with_columns(w=weights[index])
+    logger = PlackettLuceSlatePolicy("w", 2)
+    slates = logger.sample(logs, 0)
+    logs = SlateLogs(logs.context, slates, logs.reward, n_candidates=4)
+    logs = logs.with_columns(w=weights[index])
+    target = TargetOfSlates(PlackettLuceSlatePolicy([1.0, 2.0, 3.0, 4.0], 2), logs)
+    ((_, _, _, whole),) = solved(logger, target, logs)
+    monkeypatch.setattr(_tables, "CHUNK_BYTES", in_a_part * 8 * 2 * 4)
+    counts = counted_moments(monkeypatch)
+    seen = []
+    for rows, shown, _, solution in solved(logger, target, logs):
+        rows = np.arange(200)[rows]
+        assert len(rows) <= in_a_part
+        assert len(shown) == len(rows)
+        np.testing.assert_allclose(
+            solution.table, whole.table[rows], rtol=0, atol=1e-12
+        )
+        seen.append(rows)
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(200))
+    assert sum(counts) == n_laws
