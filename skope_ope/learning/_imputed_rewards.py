@@ -171,7 +171,7 @@ class ImputedRewards:
         queries = queries_of(rounds, self.n_slots, self.user)
         sums = _sums(rounds, queries.index, len(queries.first))
         offered = offered_slots(rounds[queries.first], self.n_slots)[:, 0]
-        self._gather(queries, queries.first, _apply_uniform(sums, offered))
+        self._gather(rounds, queries, queries.first, _apply_uniform(sums, offered))
 
     def _add(self, rounds, kept):
         queries = queries_of(rounds, self.n_slots, self.user)
@@ -182,9 +182,9 @@ class ImputedRewards:
         keys = (queries.index * len(laws) + laws.index) * len(orders) + order
         _, first, index = np.unique(keys, return_index=True, return_inverse=True)
         sums = _sums(rounds, index.reshape(-1), len(first))
-        self._gather(queries, first, _apply_inverse(sums, rounds[first], kept))
+        self._gather(rounds, queries, first, _apply_inverse(sums, rounds[first], kept))
 
-    def _gather(self, queries, first, imputed):
+    def _gather(self, rounds, queries, first, imputed):
         """Add sums, which belong to the queries of some rounds."""
         numbers = self._numbers(queries)
         np.add.at(self.totals, numbers[queries.index[first]], imputed)
