@@ -534,16 +534,14 @@ def test_held_out_rounds_that_say_nothing_about_the_policy():
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_folds_without_some_action_or_with_one_logger_only():
+def test_folds_without_some_action():
     logs, policy = problem(300)
-    logger = np.repeat(["a", "b", "c"], 100)
     by_logger = logs.action_index.argsort(kind="stable")
     order = BanditLogs(
         logs.context[by_logger],
         logs.action[by_logger],
         logs.reward[by_logger],
         logs.propensity[by_logger],
-        logger=logger,
     )
     search = GridSearchCV(
         DRos(reward_model=Ridge(), cv=2),
