@@ -87,6 +87,7 @@ class BaseEvaluator(BaseEstimator):
     _parameter_constraints: dict = {}
     _uses_model = False
     _takes = (BanditLogs,)  # kinds of logs
+    _model_of_fit = None
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, reward_model=None):
@@ -121,6 +122,7 @@ class BaseEvaluator(BaseEstimator):
             self.n_actions_ = logs.n_actions
         self.n_features_in_ = logs.n_features
         self.logs_ = logs
+        self._model_of_fit = reward_model  # for a search that fits rows in order
         if self._uses_model:
             self.reward_source_ = self._fit_reward_model(logs, reward_model)
         return self

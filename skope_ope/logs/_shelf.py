@@ -26,6 +26,7 @@ LONG = 1000  # entries of a container
 BUDGET = 1 << 30  # bytes of all rows that have a shelf, and of what lies on it
 _LOCK = threading.RLock()
 _rows_of = {}  # token of contents: logs that have a shelf
+_met = set()  # tokens of scorers, in a worker
 
 
 class Shelf:
@@ -94,12 +95,14 @@ def give_shelf(logs, owner=None):
         None where nothing tells how long to keep it, or where there is no room.
     """
     with _LOCK:
+        in_worker = multiprocessing.current_process().name != "MainProcess"
+        if in_worker:
+            _start_afresh(getattr(owner, "_identity", None))
         if logs._shelf is not None:
             return logs._shelf
         rows = None if logs._taken_by is None else logs._taken_by()
         if rows is None:
             return None
-        in_worker = multiprocessing.current_process().name != "MainProcess"
         if in_worker:
             for contents in set(_rows_of) - {logs._contents}:
                 for name in list(_rows_of[contents]):
@@ -114,6 +117,19 @@ def give_shelf(logs, owner=None):
             for end in [rows] if owner is None else [rows, owner]:
                 weakref.finalize(end, _release, logs._contents, name).atexit = False
         return logs._shelf
+
+
+def _start_afresh(identity):
+    """Drop what earlier scorers left, where a new one finds half of the room taken."""
+    token = None if identity is None else identity._token
+    if token is None or token in _met:
+        return
+    if not has_room(BUDGET // 2):
+        for contents in list(_rows_of):
+            for name in list(_rows_of[contents]):
+                _release(contents, name)
+        _met.clear()
+    _met.add(token)
 
 
 def in_stored_order(logs):
@@ -172,16 +188,6 @@ def _bytes_of(values):
     if hasattr(values, "nbytes"):
         return int(values.nbytes)
     return 8 * int(np.prod(getattr(values, "shape", (0,))))  # frames: about that
-
-
-def fingerprint(*objects):
-    """Return a digest of what objects hold, or None where they cannot be pickled."""
-    import joblib
-
-    try:
-        return joblib.hash(objects)
-    except Exception:  # whatever a foreign __reduce__ raises: it is not shared then
-        return None
 
 
 class Identity:

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs._fingerprint import fingerprint
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._shelf import fingerprint, has_room
+from skope_ope.logs._shelf import has_room
 from skope_ope.reward_models._action_reward_model import match_actions
 
 

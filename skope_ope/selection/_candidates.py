@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 
 from skope_ope.evaluators._alarms import learned_warnings
 from skope_ope.evaluators._base import BaseEvaluator
@@ -112,6 +113,13 @@ def fitted_part(estimator):
     if hasattr(estimator, "steps"):
         return estimator.steps[-1][1], estimator
     return estimator, None
+
+
+def rows_in_stored_order(model, logs):
+    """Order the rows of an array of model values like those of `in_stored_order`."""
+    if model is None or hasattr(model, "fit") or np.ndim(model) != 2:
+        return model
+    return _safe_indexing(model, np.argsort(logs.row_id.position, kind="stable"))
 
 
 def with_propensities(logs, pipeline):

@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._fingerprint import fingerprint
 from skope_ope.logs._shelf import (
     Identity,
-    fingerprint,
     give_shelf,
     has_room,
     in_stored_order,
@@ -24,6 +24,7 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_adaptive,
     is_logs,
+    rows_in_stored_order,
     warn_of_bad_judges,
     with_propensities,
 )
@@ -150,8 +151,9 @@ class EvaluatorScorer:
         logs = candidate.logs_
         shelf = self._shelf_of(logs)
         if candidate.__sklearn_tags__().order_dependent and not logs._in_order:
+            model = rows_in_stored_order(candidate._model_of_fit, logs)
             logs = in_stored_order(logs)
-            candidate = clone(candidate).fit(logs)
+            candidate = clone(candidate).fit(logs, reward_model=model)
         elif shelf is not None:
             leave_for_others(getattr(candidate, "reward_source_", None))
         result = candidate._result(self._policy_on(logs), None, None)
@@ -186,9 +188,11 @@ class EvaluatorScorer:
         return self._identity.token(self.policy, self.validator)
 
     def __getstate__(self):
-        # Workers get a copy with every task: what objects hold says which they are.
+        # Workers get a copy with every task, and their shelves outlive a search: the
+        # token tells the scorer, and what its objects hold tells whether they changed.
         content = fingerprint(self.policy, self.validator)
-        return {**self.__dict__, "_identity": Identity(content)}
+        token = None if content is None else f"{self._token()} {content}"
+        return {**self.__dict__, "_identity": Identity(token)}
 
     def _shelf_of(self, logs):
         return give_shelf(logs, owner=self) if self.cache else None

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators._seeds import with_seed
-from skope_ope.logs._shelf import give_shelf
+from skope_ope.logs._shelf import give_shelf, in_stored_order
 from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.selection._candidates import (
     fitted_part,
@@ -101,6 +101,8 @@ class PolicyScorer:
         X = with_propensities(X, pipeline)
         if self.cache:
             give_shelf(X, owner=self)
+        if self.evaluator.__sklearn_tags__().order_dependent:
+            X = in_stored_order(X)
         evaluator = with_seed(clone(self.evaluator), check_random_state(0)).fit(X)
         result = evaluator._result(estimator, None, None)
         if np.isnan(result.value):

@@ -69,6 +69,19 @@ def _bias_warning(validator, policy_learns):
 
 def common_horizon(candidate):
     """Return the horizon at which a policy that learns is valued."""
+    name = type(candidate).__name__
+    if not hasattr(candidate, "horizon"):
+        remedy = (
+            f" Outside of a search {name} simulates it along all contexts, "
+            f"{name}(...).fit(logs).score(policy)."
+            if isinstance(candidate, DirectMethod)
+            else ""
+        )
+        raise ValueError(
+            f"the policy learns, and {name} has no horizon to value it at: candidates "
+            "of a search are compared by histories of the same length. Search over "
+            f"DRns, RejectionSampling or Replay with horizon=....{remedy}"
+        )
     horizon = getattr(candidate, "horizon", None)
     if horizon is None:
         raise ValueError(

@@ -19,7 +19,6 @@ from skope_ope.logs._shelf import (
     Shelf,
     any_shelf,
     find_rows,
-    fingerprint,
     give_shelf,
     has_room,
     in_stored_order,
@@ -224,12 +223,6 @@ def test_folds_of_a_search_over_a_part(logs):
     inner = part[train]
     give_shelf(inner)
     assert part[train] is inner and logs[train] is not inner
-
-
-def test_fingerprints():
-    assert fingerprint(Ridge(1.0), 5) == fingerprint(Ridge(1.0), 5)
-    assert fingerprint(Ridge(1.0), 5) != fingerprint(Ridge(2.0), 5)
-    assert fingerprint(lambda x: x) is None
 
 
 def test_numbers_that_were_written_to_are_taken_anew():

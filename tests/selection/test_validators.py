@@ -52,10 +52,10 @@ def test_horizons_must_agree():
     with pytest.raises(ValueError, match="validator has horizon=6, the candidate"):
         validator_for(logs, Replay(horizon=6), 5)
     assert common_horizon(DRns(horizon=4)) == 4
-    for candidate in (DRns(), DirectMethod()):
-        name = type(candidate).__name__
-        with pytest.raises(ValueError, match=f"{name} has no horizon.*same for all"):
-            common_horizon(candidate)
+    with pytest.raises(ValueError, match=r"DRns has no horizon.*same for all"):
+        common_horizon(DRns())
+    with pytest.raises(ValueError, match=r"DirectMethod has no horizon to value it at"):
+        common_horizon(DirectMethod())
 
 
 def test_biased_validators_are_told():

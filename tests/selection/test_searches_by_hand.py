@@ -1,0 +1,181 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Searches over evaluators of every kind of logs, against loops by hand."""
+
+import numpy as np
+import pytest
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    DirectMethod,
+    DRns,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    FunctionPolicy,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    PolicyScorer,
+    PseudoInverse,
+    in_order,
+)
+from skope_ope.datasets import make_slate_logs
+from tests.logs.test_fingerprint import cell
+from tests.selection._logs import losses_of, problem
+
+SHUFFLED = ShuffleSplit(2, train_size=0.5, random_state=0)
+
+
+def by_hand(candidates, validator, logs, policy, folds):
+    """Losses of candidates as the formula says, nothing shared."""
+    return [
+        [
+            (
+                one.fit(logs[train])._result(policy, None, None).value
+                - validator.fit(logs[test])._result(policy, None, None).value
+            )
+            ** 2
+            for one in candidates
+        ]
+        for train, test in folds
+    ]
+
+
+def with_loggers(logs, in_blocks=False):
+    codes = np.arange(len(logs)) * 3 // len(logs) if in_blocks else np.arange(len(logs))
+    return BanditLogs(
+        logs.context,
+        logs.action,
+        logs.reward,
+        logs.propensity,
+        actions=logs.actions,
+        logger=np.array(["a", "b", "c"])[codes % 3],
+    )
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("evaluator", [MultiLoggerIPS, MultiLoggerDR])
+@pytest.mark.parametrize("in_blocks", [False, True])  # a fold of one logger only
+def test_poolings(evaluator, in_blocks):
+    logs, policy = problem()
+    logs = with_loggers(logs, in_blocks)
+    folds = list(KFold(3).split(logs))
+    assert len(set(logs[folds[0][1]].logger)) == (1 if in_blocks else 3)
+    search = GridSearchCV(
+        evaluator(divergences="per_logger"),
+        {"pooling": ["naive", "weighted"]},
+        scoring=EvaluatorScorer(policy, MultiLoggerDR()),
+        cv=3,
+        error_score="raise",
+    ).fit(logs)
+    candidates = [
+        evaluator(pooling=one, divergences="per_logger")
+        for one in ("naive", "weighted")
+    ]
+    expected = by_hand(candidates, MultiLoggerDR(), logs, policy, folds)
+    np.testing.assert_allclose(losses_of(search), expected, rtol=1e-10)
+    assert (np.diff(expected) != 0).any()
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_slates():
+    logs, policy, _ = make_slate_logs(300, random_state=0, return_truth=True)
+    search = GridSearchCV(
+        PseudoInverse(),
+        {"cmax": [None, 1.0]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+        error_score="raise",
+    ).fit(logs)
+    candidates = [PseudoInverse(), PseudoInverse(cmax=1.0)]
+    folds = KFold(3).split(logs)
+    expected = by_hand(candidates, PseudoInverse(), logs, policy, folds)
+    np.testing.assert_allclose(losses_of(search), expected, rtol=1e-10)
+    assert np.diff(expected).all()
+
+
+@pytest.mark.parametrize("kind", ["model", "array"])
+def test_a_model_given_to_fit_survives_shuffled_rows(kind):
+    logs, policy = problem()
+    model = Ridge(0.01)
+    if kind == "array":
+        model = np.random.RandomState(0).uniform(size=(len(logs), logs.n_actions))
+
+    def losses(cv, **given):
+        search = GridSearchCV(
+            DRns(random_state=0), {"q": [0.05]}, scoring=EvaluatorScorer(policy), cv=cv
+        )
+        return losses_of(search.fit(logs, **given))
+
+    found = losses(SHUFFLED, reward_model=model)
+    expected = losses(in_order(SHUFFLED), reward_model=model)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found, losses(SHUFFLED))
+
+
+def test_histories_of_policies_happen_in_order():
+    logs, _ = problem(600)
+    found = [
+        GridSearchCV(
+            EpsilonGreedy(),
+            {"epsilon": [0.1]},
+            scoring=PolicyScorer(DRns(horizon=20)),
+            cv=cv,
+        )
+        .fit(logs)
+        .best_score_
+        for cv in (SHUFFLED, in_order(SHUFFLED))
+    ]
+    assert found[0] == found[1]
+
+
+def test_evaluators_that_cannot_value_a_policy_that_learns():
+    logs, _ = problem()
+    scorer = EvaluatorScorer(EpsilonGreedy())
+    with pytest.raises(ValueError, match=r"IPS has no horizon to value it at.*DRns"):
+        scorer(IPS().fit(logs), logs)
+    with pytest.raises(ValueError, match=r"DirectMethod simulates it along all"):
+        scorer(DirectMethod().fit(logs), logs)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_an_edited_policy_is_scored_anew(n_jobs):
+    logs, _ = problem()
+
+    def losses(source, cache=True, n_jobs=n_jobs):
+        scorer = EvaluatorScorer(FunctionPolicy(cell(source)), cache=cache)
+        grid = {"cmax": [None, 1.0]}
+        search = GridSearchCV(IPS(), grid, scoring=scorer, cv=3, n_jobs=n_jobs)
+        return losses_of(search.fit(logs))
+
+    one, other = (
+        f"def rule(X): return np.tile(np.eye({logs.n_actions})[{k}], (len(X), 1))"
+        for k in (0, 1)
+    )
+    before = losses(one)
+    after = losses(other)
+    np.testing.assert_array_equal(after, losses(other, False, None))
+    assert not np.array_equal(before, after)
+
+
+def test_an_edited_step_of_a_reward_model_is_fitted_anew():
+    logs, policy = problem()
+    folds, scorer = list(KFold(3).split(logs)), EvaluatorScorer(policy)
+
+    def losses(source, scorer=scorer):
+        step = FunctionTransformer(cell(source))
+        model = DirectMethod(reward_model=make_pipeline(step, Ridge()))
+        search = GridSearchCV(model, {"cv": [5]}, scoring=scorer, cv=folds)
+        return losses_of(search.fit(logs))
+
+    before = losses("def rule(X): return X[:, :1]")
+    other = "def rule(X): return np.exp(X)"
+    after = losses(other)
+    fresh = EvaluatorScorer(policy, cache=False)
+    np.testing.assert_array_equal(after, losses(other, fresh))
+    assert not np.array_equal(before, after)
