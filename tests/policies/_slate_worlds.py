@@ -62,7 +62,8 @@ def law_by_formula(policy, logs, slates):
         return np.tensordot(policy.weights, parts, axes=1)
     if kind is ProductSlatePolicy:
         table = policy.slot_proba
-        table = logs.columns[table] if isinstance(table, str) else np.asarray(table)
+        table = logs.columns[table] if isinstance(table, str) else table
+        table = table(logs) if callable(table) else np.asarray(table)
         return np.stack(
             [independent_law(t, slates) for t in np.broadcast_to(table, shape)]
         )
