@@ -4,9 +4,9 @@
 import threading
 from functools import lru_cache, partial
 
-import cloudpickle
 import numpy as np
 import pytest
+from joblib.externals import cloudpickle
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer
 
