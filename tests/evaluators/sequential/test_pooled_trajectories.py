@@ -83,6 +83,7 @@ def test_parts_are_pooled_too():
     assert gap.standard_error > 0
 
 
+@pytest.mark.theory
 def test_only_the_ratio_of_the_sums_is_unbiased(global_random_seed):
     policy, values = ConstantPolicy(0), {True: [], "pooled": []}
     for k in range(20):

@@ -14,17 +14,20 @@ from skope_ope.exceptions import OPEWarning
 N_WORLDS, N_ROUNDS = 300, 300
 FIRST = np.tile([0.5, 0.3, 0.2], (N_ROUNDS, 1))
 SECOND = np.tile([0.1, 0.3, 0.6], (N_ROUNDS, 1))
-EVALUATORS = [
+QUICK = [
     Replay(horizon=1),
+    DRns(reward_model=0.5, acceptance="worst_case", normalize=False),
+]
+SLOW = [
     Replay(horizon=3),
     Replay(),
     RejectionSampling(horizon=2),
     DRns(reward_model=0.5, horizon=3, normalize="pooled"),
     DRns(reward_model=0.5, horizon=10),
     DRns(reward_model=0.5, n_splits=5),
-    DRns(reward_model=0.5, acceptance="worst_case", normalize=False),
     DRns(reward_model=0.5, normalize=False),
 ]
+EVALUATORS = [*QUICK, *(pytest.param(one, marks=pytest.mark.theory) for one in SLOW)]
 
 
 def world(seed):
