@@ -6,12 +6,16 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pytest
-from joblib.externals import cloudpickle
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer
 
 from skope_ope import FunctionPolicy
 from skope_ope.logs._fingerprint import fingerprint
+
+try:
+    import cloudpickle
+except ImportError:  # joblib before 1.6 holds a copy
+    from joblib.externals import cloudpickle
 
 
 def cell(source, name="rule"):
