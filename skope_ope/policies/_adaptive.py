@@ -307,11 +307,20 @@ def seeds_of(policy, *life):
     seeds : dict
         Values of the parameters called `random_state`, by name.
     """
-    seeds = {
+    return seeds_of_life(given_seeds(policy), *life)
+
+
+def given_seeds(policy):
+    """Return the integers that the user gave, by the name of the parameter."""
+    return {
         name: int(value)
         for name, value in policy.get_params(deep=True).items()
         if name.split("__")[-1] == "random_state" and isinstance(value, Integral)
     }
+
+
+def seeds_of_life(seeds, *life):
+    """Return the seeds of a life, made from those that the user gave."""
     if not any(life):
         return seeds
     return {

@@ -11,6 +11,7 @@ from skope_ope.policies._plackett_luce_slate_policy import row_values
 from skope_ope.policies._slate_base import (
     BaseSlatePolicy,
     check_slates,
+    entries,
     independent_moments,
 )
 
@@ -137,10 +138,7 @@ class GivenMarginals(BaseSlatePolicy):
     def marginal_proba(self, logs, slates=None):
         """Return the marginals of what a slate shows."""
         table = self.slot_marginals(logs)
-        slates = self._check_slates(slates, logs)[:, :, None]
-        shown = np.take_along_axis(table, np.maximum(slates, 0), axis=2)
-        empty = 1 - table.sum(axis=2, keepdims=True)
-        return np.where(slates == EMPTY, empty, shown)[:, :, 0]
+        return entries(table, self._check_slates(slates, logs), 1 - table.sum(axis=2))
 
     def prefix_proba(self, logs, slates=None):
         """Refuse: marginals do not say with what probability a slate is shown."""

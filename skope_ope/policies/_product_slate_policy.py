@@ -9,6 +9,7 @@ from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies._plackett_luce_slate_policy import row_values
 from skope_ope.policies._slate_base import (
     BaseSlatePolicy,
+    entries,
     independent_moments,
     offered_slots,
 )
@@ -180,8 +181,7 @@ class ProductSlatePolicy(BaseSlatePolicy):
 def _of_slates(table, slates):
     """Entries of a (n_rounds or 1, n_slots, n_candidates) table that slates show."""
     table = np.broadcast_to(table, (len(slates), *table.shape[1:]))
-    shown = np.take_along_axis(table, np.maximum(slates, 0)[:, :, None], axis=2)
-    return np.where(slates == EMPTY, 1.0 - table.any(axis=2), shown[:, :, 0])
+    return entries(table, slates, 1.0 - table.any(axis=2))
 
 
 def _check_slot_proba(table, offered):

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._empirical_slate_policy import add_moments
-from skope_ope.policies._slate_base import BaseSlatePolicy, check_slates
+from skope_ope.policies._slate_base import BaseSlatePolicy, check_slates, entries
 from skope_ope.policies._slate_laws import TypeMoments
 
 
@@ -153,10 +153,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
         if self._is_known:
             return super().marginal_proba(logs, slates)
         table = self.slot_marginals(logs)
-        slates = self._check_slates(slates, logs)[:, :, None]
-        shown = np.take_along_axis(table, np.maximum(slates, 0), axis=2)
-        empty = 1 - table.sum(axis=2, keepdims=True)
-        return np.where(slates == EMPTY, empty, shown)[:, :, 0]
+        return entries(table, self._check_slates(slates, logs), 1 - table.sum(axis=2))
 
     def prefix_proba(self, logs, slates=None):
         """Probability that the first slots are filled as in a slate.

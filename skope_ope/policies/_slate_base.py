@@ -295,6 +295,15 @@ def check_slates(slates, logs, name="slates"):
     return slates.astype(np.intp, copy=False)
 
 
+def entries(table, slates, empty=0.0):
+    """Entries of (n_rounds, n_slots, n_candidates) that slates show.
+
+    `empty`, a number or of shape (n_rounds, n_slots), is that of an empty slot.
+    """
+    shown = np.take_along_axis(table, np.maximum(slates, 0)[:, :, None], axis=2)
+    return np.where(slates == EMPTY, empty, shown[:, :, 0])
+
+
 def offered_slots(logs, n_slots):
     """Candidates that may be shown, where: (n_rounds or 1, n_slots or 1, n_candidates).
 

@@ -22,7 +22,7 @@ from skope_ope.evaluators._blocks import (
 )
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import fresh, restart, seeds_of
+from skope_ope.policies._adaptive import fresh, given_seeds, restart, seeds_of_life
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
@@ -113,18 +113,21 @@ class Lives:
 
     def __init__(self, policy, logs, part):
         self.given, self.empty = clone(policy), logs[:0]
+        self._seeds = given_seeds(policy)
         self.part, self.number = part, 0
         self.policy = self.at(0)
 
     def at(self, number):
         """Return a policy at the start of a life."""
-        return fresh(self.given, self.empty, seeds_of(self.given, self.part, number))
+        return fresh(self.given, self.empty, self._seeds_of(number))
 
     def next(self):
         """Start the next life."""
         self.number += 1
-        seeds = seeds_of(self.given, self.part, self.number)
-        restart(self.policy, self.empty, seeds)
+        restart(self.policy, self.empty, self._seeds_of(self.number))
+
+    def _seeds_of(self, number):
+        return seeds_of_life(self._seeds, self.part, number)
 
 
 def _by_block(lives, logs, rule, horizon, predict):

@@ -13,12 +13,12 @@ from scipy.optimize import linear_sum_assignment
 
 from skope_ope.evaluators.slate._second_moments import solved
 from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
-from skope_ope.evaluators.slate._tables import chunks, entries
+from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.evaluators.slate._target import method
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._ranking_law import RankingLaw
-from skope_ope.policies._slate_base import BaseSlatePolicy
+from skope_ope.policies._slate_base import BaseSlatePolicy, entries
 
 MAY_BE_EMPTY = 1e-9  # probability above which a slot is empty now and then
 IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take

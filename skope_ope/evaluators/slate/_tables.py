@@ -2,10 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tables of shape (rounds, slots, candidates), some rounds at a time."""
 
-import numpy as np
-
-from skope_ope.logs._slate_logs import EMPTY
-
 CHUNK_BYTES = 2**22  # of one table
 
 
@@ -21,9 +17,3 @@ def chunks(target, logs):
         rows = slice(start, min(start + step, len(logs)))
         rounds = logs[rows]
         yield rows, rounds, target.marginals(rounds)
-
-
-def entries(table, slates):
-    """Entries of (rounds, slots, candidates) that slates show; 0 in empty slots."""
-    shown = np.take_along_axis(table, np.maximum(slates, 0)[:, :, None], axis=2)
-    return np.where(slates == EMPTY, 0.0, shown[:, :, 0])

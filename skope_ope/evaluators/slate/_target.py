@@ -4,9 +4,9 @@
 
 import numpy as np
 
-from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 from skope_ope.policies._deterministic_slates import slate_policy
+from skope_ope.policies._slate_base import entries
 
 COLUMN = "policy under evaluation"  # carries an array along where rounds are taken
 
@@ -85,10 +85,8 @@ class TargetOfSlates:
             return (self.slates == logs.slate).astype(float)
         if hasattr(self.policy, "marginal_proba"):
             return self.policy.marginal_proba(logs)
-        table, slates = self.marginals(logs), logs.slate[:, :, None]
-        shown = np.take_along_axis(table, np.maximum(slates, 0), axis=2)
-        empty = 1 - table.sum(axis=2, keepdims=True)
-        return np.where(slates == EMPTY, empty, shown)[:, :, 0]
+        table = self.marginals(logs)
+        return entries(table, logs.slate, 1 - table.sum(axis=2))
 
     def slate_proba(self, logs):
         """Probability of the logged slates."""

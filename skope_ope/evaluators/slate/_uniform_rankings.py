@@ -4,9 +4,9 @@
 
 import numpy as np
 
-from skope_ope.evaluators.slate._tables import chunks, entries
+from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies._slate_base import offered_slots
+from skope_ope.policies._slate_base import entries, offered_slots
 
 BLOCK = 8192  # rounds whose arrays fit the cache
 
