@@ -58,13 +58,7 @@ from skope_ope.learning import (
     PseudoInverseRanker,
     RewardModelPolicy,
 )
-from skope_ope.logs import (
-    BanditLogs,
-    DistinctViews,
-    SlateLogs,
-    read_open_bandit,
-    read_vw,
-)
+from skope_ope.logs import BanditLogs, DistinctViews, SlateLogs
 from skope_ope.policies import (
     UCB1,
     AdaptiveFunctionPolicy,
@@ -95,6 +89,7 @@ from skope_ope.propensities import (
     PropensityClipper,
     PropensityEstimator,
 )
+from skope_ope.readers import read_open_bandit, read_vw
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
     EvaluatorScorer,
@@ -115,6 +110,7 @@ __all__ = [  # noqa: RUF022
     "BanditLogs",
     "DistinctViews",
     "SlateLogs",
+    # where logs come from
     "read_open_bandit",
     "read_vw",
     # with what probability

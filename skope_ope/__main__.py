@@ -13,8 +13,8 @@ from skope_ope._command import LEVEL, run_demo, run_evaluate
 from skope_ope.displays._progress import Progress
 from skope_ope.displays._value_report import to_json, to_text
 from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES, KNOWN
-from skope_ope.logs._read_logs import FORMATS
 from skope_ope.policies._learned_policy import LEARNERS
+from skope_ope.readers._read_logs import FORMATS
 
 PROGRAM = "skope-ope"
 EPILOG = """examples:

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The extension points: classes to derive one's own from."""
 
-from skope_ope.evaluators._base import BaseEvaluator, EvaluatorTags
+from skope_ope.evaluators.core._base import BaseEvaluator, EvaluatorTags
 from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.logs._transformer import BaseLogTransformer
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import BasePolicy
-from skope_ope.policies._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 __all__ = [
     "AdaptivePolicy",

@@ -17,7 +17,7 @@ from skope_ope._command import (
     start_report,
 )
 from skope_ope.displays._progress import Progress
-from skope_ope.logs._table_logs import LogFile
+from skope_ope.readers._table_logs import LogFile
 
 
 def logs_of(logger=None, n=12):

@@ -22,7 +22,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
-from skope_ope.policies._deterministic_slates import slate_policy
+from skope_ope.policies.slate._deterministic_slates import slate_policy
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 

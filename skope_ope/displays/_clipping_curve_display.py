@@ -8,10 +8,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import axes_for
 from skope_ope.displays._weights_of import chosen, weights_of
-from skope_ope.evaluators._moments import Moments
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._engine import Job, run
+from skope_ope.evaluators.core._moments import Moments
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Job, run
 
 THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
 N_POINTS = 30

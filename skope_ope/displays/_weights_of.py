@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The importance weights with which an evaluator values a policy."""
 
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static import StaticEvaluator
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Extract, terms_of
 
 
 def weights_of(evaluator, policy, logs=None):

@@ -3,8 +3,8 @@
 """How we evaluate: estimators of the value of a policy."""
 
 from skope_ope.evaluators._evaluate import evaluate
-from skope_ope.evaluators._result import PolicyValue
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.multi_logger import (
     LoggerOverlap,
     MultiLoggerDR,

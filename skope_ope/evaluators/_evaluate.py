@@ -9,11 +9,12 @@ from difflib import get_close_matches
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._alarms import learned_warnings
-from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators._seeds import with_seed
-from skope_ope.evaluators._target import Target
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
+from skope_ope.evaluators.core._engine import run
+from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
 from skope_ope.evaluators.scavenging import ExplorationScavenging
 from skope_ope.evaluators.sequential import DRns, RejectionSampling, Replay
@@ -42,7 +43,6 @@ from skope_ope.evaluators.static import (
     SwitchDR,
 )
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import run
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.reward_models._sources import reward_source

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.static._base import combined_weights
 
 

@@ -4,7 +4,7 @@
 
 from sklearn.utils import get_tags
 
-from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._cost_sensitive import CostSensitivePolicy
 from skope_ope.reward_models._sources import reward_source
 

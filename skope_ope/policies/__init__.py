@@ -4,32 +4,32 @@
 
 from skope_ope.policies._action_probabilities import action_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._adaptive_function_policy import AdaptiveFunctionPolicy
 from skope_ope.policies._base import BasePolicy
-from skope_ope.policies._batch_policy import BatchPolicy
 from skope_ope.policies._classifier_policy import ClassifierPolicy
 from skope_ope.policies._constant_policy import ConstantPolicy
-from skope_ope.policies._empirical_slate_policy import EmpiricalSlatePolicy
-from skope_ope.policies._epoch_greedy import EpochGreedy
-from skope_ope.policies._epsilon_greedy import EpsilonGreedy
 from skope_ope.policies._function_policy import FunctionPolicy
-from skope_ope.policies._lin_ucb import LinUCB
 from skope_ope.policies._logger_policies import with_logger_policies
 from skope_ope.policies._mixture_policy import MixturePolicy
-from skope_ope.policies._mixture_slate_policy import MixtureSlatePolicy
-from skope_ope.policies._online_classifier_policy import OnlineClassifierPolicy
-from skope_ope.policies._plackett_luce_slate_policy import (
+from skope_ope.policies._uniform_policy import UniformPolicy
+from skope_ope.policies.adaptive._adaptive_function_policy import AdaptiveFunctionPolicy
+from skope_ope.policies.adaptive._batch_policy import BatchPolicy
+from skope_ope.policies.adaptive._epoch_greedy import EpochGreedy
+from skope_ope.policies.adaptive._epsilon_greedy import EpsilonGreedy
+from skope_ope.policies.adaptive._lin_ucb import LinUCB
+from skope_ope.policies.adaptive._online_classifier_policy import OnlineClassifierPolicy
+from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
+from skope_ope.policies.adaptive._ucb1 import UCB1
+from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
+from skope_ope.policies.slate._mixture_slate_policy import MixtureSlatePolicy
+from skope_ope.policies.slate._plackett_luce_slate_policy import (
     PlackettLuceSlatePolicy,
     rank_weights,
 )
-from skope_ope.policies._product_slate_policy import ProductSlatePolicy
-from skope_ope.policies._ranking_policy import RankingPolicy
-from skope_ope.policies._sampled_slate_policy import SampledSlatePolicy
-from skope_ope.policies._segmented_policy import SegmentedPolicy
-from skope_ope.policies._slate_base import BaseSlatePolicy
-from skope_ope.policies._ucb1 import UCB1
-from skope_ope.policies._uniform_policy import UniformPolicy
-from skope_ope.policies._uniform_slate_policy import UniformSlatePolicy
+from skope_ope.policies.slate._product_slate_policy import ProductSlatePolicy
+from skope_ope.policies.slate._ranking_policy import RankingPolicy
+from skope_ope.policies.slate._sampled_slate_policy import SampledSlatePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._uniform_slate_policy import UniformSlatePolicy
 
 __all__ = [
     "UCB1",

@@ -5,8 +5,6 @@
 import numpy as np
 
 from skope_ope.policies._action_probabilities import last_step, unwrap
-from skope_ope.policies._mixture_policy import MixturePolicy
-from skope_ope.policies._mixture_slate_policy import MixtureSlatePolicy
 
 
 def remember_rows(policy, logs):
@@ -62,6 +60,5 @@ def _parts(policy):
     """Yield a policy and those that it is made of."""
     policy = last_step(unwrap(policy))
     yield policy
-    if isinstance(policy, (MixturePolicy, MixtureSlatePolicy)):
-        for member in policy._members:
-            yield from _parts(member)
+    for member in getattr(policy, "_members", ()):  # of a mixture
+        yield from _parts(member)

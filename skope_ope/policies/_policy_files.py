@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 
-from skope_ope.logs._csv_columns import parse_labels
-from skope_ope.logs._open_bandit_table import open_csv
-from skope_ope.logs._text_files import empty_file
 from skope_ope.logs._validation import label_codes
+from skope_ope.readers._csv_columns import parse_labels
+from skope_ope.readers._open_bandit_table import open_csv
+from skope_ope.readers._text_files import empty_file
 
 ROUNDING = 1e-3  # how far rounded probabilities may be from summing to one
 

@@ -5,11 +5,11 @@
 import numpy as np
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._csv_columns import Texts
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
 )
+from skope_ope.readers._csv_columns import Texts
 
 
 def policy_on_columns(policy, source):

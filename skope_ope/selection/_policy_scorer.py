@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators._seeds import with_seed
+from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
+from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs._shelf import give_shelf, in_stored_order
 from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.selection._candidates import (

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skope_ope.evaluators._alarms import learned_warnings
+from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._shelf import give_shelf
 from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive

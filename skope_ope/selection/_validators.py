@@ -7,8 +7,8 @@ import warnings
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._seeds import with_seed
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.sequential import DRns, RejectionSampling
 from skope_ope.evaluators.slate import PseudoInverse
 from skope_ope.evaluators.static import DirectMethod, DoublyRobust

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.utils import get_tags
 
-from skope_ope.evaluators.static import _engine
+from skope_ope.evaluators.core import _engine
 from skope_ope.exceptions import SupportWarning
 from skope_ope.utils._check_rounds import (
     assert_close,

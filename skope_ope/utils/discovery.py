@@ -6,7 +6,7 @@ import inspect
 import pkgutil
 from importlib import import_module
 
-from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.policies import BasePolicy, BaseSlatePolicy
 
 __all__ = ["all_evaluators", "all_policies", "all_slate_policies"]

@@ -12,7 +12,7 @@ from unittest import SkipTest
 from sklearn import config_context
 from sklearn.utils import get_tags
 
-from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.static import StaticEvaluator
 from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law

@@ -17,7 +17,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.learning._imputed_rewards import ImputedRewards
-from skope_ope.policies._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from tests.policies._slate_worlds import enumerated_law, enumerated_moments, rounds
 
 

@@ -14,6 +14,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 FLOW = [
     "exceptions",
     "logs",
+    "readers",
     "propensities",
     "policies",
     "reward_models",
@@ -25,6 +26,19 @@ FLOW = [
     "datasets",
     "utils",
 ]
+# Likewise inside folders that have rooms of their own; "" are the files beside them.
+ROOMS = {
+    "evaluators": [
+        "core",
+        "static",
+        "sequential",
+        "scavenging",
+        "multi_logger",
+        "slate",
+        "",
+    ],
+    "policies": ["", "adaptive", "slate"],
+}
 # They gather the names of all folders, or put them to work in the shell.
 EXEMPT = {"__init__", "__main__", "_command", "base"}
 OPTIONAL = {
@@ -90,6 +104,28 @@ def test_a_folder_imports_only_from_folders_above_it(path):
         if there == "displays" and not top:
             continue  # plot methods
         assert there in allowed, f"{path}:{node.lineno} {here} imports {there}"
+
+
+def room_of(parts):
+    """Room of a module inside its folder, "" for the files beside the rooms."""
+    return parts[1] if len(parts) > 1 and not parts[1].startswith("_") else ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_a_room_imports_only_from_rooms_above_it(path):
+    parts = path.relative_to(PACKAGE).parts
+    folder = stage_of(parts)
+    if folder not in ROOMS or parts[1:] == ("__init__.py",):
+        return
+    rooms, here = ROOMS[folder], room_of(parts)
+    assert here in rooms, f"{here} has no place in {folder}"
+    for node, name, _ in imports_of(path):
+        there = name.split(".")[1:]
+        if name.split(".")[0] == "skope_ope" and there[:1] == [folder]:
+            room = room_of(there)
+            assert room in rooms[: rooms.index(here) + 1], (
+                f"{path}:{node.lineno} {folder}/{here} imports {folder}/{room}"
+            )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)

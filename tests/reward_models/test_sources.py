@@ -23,7 +23,7 @@ from skope_ope import (
     DoublyRobust,
     UniformPolicy,
 )
-from skope_ope.evaluators.static import _engine
+from skope_ope.evaluators.core import _engine
 from skope_ope.reward_models._sources import reward_source
 
 N = 50

@@ -50,7 +50,7 @@ from skope_ope import (
     one_standard_error,
 )
 from skope_ope.evaluators import PolicyValue
-from skope_ope.evaluators._base import BaseEvaluator
+from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from tests._worlds import W1, exact_moments
 from tests.selection._logs import d8_logs, losses_of, problem

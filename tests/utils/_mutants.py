@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, PolicyValue
-from skope_ope.evaluators._moments import mean
+from skope_ope.evaluators.core._moments import mean
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._sources import FrozenSource, NumberSource
 

@@ -10,8 +10,9 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skope_ope.evaluators._loggers import label_list
-from skope_ope.evaluators._overlap import Overlap
+from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._loggers import label_list
+from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.multi_logger._diagnostics import MultiLoggerDiagnostics
 from skope_ope.evaluators.multi_logger._divergences import (
     PooledDivergences,
@@ -22,7 +23,6 @@ from skope_ope.evaluators.multi_logger._divergences import (
 )
 from skope_ope.evaluators.multi_logger._stratified import StratifiedMoments
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.evaluators.static._engine import Job
 from skope_ope.exceptions import LoggerWarning
 from skope_ope.logs._folds import HeldOut
 

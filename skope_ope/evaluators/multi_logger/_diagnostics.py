@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators._diagnostics import StaticDiagnostics
+from skope_ope.evaluators.core._diagnostics import StaticDiagnostics
+from skope_ope.evaluators.core._engine import Extract, run, terms_of
 from skope_ope.evaluators.multi_logger._divergences import pooling_variance_ratio
-from skope_ope.evaluators.static._engine import Extract, run, terms_of
 
 BY_LOGGER = (
     "logger_rounds",

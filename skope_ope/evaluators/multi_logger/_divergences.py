@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from sklearn.utils._param_validation import validate_params
 
-from skope_ope.evaluators._stratum_sums import indicators
+from skope_ope.evaluators.core._stratum_sums import indicators
 
 FLOOR = 1e-12  # of the largest divergence
 

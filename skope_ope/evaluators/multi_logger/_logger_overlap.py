@@ -4,12 +4,12 @@
 
 import numpy as np
 
-from skope_ope.evaluators._entering import Entering
-from skope_ope.evaluators._loggers import Loggers
-from skope_ope.evaluators._stratum_sums import partial_sums
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._engine import Extract, Job, run
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._stratum_sums import partial_sums
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import combined_weights, refuse_learning
-from skope_ope.evaluators.static._engine import Extract, Job, run
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 

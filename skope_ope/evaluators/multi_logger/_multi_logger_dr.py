@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Doubly robust estimates from logs that several loggers made."""
 
-from skope_ope.evaluators import _moments
-from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
 

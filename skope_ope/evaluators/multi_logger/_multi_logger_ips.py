@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of logs that several loggers made."""
 
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
 

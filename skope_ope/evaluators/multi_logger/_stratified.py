@@ -25,8 +25,8 @@ from math import isfinite, nan
 
 import numpy as np
 
-from skope_ope.evaluators._moments import dot
-from skope_ope.evaluators._stratum_sums import StratumSums
+from skope_ope.evaluators.core._moments import dot
+from skope_ope.evaluators.core._stratum_sums import StratumSums
 from skope_ope.logs._validation import count_codes
 
 

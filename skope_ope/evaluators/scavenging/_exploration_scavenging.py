@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from skope_ope.evaluators._alarms import mean_weight_warnings, unformed_warning
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.core._alarms import mean_weight_warnings, unformed_warning
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.scavenging import _bounds
 from skope_ope.evaluators.scavenging._arms import SURE, Arms
 from skope_ope.evaluators.scavenging._matching import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
 from skope_ope.evaluators.scavenging._slate_target import SlateTarget
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.evaluators.static._engine import Extract, Job, TermStore, run
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY

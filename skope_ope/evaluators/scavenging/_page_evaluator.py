@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
 from skope_ope.evaluators.scavenging._pages import make_pages

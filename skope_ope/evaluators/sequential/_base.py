@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.evaluators._alarms import support_warnings
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core import _engine as static_engine
+from skope_ope.evaluators.core._alarms import support_warnings
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._engine import Extract, Job, TermStore
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
 from skope_ope.evaluators.sequential._result import (
     OWN,
@@ -20,9 +22,7 @@ from skope_ope.evaluators.sequential._result import (
     mean_of,
 )
 from skope_ope.evaluators.sequential._walked_overlap import walked_overlap
-from skope_ope.evaluators.static import _engine as static_engine
 from skope_ope.evaluators.static._base import combined_weights
-from skope_ope.evaluators.static._engine import Extract, Job, TermStore
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,

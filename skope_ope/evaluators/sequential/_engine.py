@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators._blocks import (
+from skope_ope.evaluators.core._blocks import (
     ModelChunks,
     check_answer,
     check_block,

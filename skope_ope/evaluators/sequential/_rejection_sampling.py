@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skope_ope.evaluators._alarms import (
+from skope_ope.evaluators.core._alarms import (
     mean_weight_warnings,
     propensity_warnings,
     support_warnings,

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import (
     validate_params,
 )
 
-from skope_ope.evaluators._seeds import with_seed
+from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.logs import BanditLogs

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators import _moments
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._overlap import Overlap
-from skope_ope.evaluators._result import PolicyValue
+from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.slate._bearing import Bearing
 from skope_ope.evaluators.slate._diagnostics import (
     LazyDiagnostics,
@@ -22,7 +22,7 @@ from skope_ope.evaluators.slate._target import TargetOfSlates, check_width
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.logs import SlateLogs
-from skope_ope.policies._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
 @dataclass

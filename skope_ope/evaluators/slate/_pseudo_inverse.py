@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skope_ope.evaluators import _moments
-from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._control_variates import regression_terms
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (

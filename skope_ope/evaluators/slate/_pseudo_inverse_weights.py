@@ -17,8 +17,8 @@ from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.evaluators.slate._target import method
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies._ranking_law import RankingLaw
-from skope_ope.policies._slate_base import BaseSlatePolicy, entries
+from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy, entries
 
 MAY_BE_EMPTY = 1e-9  # probability above which a slot is empty now and then
 IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of whole slates."""
 
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator, logged_proba
 from skope_ope.evaluators.slate._support import never_shown, support_warnings
 

@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
-from skope_ope.policies._deterministic_slates import slate_policy
-from skope_ope.policies._slate_base import entries
+from skope_ope.policies.slate._deterministic_slates import slate_policy
+from skope_ope.policies.slate._slate_base import entries
 
 COLUMN = "policy under evaluation"  # carries an array along where rounds are taken
 

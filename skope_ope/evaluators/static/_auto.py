@@ -28,14 +28,14 @@ from copy import copy
 import numpy as np
 from scipy.special import expit
 
-from skope_ope.evaluators._moments import Moments
-from skope_ope.evaluators.static._engine import (
+from skope_ope.evaluators.core._engine import (
     CHUNK_ENTRIES,
     Extract,
     Rounds,
     far_from_zero,
     terms_of,
 )
+from skope_ope.evaluators.core._moments import Moments
 
 AUTO = "auto"
 N_POINTS = 30

@@ -4,20 +4,20 @@
 
 from math import isnan
 
-from skope_ope.evaluators import _moments
-from skope_ope.evaluators._alarms import (
+from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core._alarms import (
     overlap_warnings,
     propensity_warnings,
     support_warnings,
     unformed_warning,
 )
-from skope_ope.evaluators._base import BaseEvaluator
-from skope_ope.evaluators._diagnostics import StaticDiagnostics
-from skope_ope.evaluators._entering import Entering
-from skope_ope.evaluators._result import PolicyValue
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._diagnostics import StaticDiagnostics
+from skope_ope.evaluators.core._engine import Job, run, terms_of
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._auto import AUTO
-from skope_ope.evaluators.static._engine import Job, run, terms_of
 from skope_ope.logs._slate_logs import SlateLogs, column_weights
 from skope_ope.logs._validation import as_numbers, check_length
 from skope_ope.policies._adaptive import AdaptivePolicy

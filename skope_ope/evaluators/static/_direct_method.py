@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The direct method: trust the reward model."""
 
-from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators._result import PolicyValue
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import StaticEvaluator, combined_weights
 from skope_ope.evaluators.static._direct_simulation import simulate
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators._blocks import ModelChunks, check_answer, check_block
+from skope_ope.evaluators.core._blocks import ModelChunks, check_answer, check_block
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._adaptive import fresh
 

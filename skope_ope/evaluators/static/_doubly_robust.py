@@ -6,9 +6,9 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skope_ope.evaluators._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators._moments import first_mean, second_mean
-from skope_ope.evaluators._weights import clip
+from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._moments import first_mean, second_mean
+from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.exceptions import ModelErrorWarning

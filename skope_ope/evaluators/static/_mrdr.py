@@ -4,8 +4,8 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
-from skope_ope.evaluators.static._engine import Extract, terms_of
 from skope_ope.reward_models._sources import reward_source
 
 

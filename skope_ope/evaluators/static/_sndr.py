@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The self-normalised doubly robust estimator."""
 
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 
 

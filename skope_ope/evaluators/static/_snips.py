@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Self-normalised inverse propensity scoring."""
 
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.static._ips import IPS
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.multi_logger._stratified import StratifiedMoments, joined
 
 

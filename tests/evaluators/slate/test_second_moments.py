@@ -15,8 +15,8 @@ from skope_ope import (
 from skope_ope.evaluators.slate import _second_moments, _tables
 from skope_ope.evaluators.slate._second_moments import pseudoinverse, solved
 from skope_ope.evaluators.slate._target import TargetOfSlates
-from skope_ope.policies import _slate_laws
-from skope_ope.policies._slate_base import offered_slots
+from skope_ope.policies.slate import _slate_laws
+from skope_ope.policies.slate._slate_base import offered_slots
 from tests.evaluators.slate._worlds import rankings
 from tests.policies._slate_worlds import enumerated_moments, rounds
 

@@ -22,7 +22,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static import _auto
 from tests._worlds import d8
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import BanditLogs, UniformPolicy
 from skope_ope.base import StaticEvaluator
-from skope_ope.evaluators import _moments
+from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.static._base import combined_weights
 from tests._worlds import d8
 

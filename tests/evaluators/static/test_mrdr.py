@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils import get_tags
 
 from skope_ope import MRDR, BanditLogs, DoublyRobust, UniformPolicy
-from skope_ope.evaluators._target import Target
+from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._mrdr import variance_weights
 from tests._worlds import d8
 

@@ -1,0 +1,276 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every evaluator shares: fit, evaluate, score."""
+
+import warnings
+from dataclasses import dataclass, fields
+from numbers import Real
+
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._row_container import RowContainer
+from skope_ope.reward_models._action_reward_model import match_actions
+from skope_ope.reward_models._sources import reward_source
+
+
+def pipeline_remedy(value):
+    """Return what to do with a Pipeline where an evaluator is expected, or ''."""
+    if not hasattr(value, "steps"):
+        return ""
+    return (
+        " Apply the steps of a Pipeline to the logs first, logs = "
+        "PropensityEstimator().fit_transform(logs), and pass its last step."
+    )
+
+
+@dataclass(slots=True)
+class EvaluatorTags(Tags):
+    """Tags of scikit-learn, and the laws that an evaluator keeps.
+
+    Parameters
+    ----------
+    handles : tuple of str, default=("bandit",)
+        Kinds of logs it takes.
+    needs_propensity : bool, default=True
+        Whether the logs must hold propensities.
+    needs_reward_model : bool, default=False
+        Whether it uses a reward model.
+    refits_reward_model : bool, default=False
+        Whether it refits the model for every policy, and so refuses fitted ones,
+        numbers and arrays.
+    order_dependent : bool, default=False
+        Whether the order of the rounds matters; such evaluators refuse sample
+        weights.
+    uniform_logger : bool, default=False
+        Whether it assumes that the logger chose uniformly.
+    on_policy_mean : bool, default=False
+        Whether evaluating the logger gives the mean reward (where a reward model is
+        used: with the same number for all actions).
+    constant_reward : bool, default=False
+        Whether constant rewards (with the model equal to them) give that constant.
+    scale_equivariant : bool, default=True
+        Whether rewards (and the model) times c give the value times c > 0.
+    shift_equivariant : bool, default=False
+        Whether rewards (and the model) plus c give the value plus c.
+    """
+
+    handles: tuple = ("bandit",)
+    needs_propensity: bool = True
+    needs_reward_model: bool = False
+    refits_reward_model: bool = False
+    order_dependent: bool = False
+    uniform_logger: bool = False
+    on_policy_mean: bool = False
+    constant_reward: bool = False
+    scale_equivariant: bool = True
+    shift_equivariant: bool = False
+
+
+class BaseEvaluator(BaseEstimator):
+    """Base class of evaluators.
+
+    A subclass implements `_evaluate(policy, logs, sample_weight)`, which returns a
+    `PolicyValue`, and may extend `_parameter_constraints` and `__sklearn_tags__`.
+    """
+
+    # logs and policy stand where scikit-learn has X: they are not metadata.
+    __metadata_request__fit = {"logs": UNUSED, "reward_model": UNUSED}
+    __metadata_request__score = {"policy": UNUSED, "logs": UNUSED}
+    _doc_link_module = "skope_ope"
+    _parameter_constraints: dict = {}
+    _uses_model = False
+    _takes = (BanditLogs,)  # kinds of logs
+    _model_of_fit = None
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, logs, reward_model=None):
+        """Keep the logs and fit the reward model, if there is one.
+
+        Parameters
+        ----------
+        logs : BanditLogs, or SlateLogs where the evaluator takes them
+            The logged rounds.
+        reward_model : model, default=None
+            Used where the constructor's is None; evaluators without a reward model
+            ignore it.
+
+        Returns
+        -------
+        self : evaluator
+
+        Raises
+        ------
+        TypeError
+            If `logs` are not logs.
+        ValueError
+            If a reward model is given here and to the constructor, or the logs lack
+            what the evaluator needs.
+        """
+        self._check_kind(logs)
+        self._check_logs(logs)
+        if isinstance(logs, SlateLogs):
+            self.n_slots_ = logs.n_slots
+        else:
+            self.actions_ = logs.actions
+            self.n_actions_ = logs.n_actions
+        self.n_features_in_ = logs.n_features
+        self.logs_ = logs
+        self._model_of_fit = reward_model  # for a search that fits rows in order
+        if self._uses_model:
+            self.reward_source_ = self._fit_reward_model(logs, reward_model)
+        return self
+
+    def _fit_reward_model(self, logs, reward_model):
+        return reward_source(self._one_model(reward_model), logs, self.cv)
+
+    def _one_model(self, reward_model):
+        if reward_model is None:
+            return self.reward_model
+        if self.reward_model is not None:
+            raise ValueError(
+                "reward_model was given to the constructor and to fit; give it once."
+            )
+        return reward_model
+
+    def _check_kind(self, logs):
+        """Raise if these are not logs, or logs of another kind."""
+        if isinstance(logs, self._takes):
+            return
+        kinds = " or ".join(kind.__name__ for kind in self._takes)
+        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._takes)
+        raise TypeError(f"logs must be {kinds}, got {type(logs).__name__}.{how}.")
+
+    def _check_logs(self, logs):
+        """Raise if the logs lack rounds or a field that the evaluator needs."""
+        if not len(logs):
+            raise ValueError(
+                "the logs are empty: an estimate needs at least one round."
+            )
+        if logs.propensity is None and self.__sklearn_tags__().needs_propensity:
+            raise ValueError(
+                f"{type(self).__name__} needs the propensities of the logged actions, "
+                "which these logs do not have. Pass propensity=..., estimate them with "
+                f"{estimating_step(logs)}, or use DirectMethod, which needs none, or "
+                "ExplorationScavenging where the logger ignored the context."
+            )
+
+    def evaluate(self, policy, logs=None, sample_weight=None):
+        """Estimate the value of a policy.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            A fitted policy; an array of its probabilities of shape (n_rounds,
+            n_actions) for the rows of the logs; or the name of a column.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`. Rounds that were in `fit`
+            are predicted out of fold, others by a model of all rounds of `fit`.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds, multiplied with those of the logs.
+
+        Returns
+        -------
+        result : PolicyValue
+            Value, standard error, diagnostics.
+
+        Raises
+        ------
+        TypeError
+            If `policy` is not a policy.
+        ValueError
+            If the policy's probabilities are not distributions over the actions of
+            the logs.
+        """
+        result = self._result(policy, logs, sample_weight)
+        for warning in result.warnings:
+            warnings.warn(warning, stacklevel=2)
+        return result
+
+    def score(self, policy, logs=None, sample_weight=None):
+        """Estimated value of a policy, `evaluate(...).value`.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            See `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds.
+
+        Returns
+        -------
+        value : float
+            Greater is better.
+
+        Raises
+        ------
+        TypeError
+            If given logs in place of a policy, as a search without `scoring` does.
+        """
+        if isinstance(policy, RowContainer):
+            raise TypeError(
+                f"score expects a policy, got {type(policy).__name__}. In a search or "
+                "in cross_validate pass scoring=EvaluatorScorer(policy)."
+            )
+        return self.evaluate(policy, logs, sample_weight).value
+
+    def _result(self, policy, logs, sample_weight):
+        if not hasattr(self, "logs_"):  # tags take longer than a small evaluation
+            check_is_fitted(self)
+        if logs is None:
+            logs = self.logs_
+        else:
+            self._check_kind(logs)
+            self._check_logs(logs)
+            self._match_those_of_fit(logs)
+            if logs.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"the logs have {logs.n_features} features, those of fit had "
+                    f"{self.n_features_in_}."
+                )
+        result = self._evaluate(policy, logs, sample_weight)
+        result.warnings = learned_warnings(policy, logs) + result.warnings
+        return result
+
+    def _match_those_of_fit(self, logs):
+        """Raise if other logs have other actions or slots than those of fit."""
+        if type(logs) is not type(self.logs_):
+            raise TypeError(
+                f"logs must be {type(self.logs_).__name__} like those of fit, got "
+                f"{type(logs).__name__}."
+            )
+        if not isinstance(logs, SlateLogs):
+            match_actions(self.actions_, logs.actions)
+        elif logs.n_slots != self.n_slots_:
+            raise ValueError(
+                f"the logs have {logs.n_slots} slots, those of fit had {self.n_slots_}."
+            )
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "logs_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        known = {f.name: getattr(tags, f.name) for f in fields(tags)}
+        known["estimator_type"] = "policy_evaluator"
+        return EvaluatorTags(**known, needs_reward_model=self._uses_model)
+
+
+_HOW = {
+    BanditLogs: "BanditLogs(context, action, reward, propensity) or "
+    "BanditLogs.from_frame(frame, action=..., reward=...)",
+    SlateLogs: "SlateLogs(context, slate, reward, slot_reward=...)",
+}
+# What may stand for a reward model, and how rounds are held out of its fits.
+REWARD_MODEL_CONSTRAINTS = {
+    "reward_model": [HasMethods(["fit", "predict"]), "array-like", Real, str, None],
+    "cv": ["cv_object", str],
+}

@@ -1,0 +1,251 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Epsilon-greedy on classifiers that are trained while the policy acts."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import is_frame, label_codes
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._base import greedy
+from skope_ope.policies.adaptive._arm_models import ArmModels
+
+
+class OnlineClassifierPolicy(MetaEstimatorMixin, AdaptivePolicy):
+    r"""Learn to act with a scikit-learn classifier per action.
+
+    One clone of the classifier per action learns :math:`\hat P_a(r = 1 | x)` from the
+    rounds in which that action was taken (the "adaptive policy" of [1]_); with K
+    actions,
+
+    .. math:: \pi_t(a|x) = (1 - \epsilon)\, 1[a = \arg\max_b \hat P_b(r = 1 | x)]
+        + \epsilon / K.
+
+    An action that has not seen both rewards is estimated by
+    (successes + 1) / (pulls + 2). The classifiers are trained again after every
+    `update_every` rounds of the policy's own history; in between nothing changes, so
+    that coming rounds are predicted in blocks. Read more in the
+    :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    classifier : classifier, default=None
+        Any scikit-learn classifier with `predict_proba`. One with `partial_fit`
+        learns the new rounds only, any other is fitted again on all rounds of its
+        action. `None`: `LogisticRegression()`.
+    epsilon : float, default=0.1
+        Share of uniform exploration over all (offered) actions, in [0, 1].
+    update_every : int, default=15
+        Rounds between two trainings.
+    initial : tuple (X, y), default=None
+        Fully labelled contexts that every classifier learns before the first round: y
+        holds the right action of each (reward 1 for it, 0 for all others), or, of
+        shape (n_samples, n_actions), the 0/1 reward of every action in the order of
+        `logs.actions`.
+    random_state : int, default=0
+        Seeds nested classifiers that have no `random_state` of their own, anew at
+        every `reset`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    n_features_in_ : int
+        Number of features.
+    classifiers_ : list of (classifier or None)
+        The classifier of every action, None before its first training.
+    n_trainings_ : int
+        How often they were trained.
+
+    Raises
+    ------
+    TypeError
+        If the classifier has no `predict_proba`.
+    ValueError
+        If a reward is neither 0 nor 1.
+
+    See Also
+    --------
+    ClassifierPolicy : A policy learned once.
+    EpochGreedy : Learns from its exploration only.
+
+    Notes
+    -----
+    A logged row enters the data of its own action only; `initial` enters those of all.
+
+    References
+    ----------
+    .. [1] Dudík, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
+       nonstationary policy evaluation for contextual bandits. UAI.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skope_ope import BanditLogs, OnlineClassifierPolicy
+    >>> X = np.array([[0.0], [0.1], [0.9], [1.0]])
+    >>> logs = BanditLogs(X, ["a", "a", "b", "b"], np.ones(4), np.full(4, 0.5))
+    >>> policy = OnlineClassifierPolicy(GaussianNB(), initial=(X, logs.action))
+    >>> policy.fit(logs).predict_proba([[0.2]])
+    array([[0.95, 0.05]])
+    """
+
+    _parameter_constraints: dict = {
+        "classifier": [HasMethods(["fit", "predict"]), None],
+        "epsilon": [Interval(Real, 0, 1, closed="both")],
+        "update_every": [Interval(Integral, 1, None, closed="left")],
+        "initial": [tuple, None],
+        "random_state": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        classifier=None,
+        *,
+        epsilon=0.1,
+        update_every=15,
+        initial=None,
+        random_state=0,
+    ):
+        self.classifier = classifier
+        self.epsilon = epsilon
+        self.update_every = update_every
+        self.initial = initial
+        self.random_state = random_state
+
+    def reset(self, logs):
+        """Forget everything but `initial`; learn the actions from empty logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            `logs[:0]` of those to come.
+        """
+        super().reset(logs)
+        classifier = self.classifier
+        if classifier is None:
+            from sklearn.linear_model import LogisticRegression
+
+            classifier = LogisticRegression()
+        name = type(self).__name__
+        self._models = ArmModels(classifier, logs.n_actions, self.random_state, name)
+        if not self._models.classifies:
+            raise TypeError(
+                f"{name} needs a classifier, got {type(classifier).__name__}. "
+                "EpochGreedy takes regressors."
+            )
+        self._waiting, self.n_trainings_ = 0, 0
+        if self.initial is not None:
+            X, reward = self._initial_rewards(logs.context)
+            for action, column in enumerate(reward.T):
+                self._models.add(action, X, column)
+            self._train()
+
+    def _initial_rewards(self, context):
+        if len(self.initial) != 2:
+            raise ValueError(
+                f"initial must be a pair (X, y), got a tuple of {len(self.initial)}."
+            )
+        X, y = self.initial
+        X = X if hasattr(X, "shape") else np.asarray(X, dtype=float)
+        if is_frame(X) != is_frame(context):
+            raise TypeError(
+                f"initial holds contexts as {type(X).__name__}, the logs as "
+                f"{type(context).__name__}: give both as frames, or none."
+            )
+        y = np.asarray(y)
+        check_consistent_length(X, y)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"initial has {X.shape[1]} features, the logs have "
+                f"{self.n_features_in_}."
+            )
+        if y.ndim == 2:
+            if y.shape[1] != len(self.classes_):
+                raise ValueError(
+                    f"initial: y has {y.shape[1]} columns, one per action is needed "
+                    f"({len(self.classes_)}), in the order of logs.actions."
+                )
+            return X, y.astype(float)
+        codes = label_codes(self.classes_, y)
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
+            raise ValueError(
+                f"initial: label {y.item(row)!r} at row {row} is not among the actions "
+                f"{self.classes_.tolist()}. Pass all of them as actions=[...] when "
+                "building the logs, or drop the row."
+            )
+        return X, (codes[:, None] == np.arange(len(self.classes_))).astype(float)
+
+    def update(self, X, action, reward, proba):
+        """Learn from one round of the policy's own history.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (1, n_features)
+            Context.
+        action : int
+            Index of the action in `classes_`.
+        reward : float
+            Its reward, 0 or 1.
+        proba : float
+            Ignored.
+
+        Returns
+        -------
+        changed : bool
+            Whether the classifiers were trained.
+        """
+        self._models.add(action, X, np.array([reward]))
+        self._waiting += 1
+        if self._waiting < self.update_every:
+            return False
+        self._train()
+        return True
+
+    def update_many(self, X, action, reward, proba):
+        """Learn from several rounds at once and train once at the end.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        action : ndarray of int of shape (n_rounds,)
+            Indices of the actions in `classes_`.
+        reward : ndarray of shape (n_rounds,)
+            Their rewards, 0 or 1.
+        proba : ndarray of shape (n_rounds,)
+            Ignored.
+
+        Returns
+        -------
+        changed : bool
+            True.
+        """
+        for index in np.unique(action).tolist():
+            rows = np.flatnonzero(action == index)
+            self._models.add(index, take_rows(X, rows), reward[rows])
+        self._train()
+        return True
+
+    def _train(self):
+        self._models.train()
+        self._waiting = 0
+        self.n_trainings_ += 1
+
+    @property
+    def classifiers_(self):
+        """Trained classifier of every action, or None."""
+        pairs = zip(self._models.models, self._models.trained, strict=True)
+        return [model if trained else None for model, trained in pairs]
+
+    def _proba(self, X, available):
+        return greedy(self._models.estimates(X), self.epsilon, available)
+
+    def _exploit(self, X, available):
+        return greedy(self._models.estimates(X), 0.0, available)

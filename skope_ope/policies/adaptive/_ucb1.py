@@ -1,0 +1,119 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The action whose mean reward could be the best."""
+
+from math import log, sqrt
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skope_ope.policies.adaptive._context_free import ContextFreePolicy
+
+
+class UCB1(ContextFreePolicy):
+    r"""Take the action with the largest upper confidence bound of its mean [1]_.
+
+    With :math:`\hat\mu_a` the mean reward of action a, :math:`n_a` how often it was
+    taken and :math:`t` the rounds so far in the policy's own history,
+
+    .. math:: a_t = \arg\max_a \hat\mu_a + \alpha \sqrt{\ln t / n_a},
+
+    untried actions first, in their order. With `width="constant"` the bonus is
+    :math:`\alpha / \sqrt{n_a}` [2]_. The context plays no role. Bounds within 1e-12
+    (relative) of the best are tied, the lowest index wins. Read more in the
+    :ref:`User Guide <adaptive_policies>`.
+
+    Parameters
+    ----------
+    alpha : float, default=2**0.5
+        Weight of the bonus. The default is that of the paper, for rewards in [0, 1].
+    width : {"log", "constant"}, default="log"
+        Whether the bonus grows with the logarithm of the rounds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_actions,)
+        Action labels.
+    counts_ : ndarray of shape (n_actions,)
+        How often each action was taken.
+    means_ : ndarray of shape (n_actions,)
+        Mean reward of every action, NaN before it was tried.
+
+    See Also
+    --------
+    LinUCB : Bounds that depend on the context.
+
+    Notes
+    -----
+    The policy is deterministic: of rounds with uniformly logged actions only one in K
+    can enter its history.
+
+    References
+    ----------
+    .. [1] Auer, P., Cesa-Bianchi, N., & Fischer, P. (2002). Finite-time analysis of
+       the multiarmed bandit problem. Machine Learning 47.
+    .. [2] Li, L., Chu, W., Langford, J., & Schapire, R. E. (2010). A
+       contextual-bandit approach to personalized news article recommendation. WWW.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, UCB1
+    >>> logs = BanditLogs(np.empty((2, 0)), ["a", "b"], [0.0, 1.0], [0.5, 0.5])
+    >>> policy = UCB1().fit(logs)
+    >>> for action, reward in [(0, 1.0), (1, 0.0), (0, 0.0), (0, 0.0)]:
+    ...     changed = policy.update(None, action, reward, 1.0)
+    >>> policy.action_row()  # 1/3 + sqrt(2 ln 4 / 3) < 0 + sqrt(2 ln 4 / 1)
+    [0.0, 1.0]
+    """
+
+    _parameter_constraints: dict = {
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "width": [StrOptions({"log", "constant"})],
+    }
+
+    def __init__(self, alpha=2**0.5, *, width="log"):
+        self.alpha = alpha
+        self.width = width
+
+    def reset(self, logs):
+        """Forget everything; learn the actions from empty logs.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            `logs[:0]` of those to come.
+        """
+        super().reset(logs)
+        self._alpha = float(self.alpha)
+        self._widths = [0.0] * logs.n_actions  # 1 / sqrt(n_a); 0 + inf stays inf
+
+    def update(self, X, action, reward, proba):
+        """Learn from one round of the policy's own history.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        action : int
+            Index of the action in `classes_`.
+        reward : float
+            Its reward.
+        proba : float
+            Ignored.
+
+        Returns
+        -------
+        changed : bool
+            True.
+        """
+        super().update(X, action, reward, proba)
+        self._widths[action] = 1 / sqrt(self._counts[action])
+        return True
+
+    def _scores(self):
+        weight = self._alpha
+        if self.width == "log":
+            weight *= sqrt(log(self._n_rounds or 1))
+        pairs = zip(self._means, self._widths, strict=True)
+        return [mean + weight * width for mean, width in pairs]

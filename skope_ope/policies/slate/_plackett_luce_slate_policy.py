@@ -1,0 +1,140 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rankings drawn slot by slot by the weights of the candidates."""
+
+import numpy as np
+
+from skope_ope.logs._validation import as_numbers
+from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._slate_base import offered_slots
+
+
+class PlackettLuceSlatePolicy(RankingLaw):
+    r"""Draw slot by slot, without repetition, in proportion to weights.
+
+    .. math:: \pi(s|x) = \prod_j \frac{w_{s_j}}{\sum_{a \notin s_{1..j-1}} w_a}
+
+    A round that offers fewer candidates than slots leaves the last slots empty.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_candidates,), callable or str
+        Positive weights of the candidates: the same in every round, a function of the
+        logs, or the name of a column of the logs. The last two have the shape
+        (n_rounds, n_candidates) or (n_candidates,). Weights of candidates that are
+        not offered are not looked at.
+    n_slots : int
+        Number of slots.
+
+    See Also
+    --------
+    rank_weights : The weights of the paper's experiments, from ranks.
+    RankingPolicy : Weights from a regressor.
+
+    Notes
+    -----
+    Moments are exact: dynamic programming runs over the sets of candidates that
+    earlier slots may have taken, or, where weights repeat, over the number of
+    candidates taken of every weight. Rounds whose weights differ by their order only
+    share one law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import PlackettLuceSlatePolicy, SlateLogs
+    >>> logs = SlateLogs(np.zeros((1, 1)), [[2, 0]], [1.0])
+    >>> policy = PlackettLuceSlatePolicy([1, 1, 2], n_slots=2)
+    >>> policy.slate_proba(logs)  # 2/4 times 1/2
+    array([0.25])
+    >>> policy.slot_marginals(logs).round(3)
+    array([[[0.25 , 0.25 , 0.5  ],
+            [0.333, 0.333, 0.333]]])
+    """
+
+    def __init__(self, weights, n_slots):
+        self.weights = weights
+        self.n_slots = n_slots
+
+    def _items(self, logs):
+        weights = check_weights(row_values(self.weights, logs, "weights"), logs)
+        offered = offered_slots(logs, self.n_slots)
+        weights = np.where(offered, weights[:, None], 0.0).transpose(0, 2, 1)
+        wrong = (offered.transpose(0, 2, 1) & ~(weights > 0)).any(axis=2)
+        if wrong.any():
+            row, candidate = np.argwhere(wrong)[0]
+            raise ValueError(
+                "weights must be positive, got "
+                f"{weights[row, candidate].max():.6g} for candidate {candidate} at row "
+                f"{row}. A candidate that cannot be shown is left out by the field "
+                "`candidates` of the logs."
+            )
+        return weights
+
+
+def row_values(values, logs, name):
+    """Return a parameter that may be an array, a function of the logs or a column."""
+    if isinstance(values, str):
+        if values not in logs.columns:
+            raise ValueError(
+                f"{name} {values!r} is not a column of the logs (they have "
+                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+            )
+        return logs.columns[values]
+    return values(logs) if callable(values) else values
+
+
+def check_weights(weights, logs):
+    """Return weights as (n_rounds or 1, n_candidates) floats."""
+    weights = as_numbers("weights", weights, min(np.ndim(weights), 2), finite=False)
+    n_candidates = logs.max_candidates
+    shapes = [(n_candidates,), (len(logs), n_candidates)]
+    if weights.shape not in shapes:
+        raise ValueError(
+            f"weights must have shape (n_candidates,) = ({n_candidates},) or "
+            f"(n_rounds, n_candidates) = {shapes[1]}, got {weights.shape}."
+        )
+    weights = np.atleast_2d(weights)
+    if not np.isfinite(weights).all():
+        # what is not offered may be unknown, but not infinite
+        weights = np.where(np.isinf(weights), np.nan, weights)
+    return weights
+
+
+def rank_weights(rank, alpha):
+    r"""Weights of the multinomial law of the pseudoinverse paper.
+
+    .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}
+
+    With `alpha` 0 they are all one, the uniform law; the greater `alpha`, the closer
+    the slates to the ranking. There are few distinct ones, so that moments of long
+    slates of many candidates are exact and fast.
+
+    Parameters
+    ----------
+    rank : array-like of int
+        Ranks, the best is 1; of any shape.
+    alpha : float
+        How close to the ranking, at least 0.
+
+    Returns
+    -------
+    weights : ndarray of the shape of `rank`
+
+    References
+    ----------
+    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+       recommendation. NeurIPS 30.
+
+    Examples
+    --------
+    >>> from skope_ope import rank_weights
+    >>> rank_weights([1, 2, 3, 4, 7, 8], alpha=1)
+    array([1.   , 0.5  , 0.5  , 0.25 , 0.25 , 0.125])
+    """
+    rank = as_numbers("rank", rank, np.ndim(rank))
+    if not alpha >= 0:
+        raise ValueError(f"alpha must be at least 0, got {alpha}.")
+    if (rank < 1).any():
+        raise ValueError(f"rank must be at least 1, the best, got {rank.min():g}.")
+    # frexp is exact where a logarithm of a power of two might be rounded down
+    return 2.0 ** (-alpha * (np.frexp(rank)[1] - 1))

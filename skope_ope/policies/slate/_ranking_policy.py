@@ -1,0 +1,343 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slates from the scores of a regressor."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies._base import first_best
+from skope_ope.policies._learned_rounds import remember_rows
+from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
+from skope_ope.policies.slate._plackett_luce_slate_policy import (
+    PlackettLuceSlatePolicy,
+    rank_weights,
+)
+from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._slate_base import (
+    BaseSlatePolicy,
+    check_n_slots,
+    check_slate_logs,
+    offered_slots,
+)
+
+LOW_WEIGHT = 1e-290  # of a softmax, relative to the best: what is below comes last
+LEAST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown
+LEAST_SCORE = -np.finfo(float).max  # where nothing is offered
+CHUNK = 2**18  # candidates that are scored at once
+
+
+class RankingPolicy(BaseSlatePolicy):
+    r"""Rank the candidates by a regressor's prediction from their features.
+
+    The slate shows the best candidates in order, without repetition; of equal ones
+    the lowest index first. A `temperature` or `alpha` makes it random: the slots are
+    then drawn by Plackett-Luce weights of the scores or of their ranks.
+
+    Parameters
+    ----------
+    regressor : scikit-learn regressor
+        It predicts how good a candidate is from a row of `logs.item_features`. A
+        fitted one is given as ``FrozenEstimator(regressor)`` and needs no `fit`.
+    n_slots : int
+        Number of slots.
+    temperature : float, default=None
+        Weights ``exp(score / temperature)``: softmax rankings. `None`: the best ones.
+    alpha : float, default=None
+        Weights ``2 ** (-alpha * floor(log2(rank)))``, the multinomial law of [1]_.
+
+    Attributes
+    ----------
+    regressor_ : regressor
+        The fitted regressor.
+
+    See Also
+    --------
+    PlackettLuceSlatePolicy : The law of random rankings.
+
+    References
+    ----------
+    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+       recommendation. NeurIPS 30.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skope_ope import RankingPolicy, SlateLogs
+    >>> features = np.array([[1.0], [3.0], [2.0]])
+    >>> logs = SlateLogs(
+    ...     np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0], item_features=features
+    ... )
+    >>> policy = RankingPolicy(LinearRegression(), n_slots=2).fit(features, [1, 3, 2])
+    >>> policy.deterministic_slates(logs)
+    array([[1, 2],
+           [1, 2]])
+    """
+
+    _parameter_constraints: dict = {
+        "regressor": [HasMethods(["fit", "predict"])],
+        "n_slots": [Interval(Integral, 1, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither"), None],
+        "alpha": [Interval(Real, 0, None, closed="left"), None],
+    }
+
+    def __init__(self, regressor, n_slots, *, temperature=None, alpha=None):
+        self.regressor = regressor
+        self.n_slots = n_slots
+        self.temperature = temperature
+        self.alpha = alpha
+
+    def fit(self, X, y=None, **fit_params):
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : SlateLogs, or array-like of shape (n_items, n_item_features)
+            Features of candidates; or logs, whose `item_features` of the shown
+            candidates are fitted to their `slot_reward`.
+        y : array-like of shape (n_items,), default=None
+            How good the candidates are, where `X` are features.
+        **fit_params : dict
+            Passed to the regressor.
+
+        Returns
+        -------
+        self : RankingPolicy
+        """
+        self._check()
+        logs = X if isinstance(X, SlateLogs) else None
+        if logs is not None:
+            X, y = _shown(logs)
+        elif y is None:
+            raise ValueError(
+                "RankingPolicy.fit needs logs, or features of candidates and how good "
+                "they are (X, y); y is missing. requires y to be passed, but the target"
+                " y is None"
+            )
+        self.regressor_ = clone(self.regressor).fit(X, y, **fit_params)
+        remember_rows(self, logs)
+        return self
+
+    def _check(self):
+        self._validate_params()
+        if self.temperature is not None and self.alpha is not None:
+            raise ValueError(
+                "temperature and alpha are two ways of drawing slates; pass one of "
+                f"them, got {self.temperature} and {self.alpha}."
+            )
+
+    def scores(self, logs):
+        """Predict how good the candidates are.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_rounds or 1, n_candidates)
+            A single row where all rounds have the same candidates.
+        """
+        self._check_logs(logs)
+        features = logs.item_features
+        if features is None:
+            raise ValueError(
+                "RankingPolicy scores the features of candidates, and the logs have "
+                "none: pass SlateLogs(..., item_features=...)."
+            )
+        regressor = getattr(self, "regressor_", self.regressor)
+        rows = features.reshape(-1, features.shape[-1])
+        parts = [
+            np.asarray(regressor.predict(rows[start : start + CHUNK]), dtype=float)
+            for start in range(0, len(rows), CHUNK)
+        ]
+        scores = np.concatenate(parts).reshape(features.shape[:-1])
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"{type(regressor).__name__} predicts a score that is not finite: "
+                f"{scores[~np.isfinite(scores)][0]}."
+            )
+        return logs.per_candidate(scores)
+
+    def deterministic_slates(self, logs):
+        """Slates with the best candidates in order.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots), or None
+            None where `temperature` or `alpha` makes the slates random.
+        """
+        if self.temperature is None and self.alpha is None:
+            return self._best(logs)
+        return None
+
+    def _best(self, logs):
+        scores = self.scores(logs)
+        offered = offered_slots(logs, self.n_slots)
+        if len(scores) == len(offered) == 1:
+            return np.tile(best_slates(scores, offered, self.n_slots), (len(logs), 1))
+        return best_slates(scores, offered, self.n_slots)
+
+    def _softmax(self, logs):
+        """Weights of the softmax by slot, (n_rounds or 1, n_candidates, n_slots or 1).
+
+        A slot draws from its own candidates, so that weights are relative to the best
+        of them: what the best of another slot makes of them would underflow.
+        """
+        offered = offered_slots(logs, self.n_slots)
+        scores = np.where(offered, self.scores(logs)[:, None], -np.inf)
+        best = scores.max(axis=2, keepdims=True)
+        with np.errstate(under="ignore"):
+            weights = np.exp(
+                (scores - np.maximum(best, LEAST_SCORE)) / self.temperature
+            )
+        low = offered & (weights < LOW_WEIGHT)
+        self._check_shown(low, offered)
+        return np.where(low, LEAST_WEIGHT, weights).transpose(0, 2, 1)
+
+    def _check_shown(self, low, offered):
+        """Raise where a slot may have to draw from weights that underflow."""
+        # a single one is drawn when nothing else is left, whatever its weight
+        several = low.sum(axis=2) > 1
+        high = offered & ~low
+        for slot in range(self.n_slots):
+            here = slot % offered.shape[1]
+            before = offered[:, np.arange(slot) % offered.shape[1]]
+            taken = (high[:, [here]] & before).any(axis=2).sum(axis=1)
+            all_taken = (high[:, here] <= before.any(axis=1)).all(axis=1)
+            all_taken &= high[:, here].sum(axis=1) <= taken
+            lost = np.flatnonzero(several[:, here] & all_taken)
+            if lost.size:
+                raise ValueError(
+                    f"temperature={self.temperature:g} is too small for the scores of "
+                    f"row {lost[0]}: weights of candidates that are shown underflow. "
+                    "Use a larger one, or None for the best candidates in order."
+                )
+
+    def _ranked(self, logs):
+        scores = self.scores(logs)
+        offered = offered_slots(logs, self.n_slots).any(axis=1)
+        scores, offered = np.broadcast_arrays(scores, offered)
+        order = np.argsort(np.where(offered, -scores, np.inf), axis=1, kind="stable")
+        rank = 1 + np.argsort(order, axis=1, kind="stable")
+        weights = rank_weights(rank, self.alpha)
+        return np.broadcast_to(weights, (len(logs), weights.shape[1]))
+
+    def _for(self, logs):
+        if self.temperature is None and self.alpha is None:
+            return DeterministicSlates(self._best)
+        if self.alpha is None:
+            return SoftmaxRankings(self._softmax, self.n_slots)
+        return PlackettLuceSlatePolicy(self._ranked, self.n_slots)
+
+    def _check_logs(self, logs):
+        check_slate_logs(logs)
+        self._check()
+        check_is_fitted(self)
+        check_n_slots(self.n_slots, logs)
+
+    def slot_marginals(self, logs):
+        """Probability of every candidate in every slot.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+        """
+        return self._for(logs).slot_marginals(logs)
+
+    def __sklearn_is_fitted__(self):
+        frozen = type(self.regressor).__name__ == "FrozenEstimator"
+        return frozen or hasattr(self, "regressor_")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = True
+        tags.target_tags.required = True
+        inner = get_tags(self.regressor).input_tags
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        return tags
+
+
+class SoftmaxRankings(RankingLaw):
+    """Slates drawn slot by slot, by weights that each slot has for itself.
+
+    Parameters
+    ----------
+    weights : callable
+        From logs to weights of shape (n_rounds or 1, n_candidates, n_slots or 1).
+    n_slots : int
+        Number of slots.
+    """
+
+    def __init__(self, weights, n_slots):
+        self.weights = weights
+        self.n_slots = n_slots
+
+    def _items(self, logs):
+        return self.weights(logs)
+
+
+def best_slates(scores, offered, n_slots):
+    """Slates that show the best candidates in order.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rounds or 1, n_candidates)
+        How good the candidates are.
+    offered : ndarray of bool of shape (n_rounds or 1, n_slots or 1, n_candidates)
+        Who may be shown where.
+    n_slots : int
+        Number of slots.
+
+    Returns
+    -------
+    slates : ndarray of int of shape (n_rounds, n_slots)
+    """
+    n_rounds = max(len(scores), len(offered))
+    left = np.array(np.broadcast_to(scores, (n_rounds, scores.shape[1])))
+    slates = np.empty((n_rounds, n_slots), dtype=np.intp)
+    rows = np.arange(n_rounds)
+    for slot in range(n_slots):
+        here = np.where(offered[:, slot % offered.shape[1]], left, -np.inf)
+        slates[:, slot] = first_best(here)
+        full = here[rows, slates[:, slot]] > -np.inf
+        left[rows[full], slates[full, slot]] = -np.inf
+        slates[~full, slot] = EMPTY
+    return slates
+
+
+def _shown(logs):
+    """Features of the shown candidates, and their rewards."""
+    if logs.item_features is None or logs.slot_reward is None:
+        raise ValueError(
+            "RankingPolicy learns from item_features and slot_reward, which the logs "
+            "lack. From the reward of whole slates learns PseudoInverseRanker."
+        )
+    rows, slots = np.nonzero(logs.slate != EMPTY)
+    shown = logs.slate[rows, slots]
+    if logs.item_features.ndim == 3:
+        X = logs.item_features[rows, shown]
+    elif len(logs.item_features) == logs.max_candidates:
+        X = logs.item_features[shown]
+    else:
+        X = logs.item_features[logs.item_id[rows, shown]]
+    return X, logs.slot_reward[rows, slots]

@@ -1,0 +1,230 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Slate policies whose moments are means over draws."""
+
+import zlib
+from copy import copy, deepcopy
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies.slate._empirical_slate_policy import add_moments
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy, check_slates, entries
+from skope_ope.policies.slate._slate_laws import TypeMoments
+
+
+class SampledSlatePolicy(BaseSlatePolicy):
+    r"""A policy that is known by its draws: marginals are means over samples.
+
+    What can only be sampled can be evaluated: the pseudoinverse needs no more of a
+    target than its slot marginals, and replacing them by means over draws leaves it
+    unbiased [1]_. For a logger this is the last resort. Its second moments are
+    inverted, which makes the weights biased, and a hundred thousand draws are not many.
+
+    Parameters
+    ----------
+    policy : slate policy, object with `sample`, or callable
+        `policy.sample(logs, random_state)` or `policy(logs, rng)` draws a slate for
+        every round, integers of shape (n_rounds, n_slots). Only slate policies of
+        this package can stand for loggers.
+    n_samples : int, default=1000
+        Draws per round, or per distinct law of a slate policy.
+    random_state : int or RandomState instance, default=0
+        Seed of the draws. The same number gives the same marginals again. The moments
+        of a logger leave an instance as it is: they are those of the same draws
+        whenever they are asked for.
+
+    References
+    ----------
+    .. [1] Swaminathan, A., et al. (2017). Off-policy evaluation for slate
+       recommendation. NeurIPS 30. Equation 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SampledSlatePolicy, SlateLogs
+    >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0])
+    >>> def shuffle(logs, rng):
+    ...     return np.stack([rng.permutation(3)[:2] for _ in range(len(logs))])
+    >>> SampledSlatePolicy(shuffle, n_samples=400).slot_marginals(logs).shape
+    (2, 2, 3)
+    """
+
+    exact = False
+    _draws_again = ()  # what tells other draws from the first ones
+
+    def __init__(self, policy, *, n_samples=1000, random_state=0):
+        self.policy = policy
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def _check(self):
+        if not (isinstance(self.n_samples, (int, np.integer)) and self.n_samples > 0):
+            raise ValueError(
+                f"n_samples must be a positive integer, got {self.n_samples!r}."
+            )
+        if not (hasattr(self.policy, "sample") or callable(self.policy)):
+            raise TypeError(
+                "policy must have sample(logs, random_state), or be a function of "
+                f"(logs, rng) that draws slates; got {type(self.policy).__name__}."
+            )
+
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        self._check()
+
+    @property
+    def _is_known(self):
+        return isinstance(self.policy, BaseSlatePolicy)
+
+    def _slots_of(self, logs):
+        return self.policy._slots_of(logs) if self._is_known else logs.n_slots
+
+    def _draw(self, logs, rng):
+        draw = getattr(self.policy, "sample", self.policy)
+        slates = check_slates(draw(logs, rng), logs, "the output of sample")
+        if slates.shape[1] != logs.n_slots and not self._is_known:
+            raise ValueError(
+                f"the output of sample has {slates.shape[1]} slots, the logs have "
+                f"{logs.n_slots}."
+            )
+        return slates
+
+    def _known(self, what):
+        if not self._is_known:
+            raise TypeError(
+                f"{what} cannot be had from draws of a {type(self.policy).__name__}: "
+                "it can be a target whose marginals are enough, not a logger."
+            )
+        return self.policy
+
+    def _for(self, logs):
+        policy = self._known("the law of a logger")
+        n_slots = policy._slots_of(logs)
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(deepcopy(seed)).randint(2**31)
+        seeds = [seed, *self._draws_again]
+        return _Drawn(policy._for(logs), self.n_samples, seeds, n_slots)
+
+    def _redrawn(self):
+        other = copy(self)  # not a clone, which would forget what was learned
+        other._draws_again = (*self._draws_again, 1)
+        return other
+
+    def slot_marginals(self, logs):
+        """Share of the draws that show a candidate in a slot.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+        """
+        if self._is_known:
+            return super().slot_marginals(logs)
+        self._check_logs(logs)
+        rng = check_random_state(self.random_state)
+        marginals = np.zeros((len(logs), logs.n_slots, logs.max_candidates))
+        for _ in range(self.n_samples):
+            slates = self._draw(logs, rng)
+            rows, slots = np.nonzero(slates != EMPTY)
+            marginals[rows, slots, slates[rows, slots]] += 1.0
+        return marginals / self.n_samples
+
+    def marginal_proba(self, logs, slates=None):
+        """Share of the draws in which each slot is filled as in a slate.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : array-like of int of shape (n_rounds, n_slots), default=None
+            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_slots)
+        """
+        if self._is_known:
+            return super().marginal_proba(logs, slates)
+        table = self.slot_marginals(logs)
+        return entries(table, self._check_slates(slates, logs), 1 - table.sum(axis=2))
+
+    def prefix_proba(self, logs, slates=None):
+        """Probability that the first slots are filled as in a slate.
+
+        It is that of the policy itself; one that can only be sampled has none.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : array-like of int of shape (n_rounds, n_slots), default=None
+            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_slots)
+        """
+        return self._known("the probability of a slate").prefix_proba(logs, slates)
+
+    def sample(self, logs, random_state=None):
+        """Draw a slate for every round.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds; what was shown in them is not looked at.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots)
+        """
+        self._check_logs(logs)
+        return self._draw(logs, check_random_state(random_state))
+
+
+class _Drawn:
+    """Moments of the laws of a policy as means over draws."""
+
+    def __init__(self, policy, n_samples, seeds, n_slots):
+        self.policy, self.n_samples, self.seeds = policy, n_samples, seeds
+        self.n_slots = n_slots
+        self._sorted = policy._sorted
+
+    def _items(self, logs):
+        return self.policy._items(logs)
+
+    def _bytes_per_law(self, items, sizes, n_slots):
+        moments = 16 * (n_slots * int(np.sum(sizes))) ** 2
+        return moments + 32 * self.n_samples * int(np.sum(sizes))
+
+    def _draws(self, items, sizes):
+        """Yield slates for every law; its own content seeds them, not its place."""
+        items = np.repeat(items, sizes, axis=1)
+        for law in items:
+            rng = np.random.RandomState([*self.seeds, zlib.crc32(law.tobytes())])
+            yield self.policy._sample(law[None], self.n_samples, rng)
+
+    def _moments(self, items, sizes):
+        n_types = len(sizes)
+        same = np.zeros((len(items), self.n_slots, self.n_slots, n_types))
+        pairs = np.zeros((*same.shape, n_types))
+        types = np.repeat(np.arange(n_types), sizes)
+        proba = np.full(self.n_samples, 1 / self.n_samples)
+        for row, slates in enumerate(self._draws(items, sizes)):
+            add_moments(same[row], pairs[row], slates, proba, types)
+        couples = np.maximum(sizes[:, None] * (sizes - np.eye(n_types)), 1)
+        return TypeMoments(same / sizes, pairs / couples)
+
+    def _slot_marginals(self, items, sizes):
+        moments = self._moments(items, sizes)
+        slots = np.arange(self.n_slots)
+        return moments.same[:, slots, slots]

@@ -1,0 +1,356 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every slate policy shares."""
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies.slate._slate_laws import SlateLaws, TypeMoments
+
+CHUNK_BYTES = 2**26  # of row-wise temporaries
+
+
+class BaseSlatePolicy(BaseEstimator):
+    r"""Base class of policies that compose slates.
+
+    A slate policy holds nothing per row. What it knows of a round is a table with one
+    row of parameters per candidate, so that rounds with the same table (up to the
+    order of the candidates) share one law, see `laws`. A subclass implements
+
+    - ``_items(logs)``: the tables, of shape (n_rounds, n_candidates, n_parameters),
+      or (1, ...) where all rounds have the same one. Candidates that cannot be shown
+      have zeros;
+    - ``_moments(items, sizes)``: the `TypeMoments` of laws, given as (n_laws, n_types,
+      n_parameters) with the number of candidates of every type, and
+      ``_slot_marginals(items, sizes)``: (n_laws, n_slots, n_types) of them;
+    - ``_prefix_proba(items, slates)`` and ``_sample(items, n_rounds, rng)``, by round.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether moments and probabilities are exact, not means over draws.
+    """
+
+    _doc_link_module = "skope_ope"
+    exact = True
+    _sorted = True  # whether candidates of a law may be put in another order
+
+    def _slots_of(self, logs):
+        """Return the number of slots that the policy fills in these logs."""
+        return self.n_slots
+
+    def fit(self, X, y=None):
+        """Check the parameters; there is nothing to learn.
+
+        Parameters
+        ----------
+        X : SlateLogs or array-like
+            Ignored.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        return self
+
+    def laws(self, logs):
+        """Return the distinct laws by which the slates of the logs are drawn.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        laws : SlateLaws
+            The laws, which law every round has, and their second moments.
+        """
+        self._check_logs(logs)
+        policy = self._for(logs)
+        return SlateLaws(policy, policy._items(logs), len(logs), self._slots_of(logs))
+
+    def slot_marginals(self, logs):
+        """Probability of every candidate in every slot.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
+            A slot sums to one, or to less by the probability that it stays empty.
+        """
+        laws = self.laws(logs)
+        table = laws.slot_marginals()
+        if len(laws.place) == 1:
+            return np.take(table[:, :, laws.place[0]], laws.index, axis=0)
+        marginals = np.empty((len(logs), *table.shape[1:]))
+        rounds = max(1, CHUNK_BYTES // table[0].nbytes)
+        for start in range(0, len(logs), rounds):
+            part = slice(start, start + rounds)
+            marginals[part] = np.take_along_axis(
+                table[laws.index[part]], laws.place[part, None], axis=2
+            )
+        return marginals
+
+    def slate_proba(self, logs, slates=None):
+        """Probability of a slate in every round.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : array-like of int of shape (n_rounds, n_slots), default=None
+            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds,)
+        """
+        return self.prefix_proba(logs, slates)[:, -1]
+
+    def prefix_proba(self, logs, slates=None):
+        """Probability that the first slots are filled as in a slate.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : array-like of int of shape (n_rounds, n_slots), default=None
+            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_slots)
+            Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
+        """
+        self._check_logs(logs)
+        slates = self._check_slates(slates, logs)
+        proba = np.empty(slates.shape)
+        policy = self._for(logs)
+        for part in self._chunks(logs):
+            items = policy._items(logs[part])
+            proba[part] = policy._prefix_proba(items, slates[part])
+        return proba
+
+    def marginal_proba(self, logs, slates=None):
+        """Probability that each slot, taken alone, is filled as in a slate.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        slates : array-like of int of shape (n_rounds, n_slots), default=None
+            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds, n_slots)
+            The slot marginals of the slate's candidates; one minus their sum where a
+            slot is empty.
+        """
+        laws = self.laws(logs)
+        slates = self._check_slates(slates, logs)
+        table = laws.slot_marginals()
+        slots = np.arange(laws.n_slots)
+        index = laws.index[:, None]
+        proba = table[index, slots, laws.slates(slates)]
+        return np.where(slates == EMPTY, 1 - table.sum(axis=2)[index, slots], proba)
+
+    def _check_slates(self, slates, logs):
+        slates = logs.slate if slates is None else check_slates(slates, logs)
+        n_slots = self._slots_of(logs)
+        if slates.shape[1] != n_slots:
+            raise ValueError(
+                f"the slates have {slates.shape[1]} slots, {type(self).__name__} "
+                f"fills {n_slots}."
+            )
+        return slates
+
+    def sample(self, logs, random_state=None):
+        """Draw a slate for every round.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds; what was shown in them is not looked at.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots)
+            Index of the candidate in every slot; -1: empty.
+        """
+        self._check_logs(logs)
+        rng = check_random_state(random_state)
+        slates = np.empty((len(logs), self._slots_of(logs)), dtype=np.intp)
+        policy = self._for(logs)
+        for part in self._chunks(logs):
+            items = policy._items(logs[part])
+            slates[part] = policy._sample(items, len(slates[part]), rng)
+        return slates
+
+    def deterministic_slates(self, logs):
+        """Slates of a deterministic policy.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        slates : ndarray of int of shape (n_rounds, n_slots), or None
+            None where the policy draws its slates.
+        """
+        return None
+
+    def closed_form(self, logs):
+        """Name the form of the law for which the pseudoinverse is known.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        form : {"uniform", "product"} or None
+            "uniform": rankings without repetition in which every order of the offered
+            candidates is equally likely. "product": slots filled independently.
+        """
+        return None
+
+    def _for(self, logs):
+        """Return the policy that acts on these logs: itself, or a plainer one."""
+        return self
+
+    def _chunks(self, logs):
+        """Yield slices of rounds whose tables fit into memory."""
+        row = 32 * logs.max_candidates * self._slots_of(logs)
+        rounds = max(1, CHUNK_BYTES // row)
+        for start in range(0, len(logs), rounds):
+            yield slice(start, start + rounds)
+
+    def _redrawn(self):
+        """Return the policy with other draws, where moments are means over draws."""
+        return self
+
+    def _check_logs(self, logs):
+        check_slate_logs(logs)
+
+    def _bytes_per_law(self, items, sizes, n_slots):
+        """Bytes that the second moments of one law take, one copy included."""
+        return 16 * (n_slots * int(np.sum(sizes))) ** 2
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.no_validation = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        return tags
+
+
+def check_slate_logs(logs):
+    """Raise a TypeError unless `logs` are SlateLogs."""
+    if not isinstance(logs, SlateLogs):
+        raise TypeError(
+            f"slate policies act on SlateLogs, got {type(logs).__name__}. Build them "
+            "with SlateLogs(context, slate, reward, n_candidates=...)."
+        )
+
+
+def check_slates(slates, logs, name="slates"):
+    """Return slates of the logs' rounds as integers."""
+    slates = np.asarray(slates)
+    if slates.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name} must hold integers, the index of a candidate in every slot or "
+            f"-1, got dtype {slates.dtype}."
+        )
+    if slates.ndim != 2 or len(slates) != len(logs):
+        raise ValueError(
+            f"{name} must have shape (n_rounds, n_slots) with {len(logs)} rounds, got "
+            f"{slates.shape}."
+        )
+    wrong = (slates < EMPTY) | (slates >= logs.max_candidates)
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{name} holds candidate {slates[row, slot]} at row {row}, slot {slot}: "
+            f"candidates are 0 to {logs.max_candidates - 1}, -1 is an empty slot."
+        )
+    return slates.astype(np.intp, copy=False)
+
+
+def entries(table, slates, empty=0.0):
+    """Entries of (n_rounds, n_slots, n_candidates) that slates show.
+
+    `empty`, a number or of shape (n_rounds, n_slots), is that of an empty slot.
+    """
+    shown = np.take_along_axis(table, np.maximum(slates, 0)[:, :, None], axis=2)
+    return np.where(slates == EMPTY, empty, shown[:, :, 0])
+
+
+def offered_slots(logs, n_slots):
+    """Candidates that may be shown, where: (n_rounds or 1, n_slots or 1, n_candidates).
+
+    One round stands for all, one slot for all, where they do not differ.
+    """
+    offered = logs.offered
+    if offered is None:
+        return np.ones((1, 1, logs.max_candidates), dtype=bool)
+    if offered.ndim == 2:
+        return offered[:, None]
+    if offered.shape[1] != n_slots:
+        raise ValueError(
+            f"the logs say for {offered.shape[1]} slots who may be shown, the policy "
+            f"fills {n_slots}."
+        )
+    return offered
+
+
+def check_n_slots(n_slots, logs):
+    """Raise unless rankings of `n_slots` fit into the candidates."""
+    if isinstance(n_slots, bool) or not isinstance(n_slots, (int, np.integer)):
+        raise TypeError(f"n_slots must be an integer, got {n_slots!r}.")
+    if n_slots < 1:
+        raise ValueError(f"n_slots must be at least 1, got {n_slots}.")
+    if n_slots > logs.max_candidates:
+        raise ValueError(
+            f"n_slots={n_slots} is more than the {logs.max_candidates} candidates of "
+            "the logs: a slate without repetition cannot be longer than its "
+            "candidates."
+        )
+
+
+def independent_moments(slot_proba):
+    """Moments of slots that are filled independently of each other.
+
+    Parameters
+    ----------
+    slot_proba : ndarray of shape (n_laws, n_slots, n_types)
+        Probability of one candidate of every type.
+
+    Returns
+    -------
+    moments : TypeMoments
+    """
+    slots = np.arange(slot_proba.shape[1])
+    pairs = slot_proba[:, :, None, :, None] * slot_proba[:, None, :, None, :]
+    same = slot_proba[:, :, None] * slot_proba[:, None]
+    same[:, slots, slots] = slot_proba
+    pairs[:, slots, slots] = 0.0
+    return TypeMoments(same, pairs)

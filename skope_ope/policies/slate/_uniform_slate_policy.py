@@ -1,0 +1,52 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The slate policy to which all rankings are alike."""
+
+from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._slate_base import offered_slots
+
+
+class UniformSlatePolicy(RankingLaw):
+    """Compose slates without repetition, every order being equally likely.
+
+    A round that offers fewer candidates than slots leaves the last slots empty. Where
+    `logs.candidates` differ by slot, each slot in turn takes any of its candidates
+    that no earlier slot shows.
+
+    Parameters
+    ----------
+    n_slots : int
+        Number of slots.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import SlateLogs, UniformSlatePolicy
+    >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0])
+    >>> UniformSlatePolicy(2).slate_proba(logs).round(4)
+    array([0.1667, 0.1667])
+    """
+
+    def __init__(self, n_slots):
+        self.n_slots = n_slots
+
+    def _items(self, logs):
+        return offered_slots(logs, self.n_slots).transpose(0, 2, 1).astype(float)
+
+    def closed_form(self, logs):
+        """Name the form of the law for which the pseudoinverse is known.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        form : {"uniform", "product"} or None
+            "product" where no candidate is offered to two slots.
+        """
+        offered = offered_slots(logs, self.n_slots)
+        if offered.shape[1] == 1:
+            return "uniform"
+        return "product" if (offered.sum(axis=1) <= 1).all() else None

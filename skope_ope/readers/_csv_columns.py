@@ -1,0 +1,219 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Columns of csv files as arrays, read block by block without pandas."""
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from skope_ope.readers._open_bandit_table import open_csv
+from skope_ope.readers._text_files import empty_file, utc_microseconds
+
+BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
+MISSING = {"", "na", "n/a", "nan", "null", "none"}
+TRUTH = {"true": 1.0, "false": 0.0}
+NUMBERS = {**dict.fromkeys(MISSING, np.nan), **TRUTH}
+INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
+DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: codes of the rows, and the texts by code."""
+
+    codes: np.ndarray
+    values: list
+
+    def __len__(self):
+        return len(self.codes)
+
+    def array(self):
+        """Return the texts of the rows, dtype object."""
+        return np.array(self.values, dtype=object)[self.codes]
+
+
+def read_csv(path, wanted, report=None):
+    """Read columns of a csv file, a dict by (name, kind)."""
+    columns = {key: _CSV_KINDS[key[1]](path, key[0]) for key in wanted}
+    late = _read_into(path, columns, report)
+    if late:  # texts below numbers: read these columns again, as texts
+        again = {key: _Texts(path, key[0]) for key in late}
+        _read_into(path, again, report)
+        columns.update(again)
+    return {key: column.finish() for key, column in columns.items()}
+
+
+def _read_into(path, columns, report):
+    """Add all rows to the columns; return those that turned out to hold texts."""
+    header, rows = open_csv(path)
+    places = {key: header.index(key[0]) for key in columns}
+    late, n_rows = [], 0
+    while block := list(islice(rows, BLOCK)):
+        for line, row in block:
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{path}, line {line}: {len(row)} cells under {len(header)} column "
+                    "names. Correct or drop the row."
+                )
+        lines = [line for line, _ in block]
+        cells = list(zip(*(row for _, row in block), strict=True))
+        for key, place in list(places.items()):
+            try:
+                columns[key].add(cells[place], lines)
+            except _TextAfterNumbersError:
+                late.append(key)
+                del places[key]
+        n_rows += len(block)
+        if report is not None:
+            report(n_rows)
+    if not n_rows:
+        raise empty_file(path)
+    return late
+
+
+class _NoNumberError(ValueError):
+    """A cell that is no number."""
+
+
+class _TextAfterNumbersError(Exception):
+    """A feature that began with numbers has a text further down."""
+
+
+class _Column:
+    """Collects the cells of a column block by block."""
+
+    def __init__(self, path, name):
+        self.path, self.name = path, name
+        self.blocks = []
+
+    def numbers(self, cells, lines, optional=False):
+        """Return a block as floats; missing cells are NaN if they are `optional`."""
+        try:
+            block = np.fromiter(map(float, cells), np.float64, len(cells))
+        except ValueError:
+            block = np.empty(len(cells))
+            for row, cell in enumerate(cells):
+                try:
+                    block[row] = float(NUMBERS.get(cell.strip().lower(), cell))
+                except ValueError:
+                    error = self.bad(cell, lines[row], "a number")
+                    raise _NoNumberError(*error.args) from None
+        for row in np.flatnonzero(~np.isfinite(block)):
+            if not (optional and np.isnan(block[row])):
+                raise self.bad(cells[row], lines[row], "a finite number")
+        return block
+
+    def bad(self, cell, line, expected):
+        """Return the error for a cell."""
+        found = "is missing" if cell.strip().lower() in MISSING else f"is {cell!r}"
+        return ValueError(
+            f"{self.path}, line {line}: column {self.name!r} {found}, expected "
+            f"{expected}. Correct or drop the row."
+        )
+
+
+class _Numbers(_Column):
+    """Finite numbers."""
+
+    def add(self, cells, lines):
+        self.blocks.append(self.numbers(cells, lines))
+
+    def finish(self):
+        return np.concatenate(self.blocks)
+
+
+class _Texts(_Column):
+    """Texts as codes, in the order in which they first occur."""
+
+    def __init__(self, path, name):
+        super().__init__(path, name)
+        self.seen = {}
+
+    def add(self, cells, lines):
+        seen = self.seen
+        codes = [seen.setdefault(cell, len(seen)) for cell in cells]
+        self.blocks.append(np.array(codes, dtype=np.intp))
+
+    def finish(self):
+        return Texts(np.concatenate(self.blocks), list(self.seen))
+
+
+class _Labels(_Texts):
+    """Labels; the empty text is a missing one."""
+
+    def add(self, cells, lines):
+        if "" in cells:
+            raise self.bad("", lines[cells.index("")], "a label")
+        super().add(cells, lines)
+
+    def finish(self):
+        texts = super().finish()
+        return parse_labels(texts.values)[texts.codes]
+
+
+class _Moments(_Column):
+    """Numbers or datetimes."""
+
+    def add(self, cells, lines):
+        try:
+            block = self.numbers(cells, lines)
+        except ValueError:
+            block = np.empty(len(cells), dtype=np.int64)
+            for row, cell in enumerate(cells):
+                try:
+                    block[row] = utc_microseconds(cell.strip())
+                except (ValueError, OverflowError):
+                    what = "a number or a datetime like 2026-01-31 12:00:00"
+                    raise self.bad(cell, lines[row], what) from None
+            block = block.view("datetime64[us]")
+        if self.blocks and block.dtype != self.blocks[0].dtype:
+            what = "what the lines above hold (numbers and datetimes are mixed)"
+            raise self.bad(cells[0], lines[0], what)
+        self.blocks.append(block)
+
+    def finish(self):
+        return np.concatenate(self.blocks)
+
+
+class _Features(_Texts):
+    """Numbers where all cells are numbers, or texts."""
+
+    is_text = False
+
+    def add(self, cells, lines):
+        if not self.is_text:
+            try:
+                self.blocks.append(self.numbers(cells, lines, optional=True))
+                return
+            except _NoNumberError:
+                if self.blocks:
+                    raise _TextAfterNumbersError from None
+                self.is_text = True
+        super().add(cells, lines)
+
+    def finish(self):
+        return super().finish() if self.is_text else np.concatenate(self.blocks)
+
+
+_CSV_KINDS = {
+    "number": _Numbers,
+    "label": _Labels,
+    "moment": _Moments,
+    "feature": _Features,
+}
+
+
+def parse_labels(texts):
+    """Turn distinct texts into ints, floats or booleans where all of them are such.
+
+    Texts like "007" stay texts: as numbers they would collide with others.
+    """
+    if all(map(INTEGER.fullmatch, texts)):
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    if all(map(DECIMAL.fullmatch, texts)):
+        return np.array([float(text) for text in texts])
+    if {text.lower() for text in texts} <= set(TRUTH):
+        return np.array([bool(TRUTH[text.lower()]) for text in texts])
+    return np.array(texts)

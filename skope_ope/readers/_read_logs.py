@@ -1,0 +1,69 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs from a file of any format that the package reads."""
+
+from skope_ope.readers._log_format import tell_format
+from skope_ope.readers._read_open_bandit import read_open_bandit
+from skope_ope.readers._read_vw import PARSERS, read_vw
+from skope_ope.readers._table_logs import LogFile, read_table_logs
+
+VW_FORMATS = {f"vw-{name.replace('_', '-')}": name for name in PARSERS}
+FORMATS = ("csv", "parquet", "open-bandit", "vw", *VW_FORMATS)
+
+
+def read_logs(
+    path,
+    roles=None,
+    *,
+    format=None,
+    like=None,
+    align_with=None,
+    on_error="raise",
+    report=None,
+):
+    """Read the logs of a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    roles : Roles, default=None
+        Which column of a csv or parquet file means what. With roles, a log of the
+        Open Bandit Dataset is taken for the csv file that it is.
+    format : str, default=None
+        One of `FORMATS`. `None`: told from the file.
+    like : LogFile, default=None
+        Another log of the same kind, with whose context this one's shall agree.
+    align_with : str or path-like, default=None
+        The file of that other log, where both are of the Open Bandit Dataset.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with malformed lines of Vowpal Wabbit.
+    report : callable, default=None
+        Called with the number of rows read so far, where it is known.
+
+    Returns
+    -------
+    log_file : LogFile
+    """
+    if format is None:
+        format = tell_format(path)
+        if format == "open-bandit" and roles is not None:
+            format = "csv"
+    if format in ("csv", "parquet"):
+        if roles is None or not (roles.action and roles.reward):
+            raise ValueError(
+                f"{path} is read as {format}: name the columns of the action and the "
+                "reward with --action and --reward."
+            )
+        return read_table_logs(
+            path, roles, parquet=format == "parquet", like=like, report=report
+        )
+    if roles is not None:
+        raise ValueError(
+            f"{path} is read as {format}, whose columns are known: leave out --action "
+            "and the other options that name columns, or name another --format."
+        )
+    if format == "open-bandit":
+        return LogFile(read_open_bandit(path, align_with=align_with), format)
+    kind = VW_FORMATS.get(format)
+    return LogFile(read_vw(path, format=kind, on_error=on_error), format)

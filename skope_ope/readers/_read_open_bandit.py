@@ -1,0 +1,251 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read logs of the Open Bandit Dataset."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils._param_validation import validate_params
+
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.readers._open_bandit_table import (
+    OpenBanditTable,
+    bad_row,
+    check_columns,
+    numbered,
+    open_csv,
+)
+from skope_ope.readers._text_files import empty_file
+
+ITEM_FEATURE = re.compile(r"item_feature_(\d+)")
+
+
+@validate_params(
+    {
+        "path": [str, os.PathLike],
+        "item_context": [str, os.PathLike, None],
+        "user_features": ["boolean"],
+        "affinity": ["boolean"],
+        "align_with": [str, os.PathLike, None],
+        "as_frame": ["boolean"],
+        "as_slates": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def read_open_bandit(
+    path,
+    *,
+    item_context=None,
+    user_features=True,
+    affinity=True,
+    align_with=None,
+    as_frame=False,
+    as_slates=False,
+):
+    r"""Read a log of the Open Bandit Dataset.
+
+    Each row is one item shown at one of three positions of a fashion shop, by a
+    uniformly random logger (`random`) or by Bernoulli Thompson sampling (`bts`), with
+    the probability of the item at that position and whether it was clicked [1]_.
+    Rows stay in the order of the file. Read more in the :ref:`User Guide <logs>`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The csv file, plain or gzip, or the folder of a campaign (`obd/random/men`,
+        which holds `men.csv`).
+    item_context : str or path-like, default=None
+        The csv file with the features of the items. `None` takes
+        `<name of the log>_item_context.csv` or `item_context.csv` beside the log
+        where there is one. Items are coded anew for each logger: a log goes with its
+        own file only.
+    user_features : bool, default=True
+        Whether the context holds the categories of the user.
+    affinity : bool, default=True
+        Whether the context holds the user's past clicks on each item.
+    align_with : str or path-like, default=None
+        Another log of the dataset, whose categories of users get columns too. Logs
+        that are used together, such as those of the two loggers, must be read with
+        each other here: a category that is missing in one of them would shift its
+        columns.
+    as_frame : bool, default=False
+        Whether the context is a pandas frame with columns `position`,
+        `user_feature_<j>` (categorical) and `user_item_affinity_<k>`.
+    as_slates : bool, default=False
+        Whether to return slates of one slot: hardly any page is complete, so that
+        each impression is a round and its position a column.
+
+    Returns
+    -------
+    BanditLogs or SlateLogs
+        The fields of `BanditLogs` are:
+
+        - `context`: a float array whose columns are the positions 1, 2, 3 (one-hot),
+          then for each user feature its sorted categories (one-hot), then the
+          affinities to the items 0, 1, ...; or the frame;
+        - `action`: the item; `actions`: 0..n_items-1;
+        - `reward`: the click, with `reward_range` (0, 1);
+        - `propensity`: the probability of the item at the position;
+        - `timestamp`: in UTC;
+        - `action_context`: the features of the items, numbers as they are and texts
+          one-hot by sorted category; None without their file;
+        - `columns["position"]`: the position, from 1.
+
+        Those of `SlateLogs` are the same `context`, `propensity`, `timestamp`,
+        `reward_range` and column, the items as `slate` and `n_candidates`, the clicks
+        as `slot_reward`, and the features of the items as `item_features`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is empty, damaged, lacks a column or has a malformed row. The
+        message names the file, the line and the value found.
+
+    References
+    ----------
+    .. [1] Y. Saito, S. Aihara, M. Matsutani and Y. Narita. Open Bandit Dataset and
+       Pipeline: Towards Realistic and Reproducible Off-Policy Evaluation. NeurIPS
+       Datasets and Benchmarks, 2021.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skope_ope import read_open_bandit
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "men.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write(
+    ...             "timestamp,item_id,position,click,propensity_score,"
+    ...             "user_feature_0\n"
+    ...             "2019-11-24 00:00:01+00:00,1,3,0,0.5,young\n"
+    ...             "2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
+    ...         )
+    ...     logs = read_open_bandit(path)
+    >>> logs
+    BanditLogs(n_rounds=2, n_features=5, n_actions=2)
+    >>> logs.context
+    array([[0., 0., 1., 0., 1.],
+           [1., 0., 0., 1., 0.]])
+    """
+    path = _log_file(Path(path))
+    table = OpenBanditTable(path, user_features, affinity)
+    if align_with is not None and user_features:
+        _take_categories_of(align_with, table)
+    if item_context is None:
+        item_context = _companion(path)
+    item_features = None if item_context is None else _item_features(item_context)
+    n_items = _count_items(table, item_features, item_context)
+    context = table.frame() if as_frame else table.matrix()
+    click = np.array(table.click)
+    common = {
+        "propensity": np.array(table.propensity),
+        "timestamp": table.timestamp,
+        "reward_range": (0, 1),
+    }
+    if as_slates:
+        logs = SlateLogs(
+            context,
+            table.item[:, None],
+            None,
+            n_candidates=n_items,
+            item_features=item_features,
+            slot_reward=click[:, None],
+            **common,
+        )
+    else:
+        logs = BanditLogs(
+            context,
+            table.item,
+            click,
+            actions=np.arange(n_items),
+            action_context=item_features,
+            **common,
+        )
+    return logs.with_columns(position=table.position)
+
+
+def _log_file(path):
+    """Return the log itself where the folder of a campaign is named."""
+    if not path.is_dir():
+        return path
+    for name in (f"{path.name}.csv", f"{path.name}.csv.gz"):
+        if (path / name).is_file():
+            return path / name
+    raise ValueError(
+        f"{path} is a folder without {path.name}.csv. Name the csv file, or a folder "
+        "like obd/random/men."
+    )
+
+
+def _companion(path):
+    stem = path.name.removesuffix(".gz").removesuffix(".csv")
+    for name in (f"{stem}_item_context.csv", "item_context.csv"):
+        for beside in (path.with_name(name), path.with_name(f"{name}.gz")):
+            if beside.is_file():
+                return beside
+    return None
+
+
+def _take_categories_of(other, table):
+    """Add the categories of another log to those of `table`."""
+    other = _log_file(Path(other))
+    header, rows = open_csv(other)
+    check_columns(other, header, table.categories)
+    places = [(header.index(name), seen) for name, seen in table.categories.items()]
+    for line, row in rows:
+        if len(row) != len(header):
+            raise bad_row(other, line, header, row, {})
+        for place, seen in places:
+            seen.setdefault(row[place], len(seen))
+
+
+def _item_features(path):
+    """Read the features of the items: numbers as they are, texts one-hot."""
+    header, rows = open_csv(path)
+    features = numbered(header, ITEM_FEATURE)
+    check_columns(path, header, ["item_id"] + ["item_feature_0"] * (not features))
+    items, cells = [], []
+    for line, row in rows:
+        used = {"item_id": header.index("item_id")}
+        if len(row) != len(header) or not row[used["item_id"]].isdigit():
+            raise bad_row(path, line, header, row, used)
+        items.append(int(row[used["item_id"]]))
+        cells.append([row[place] for _, _, place in features])
+    if not items:
+        raise empty_file(path)
+    if sorted(items) != list(range(len(items))):
+        raise ValueError(
+            f"{path}: item_id must be 0..{len(items) - 1}, each once, got "
+            f"{sorted(items)[:8]}{'...' if len(items) > 8 else ''}."
+        )
+    parts = []
+    for values in zip(*(cells[i] for i in np.argsort(items)), strict=True):
+        try:
+            parts.append(np.array(values, dtype=float)[:, None])
+        except ValueError:
+            categories = np.unique(values)
+            parts.append((np.array(values)[:, None] == categories).astype(float))
+    return np.hstack(parts)
+
+
+def _count_items(table, item_features, item_context):
+    """Tell how many items there are, and check the logged ones."""
+    if item_features is not None:
+        n_items, told = len(item_features), f"{item_context} lists"
+    elif table.n_affinities:
+        n_items, told = table.n_affinities, "the affinities name"
+    else:
+        n_items, told = int(table.item.max()) + 1, "the log has"
+    outside = np.flatnonzero((table.item < 0) | (table.item >= n_items))
+    if outside.size:
+        raise ValueError(
+            f"{table.path}: item_id {table.item[outside[0]]} at row {outside[0]} is "
+            f"not among the items 0..{n_items - 1} that {told} ({outside.size} such "
+            "rows). Was the log read with the items of another campaign?"
+        )
+    return n_items

@@ -1,0 +1,315 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read logs of Vowpal Wabbit."""
+
+import os
+import warnings
+from functools import partial
+from itertools import islice
+from numbers import Integral
+
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.readers._text_files import empty_file, read_lines
+from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
+from skope_ope.readers._vw_json import load, parse_dsjson, parse_json
+from skope_ope.readers._vw_rounds import VWRounds
+from skope_ope.readers._vw_slate_rounds import VWSlateRounds
+from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
+from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
+
+PARSERS = {
+    "cb": parse_cb,
+    "cb_eval": lambda line: parse_cb(line, evaluated=True),
+    "cb_adf": parse_adf,
+    "json": parse_json,
+    "dsjson": parse_dsjson,
+}
+SLATES = ("ccb", "slates")
+SAMPLE = 1000  # lines that are looked at to tell the format
+
+
+@validate_params(
+    {
+        "path": [str, os.PathLike],
+        "format": [StrOptions({*PARSERS, *SLATES}), None],
+        "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both")],
+        "n_action_features": [Interval(Integral, 0, 2**31 - 1, closed="both"), None],
+        "n_actions": [Interval(Integral, 1, None, closed="left"), None],
+        "action_labels": [StrOptions({"number", "tag"})],
+        "on_error": [StrOptions({"raise", "skip"})],
+        "max_action_bytes": [Interval(Integral, 0, None, closed="left")],
+    },
+    prefer_skip_nested_validation=True,
+)
+def read_vw(
+    path,
+    *,
+    format=None,
+    n_features=2**18,
+    n_action_features=2**8,
+    n_actions=None,
+    action_labels="number",
+    on_error="raise",
+    max_action_bytes=2**30,
+):
+    r"""Read a contextual bandit log of Vowpal Wabbit.
+
+    Text (`--cb`, `--cb_adf`) and JSON (`--json`, `--dsjson`) are recognised by their
+    content, gzip by its first bytes. Costs become rewards by their sign. Events
+    without a cost and a probability are skipped with a counted warning. Read more in
+    the :ref:`User Guide <logs>`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The log file, plain or gzip.
+    format : str, default=None
+        "cb", "cb_eval", "cb_adf", "json", "dsjson", "ccb" or "slates". `None` tells
+        one of the first five from the first lines. "cb_eval" is the input of
+        `--cb --eval`, which has the evaluated action in front of each label and
+        cannot be told from a list of offered actions; it is never guessed. "ccb" and
+        "slates", text or JSON, have several slots; they are named, because they give
+        `SlateLogs`.
+    n_features : int, default=2**18
+        Number of columns into which the context is hashed. Logs that are used
+        together must be read with the same number.
+    n_action_features : int, default=2**8
+        Number of columns into which the features of the actions are hashed, 0 to
+        leave them out. `None` hashes them into `n_features` columns and keeps the
+        ones that occur: free of all but a few collisions, but columns of two files
+        do not correspond.
+    n_actions : int, default=None
+        Number of actions there are, where not all of them occur in the file.
+    action_labels : {"number", "tag"}, default="number"
+        Labels of the actions. "number": the file's own numbers (from 1) in "cb",
+        positions in the event (from 0) otherwise. "tag": the tags of the actions
+        (`_tag` in JSON, the word that touches the `|` in text), which recognise an
+        action whatever its position.
+    on_error : {"raise", "skip"}, default="raise"
+        What to do with a malformed line: raise a `ValueError` with its number, or
+        skip it (with the event it belongs to) with a counted warning.
+    max_action_bytes : int, default=2**30
+        Largest size of the dense array of action features.
+
+    Returns
+    -------
+    BanditLogs or SlateLogs
+        The fields of `BanditLogs` are:
+
+        - `context`: CSR matrix of the shared features, (n_rounds, n_features);
+        - `reward`: minus the cost; `propensity`: the logged probability;
+        - `available`: where not every round offers every action, None otherwise;
+        - `action_context`: the hashed features of the actions, of shape (n_actions,
+          n_action_features) where they are the same in all rounds, (n_rounds,
+          n_actions, n_action_features) otherwise, None without any;
+        - `logging_proba`: `p` of dsjson in the order of `actions`, where `a` and `p`
+          agree with the label in every event, None otherwise;
+        - `timestamp`: UTC, where every event has one;
+        - `sample_weight`: 1 / (1 - pdrop) of dsjson, where any event was dropped with
+          a positive probability;
+        - `columns["evaluated"]`, in "cb_eval" only: the evaluated actions as
+          probabilities, (n_rounds, n_actions); its name stands for that policy.
+
+        Those of `SlateLogs` are:
+
+        - `context`: shared features, and those of the slots as `slot0.name`, ...;
+        - `slate`: positions of the actions in the event, from 0, -1 where the event
+          has fewer slots than others; `candidates` or `n_candidates` say which there
+          were; `item_id` are the tags with `action_labels="tag"`;
+        - `reward`: minus the cost, in "ccb" its sum over slots; `slot_reward` in "ccb"
+          unless a cost is positive, the column "signed_slot_reward" then;
+        - `propensity`: the product of those of the slots, which are the column
+          "slot_propensity"; in "slates" these are enough for
+          ``ProductSlatePolicy("slot_propensity")``, and the column "slot_proba" has
+          the whole distributions where every event logs them;
+        - `item_features` as `action_context`, `timestamp`, and the column
+          "sample_weight", 1 / (1 - pdrop), where events were dropped: evaluators and
+          `PseudoInverseRanker` weight the rounds by it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is empty, holds no labelled event, is damaged, has a malformed
+        line, or logs something else than what is read: several slots (ccb, slates)
+        that are not asked for, continuous actions (CATS), or feedback without reward
+        (igl).
+
+    Warns
+    -----
+    LogsWarning
+        When events were skipped; `value` is their number.
+
+    Notes
+    -----
+    Of several costs in a `--cb` label the one with a probability belongs to the
+    logged action. The other entries say which actions were offered, as in Vowpal
+    Wabbit, and their costs, if any, are ignored: nobody observed them. A label with
+    one entry offers every action.
+
+    The features are named `namespace^feature`, only `feature` in the anonymous
+    namespace, `namespace^feature=text` where the value is text, and
+    `namespace^0`, `namespace^1`, ... where values stand alone. Nested objects join
+    their names by a dot. Features are added up within a column, without alternating
+    signs. Features valued 0, false or null carry nothing and are left out, keys of
+    JSON that start with an underscore are not features, and there is no constant.
+    A name's column is that of
+    ``FeatureHasher(n_features, input_type="string", alternate_sign=False)``.
+
+    In multi-line text the labelled line is the chosen action and the number in its
+    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0;
+    `_label_Action` and the order of `a` are not used, because writers count from 0 or
+    from 1. Events with `_skipLearn` and lines of dsjson without a decision are skipped
+    as unlabelled.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from skope_ope import read_vw
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "clicks.vw")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("1:0:0.5 |User age:31 city=Paris\n")
+    ...         _ = file.write("2:-1:0.5 |User age:52 city=Rome\n")
+    ...     logs = read_vw(path)
+    >>> logs
+    BanditLogs(n_rounds=2, n_features=262144, n_actions=2)
+    >>> logs.action, logs.reward
+    (array([1, 2]), array([0., 1.]))
+    """
+    path = os.fspath(path)
+    if action_labels == "tag" and n_actions is not None:
+        raise ValueError(
+            "n_actions counts numbered actions; leave it out with action_labels='tag', "
+            "whose actions are the tags of the file."
+        )
+    if format is None:
+        format = _tell_format(path)
+    width = n_features if n_action_features is None else n_action_features
+    rounds = VWRounds(n_features, width, action_labels)
+    units, parse = _blocks(path), PARSERS.get(format)
+    if format in SLATES:
+        rounds = VWSlateRounds(n_features, width, action_labels)
+        parse = partial(parse_slates_text, kind=format)
+        if _first_line(path).startswith("{"):
+            units, parse = _single_lines(path), partial(parse_slates_json, kind=format)
+    elif format != "cb_adf":
+        units = _single_lines(path)
+    unlabelled, malformed, complaint = 0, 0, None
+    for number, unit in units:
+        try:
+            event = parse(unit)
+            if event is None:
+                unlabelled += 1
+            else:
+                rounds.add(event)
+        except OtherLogError as error:
+            raise ValueError(f"{path}, line {number}: this {error}") from None
+        except MalformedLineError as error:
+            sentence = f"{path}, line {error.line or number}: {error}."
+            if on_error == "raise":
+                raise ValueError(
+                    f"{sentence} (Read as format={format!r}.) Correct the line, or "
+                    "skip such lines with on_error='skip'."
+                ) from error
+            malformed, complaint = malformed + 1, complaint or sentence
+    if not len(rounds):
+        raise _no_rounds(path, format, unlabelled, malformed, complaint)
+    if unlabelled:
+        _warn_skipped(
+            f"{path}: skipped {unlabelled} event(s) without a cost and a probability; "
+            f"{len(rounds)} remain.",
+            unlabelled,
+        )
+    if malformed:
+        _warn_skipped(
+            f"{path}: skipped {malformed} malformed event(s); {len(rounds)} remain. "
+            f"The first: {complaint}",
+            malformed,
+        )
+    return rounds.logs(path, n_actions, n_action_features is not None, max_action_bytes)
+
+
+def _warn_skipped(message, value):
+    warnings.warn(LogsWarning(message, value), stacklevel=4)
+
+
+def _no_rounds(path, format, unlabelled, malformed, complaint):
+    if not unlabelled and not malformed:
+        return empty_file(path)
+    if complaint:
+        hint = f"The first: {complaint}"
+    else:
+        hint = (
+            "A label is action:cost:probability in text, `_label_cost` and "
+            "`_label_probability` in JSON."
+        )
+    return ValueError(
+        f"{path} has no event to evaluate with: {unlabelled} without a cost and a "
+        f"probability, {malformed} malformed, read as format={format!r}. {hint}"
+    )
+
+
+def _single_lines(path):
+    return ((number, line) for number, line in read_lines(path) if line.strip())
+
+
+def _first_line(path):
+    return next((line.lstrip() for _, line in _single_lines(path)), "")
+
+
+def _blocks(path):
+    """Yield (number of the first line, [(number, line), ...]) between empty lines."""
+    block = []
+    for number, line in read_lines(path):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block[0][0], block
+            block = []
+    if block:
+        yield block[0][0], block
+
+
+def _tell_format(path):
+    """Tell the format from the first lines."""
+    lines = list(islice(read_lines(path), SAMPLE))
+    text = [line for _, line in lines if line.strip()]
+    if not text:
+        raise empty_file(path)
+    if text[0].lstrip().startswith("{"):
+        return _tell_json(text)
+    labelled, n_lines, verdict = 0, 0, "cb"
+    for _, line in [*lines, (0, "")]:
+        if not line.strip():
+            if n_lines > 1:  # of these lines one was chosen, or none
+                verdict = "cb_adf"
+            labelled = n_lines = 0
+            continue
+        try:
+            words, _, _ = split_label(line)
+        except (MalformedLineError, OtherLogError):
+            words = ["malformed"]
+        if words == ["shared"] or (words and words[0].startswith("0:")):
+            return "cb_adf"
+        labelled, n_lines = labelled + bool(words), n_lines + 1
+        if labelled > 1:
+            return "cb"
+    return verdict
+
+
+def _tell_json(text):
+    for line in text:
+        try:
+            event = load(line)
+        except MalformedLineError:
+            continue
+        keys = {key for key, _ in event}
+        if "c" in keys and "_multi" not in keys:
+            return "dsjson"
+        if "_multi" in keys or any(key.startswith("_label") for key in keys):
+            return "json"
+    return "dsjson"

@@ -1,0 +1,235 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs from csv and parquet files whose columns are named."""
+
+import warnings
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from numbers import Real
+
+import numpy as np
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._validation import check_context_names
+from skope_ope.readers._csv_columns import Texts, parse_labels
+from skope_ope.readers._read_table import column_names, read_columns
+
+MAX_CATEGORIES = 100  # columns that one text feature may take
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Which column of a file means what.
+
+    Parameters
+    ----------
+    action, reward : str
+        Columns of the logged actions and rewards.
+    propensity : str or float, default=None
+        Column, or the one propensity of all rounds.
+    context : tuple of str, default=()
+        Columns, or patterns such as `user_*` for columns that mean nothing else.
+    logger, timestamp, group, sample_weight : str, default=None
+        Further columns.
+    actions : tuple of str, default=None
+        Labels of all actions, in their order.
+    extra : tuple of (str, str), default=()
+        Names and kinds of further columns, which are returned beside the logs.
+    """
+
+    action: str
+    reward: str
+    propensity: object = None
+    context: tuple = ()
+    logger: str = None
+    timestamp: str = None
+    group: str = None
+    sample_weight: str = None
+    actions: tuple = None
+    extra: tuple = ()
+
+    def fields(self):
+        """Return {field: (column, kind)} of the fields that are columns."""
+        kinds = {
+            "action": "label",
+            "reward": "number",
+            "propensity": "number",
+            "logger": "label",
+            "timestamp": "moment",
+            "group": "label",
+            "sample_weight": "number",
+        }
+        return {
+            field: (getattr(self, field), kind)
+            for field, kind in kinds.items()
+            if isinstance(getattr(self, field), str)
+        }
+
+    def context_names(self, names):
+        """Return the columns of the context, patterns replaced by what they match."""
+        check_context_names(
+            [name for name in self.context if name in names],
+            {field: name for field, (name, _) in self.fields().items()},
+        )
+        used = {name for name, _ in (*self.fields().values(), *self.extra)}
+        found = []
+        for wanted in self.context:
+            if wanted in names or not set("*?[") & set(wanted):
+                found.append(wanted)
+                continue
+            matched = [n for n in names if n not in used and fnmatchcase(n, wanted)]
+            if not matched:
+                raise ValueError(f"no column for the context matches {wanted!r}.")
+            found += matched
+        return list(dict.fromkeys(found))
+
+
+class ContextEncoder:
+    """Numbers standardised and texts one-hot, as they were in one file.
+
+    Parameters
+    ----------
+    features : dict
+        Arrays of numbers or `Texts` by name.
+    """
+
+    def __init__(self, features):
+        self.parts = {
+            name: _categories(name, values)
+            if isinstance(values, Texts)
+            else _scale(values)
+            for name, values in features.items()
+        }
+
+    def transform(self, features):
+        """Return an array with the columns of all features side by side."""
+        blocks = [np.empty((len(next(iter(features.values()))), 0))] if features else []
+        for name, part in self.parts.items():
+            values = features[name]
+            if isinstance(values, Texts) != isinstance(part, dict):
+                raise ValueError(
+                    f"column {name!r} holds texts in one of the files and numbers in "
+                    "the other. Name columns that agree."
+                )
+            if isinstance(part, dict):
+                blocks.append(_one_hot(values, part))
+            else:
+                centre, scale = part
+                blocks.append(((values - centre) / scale)[:, None])
+        return np.hstack(blocks)
+
+
+def _scale(values):
+    known = values[~np.isnan(values)]
+    spread = float(known.std()) if known.size else 0.0
+    return (float(known.mean()) if known.size else 0.0), spread or 1.0
+
+
+def _categories(name, texts):
+    """Return {text: column}; rare texts share the last column."""
+    counts = np.bincount(texts.codes, minlength=len(texts.values))
+    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
+    kept = order
+    if len(order) > MAX_CATEGORIES:
+        kept = order[: MAX_CATEGORIES - 1]
+        warnings.warn(
+            LogsWarning(
+                f"column {name!r} holds {len(order)} different texts: the context "
+                f"tells the {len(kept)} most frequent ones apart, the others share a "
+                "column. Leave the column out if it names single rounds or users.",
+                len(order),
+            ),
+            stacklevel=5,
+        )
+    columns = {text: j for j, text in enumerate(sorted(texts.values[c] for c in kept))}
+    columns.update((texts.values[code], len(kept)) for code in order[len(kept) :])
+    return columns
+
+
+def _one_hot(texts, columns):
+    """Return indicator columns; a text unknown to the first file has none."""
+    width = max(columns.values()) + 1
+    codes = np.array([columns.get(text, width) for text in texts.values])[texts.codes]
+    return (codes[:, None] == np.arange(width)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """What was read from a file.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    format : str
+        The format of the file.
+    features : dict, default=None
+        The columns of the context as they are, where the file is a table.
+    extra : dict, default=None
+        Further columns by (name, kind), where the file is a table.
+    encoder : ContextEncoder, default=None
+        What made the context from the features.
+    """
+
+    logs: BanditLogs
+    format: str
+    features: dict = None
+    extra: dict = None
+    encoder: ContextEncoder = None
+
+
+def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
+    """Read logs from a csv or parquet file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    roles : Roles
+        Which column means what.
+    parquet : bool, default=False
+        Whether the file is parquet rather than csv.
+    like : LogFile, default=None
+        Another log, whose encoding of the context and whose actions are used.
+    report : callable, default=None
+        Called with the number of rows read so far.
+
+    Returns
+    -------
+    log_file : LogFile
+        The context of the logs is a float array: numbers standardised, NaN where
+        missing, and texts one-hot.
+    """
+    names = column_names(path, parquet=parquet)
+    context = roles.context_names(names)
+    fields = roles.fields()
+    features = [(name, "feature") for name in context]
+    wanted = [*fields.values(), *features, *roles.extra]
+    columns = read_columns(path, wanted, parquet=parquet, report=report)
+    values = {field: columns[key] for field, key in fields.items()}
+    n_rounds = len(values["action"])
+    if isinstance(roles.propensity, Real):
+        values["propensity"] = np.full(n_rounds, float(roles.propensity))
+    actions = None
+    if roles.actions is not None:
+        values["action"], actions = _same_kind(values["action"], roles.actions)
+    elif like is not None:
+        actions = like.logs.actions
+    features = {name: columns[name, "feature"] for name in context}
+    encoder = ContextEncoder(features) if like is None else like.encoder
+    logs = BanditLogs(
+        encoder.transform(features) if features else np.empty((n_rounds, 0)),
+        actions=actions,
+        **values,
+    )
+    extra = {key: columns[key] for key in roles.extra}
+    return LogFile(logs, "parquet" if parquet else "csv", features, extra, encoder)
+
+
+def _same_kind(labels, texts):
+    """Return the labels and the listed ones, both as numbers or both as texts."""
+    listed = parse_labels(texts)
+    if listed.dtype.kind == "U" and labels.dtype.kind in "iub":
+        return labels.astype(str), listed
+    return labels, np.array(texts) if labels.dtype.kind == "U" else listed

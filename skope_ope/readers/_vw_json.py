@@ -1,0 +1,289 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Vowpal Wabbit's JSON formats: `--json` and `--dsjson`, one event a line."""
+
+import json
+import math
+
+from skope_ope.readers._text_files import utc_microseconds
+from skope_ope.readers._vw_event import (
+    MalformedLineError,
+    VWEvent,
+    check_outcome,
+    other_log,
+)
+from skope_ope.readers._vw_text import parse_cb
+
+
+class Pairs(list):
+    """The (key, value) pairs of an object: a key may come twice, and both count."""
+
+    def get(self, key, default=None):
+        """Return the last value of `key`."""
+        for name, value in reversed(self):
+            if name == key:
+                return value
+        return default
+
+
+def load(line):
+    """Read one line of JSON; objects become `Pairs`."""
+    try:
+        event = json.loads(line, object_pairs_hook=Pairs, parse_constant=_refuse)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise MalformedLineError(f"not valid JSON ({error})") from error
+    if not isinstance(event, Pairs):
+        raise MalformedLineError(
+            f"the line holds {line[:40]!r}; an event is one JSON object on one line"
+        )
+    return event
+
+
+def _refuse(constant):
+    raise MalformedLineError(f"{constant} is not a number to reckon with; drop it")
+
+
+def parse_json(line):
+    """Parse one line of `--json`; None where no action has a cost and probability."""
+    event = load(line)
+    _refuse_other_logs(event, event)
+    return _parse(event, event)
+
+
+def parse_dsjson(line):
+    """Parse one line of `--dsjson`; None where the event is not to be learned from."""
+    event = load(line)
+    container = event.get("c")
+    if container is None:
+        container = Pairs()
+    if not isinstance(container, Pairs):
+        raise MalformedLineError(f"'c' must be an object, got {container!r}")
+    _refuse_other_logs(event, container)
+    if not container or event.get("_skipLearn") is True:
+        return None  # a reward without its decision, or a decision not acted upon
+    parsed = _parse(event, container)
+    if parsed is None:
+        return None
+    return parsed._replace(
+        timestamp=timestamp_of(event.get("Timestamp")),
+        weight=weight_of(event.get("pdrop")),
+        proba=_logging_proba(event, parsed),
+    )
+
+
+def _parse(event, container):
+    multi = container.get("_multi")
+    if multi is None:
+        return _parse_single(event, container)
+    logged = _label(event)
+    if not isinstance(multi, list) or isinstance(multi, Pairs) or not multi:
+        raise MalformedLineError("'_multi' must be an array with one object per action")
+    position = event.get("_labelIndex")
+    actions, tags = [], []
+    for k, action in enumerate(multi):
+        if not isinstance(action, Pairs):
+            raise MalformedLineError(f"'_multi' holds {action!r}, not an object")
+        own = _label(action)
+        if own is not None:
+            if logged is not None:
+                raise MalformedLineError("more than one action carries a cost")
+            logged, position = own, k
+        actions.append(features_of(action))
+        tags.append(action.get("_tag"))
+    if logged is None:
+        return None
+    if not is_integer(position):
+        raise MalformedLineError(
+            "a cost is given and '_labelIndex' is not; it says which entry of "
+            "'_multi' was chosen, counted from 0"
+        )
+    if not 0 <= position < len(multi):
+        raise MalformedLineError(
+            f"'_labelIndex' is {position} and '_multi' has {len(multi)} actions, "
+            "counted from 0"
+        )
+    outcome = check_outcome(*logged[1:])
+    return VWEvent(
+        position, *outcome, features_of(container), actions=actions, tags=tags
+    )
+
+
+def _parse_single(event, container):
+    """Parse an event without `_multi`; actions are numbered as in `--cb`."""
+    if isinstance(event.get("_label"), str):
+        parsed = parse_cb(event.get("_label") + " |")
+        return parsed and parsed._replace(shared=features_of(container))
+    logged = _label(event)
+    if logged is None:
+        return None
+    if not is_integer(logged[0]) or logged[0] < 1:
+        raise MalformedLineError(
+            f"'_label_Action' is {logged[0]!r}; without '_multi' it must be the number "
+            "of the action, counted from 1"
+        )
+    return VWEvent(logged[0], *check_outcome(*logged[1:]), features_of(container))
+
+
+def _label(event):
+    """Return (action, cost, probability), None where one of the last is absent."""
+    whole = event.get("_label")
+    if isinstance(whole, str):
+        parts = whole.split(":")
+        if len(parts) > 3:
+            raise MalformedLineError(
+                f"the label {whole!r} is not of the form action:cost:probability"
+            )
+        found = dict(zip(("action", "cost", "probability"), parts, strict=False))
+    elif isinstance(whole, Pairs):
+        found = {key.lower(): value for key, value in whole}
+    else:
+        found = {
+            key[7:].lower(): value for key, value in event if key.startswith("_label_")
+        }
+    cost, probability = found.get("cost"), found.get("probability")
+    if cost is None or probability is None:
+        return None
+    return (
+        found.get("action"),
+        as_number("cost", cost),
+        as_number("probability", probability),
+    )
+
+
+def as_number(name, value):
+    try:
+        if isinstance(value, (Pairs, list, bool)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise MalformedLineError(f"the {name} is {value!r}, not a number") from error
+
+
+def is_integer(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _refuse_other_logs(event, container):
+    keys = {key for key, _ in event} | {key for key, _ in container}
+    if "_slots" in keys or "_outcomes" in keys:
+        actions = container.get("_multi")
+        actions = actions if isinstance(actions, list) else []
+        # slates say for each action to which slot it belongs
+        slates = any(isinstance(a, Pairs) and "_slot_id" in dict(a) for a in actions)
+        raise other_log("slates" if slates else "ccb")
+    if "_label_ca" in keys:
+        raise other_log("ca")
+    observations = event.get("o")
+    if isinstance(observations, list) and any(
+        isinstance(o, Pairs) and "_definitely_bad" in dict(o) for o in observations
+    ):
+        raise other_log("igl")
+
+
+def features_of(container):
+    pairs = []
+    try:
+        _walk(container, "", pairs)
+    except RecursionError as error:
+        raise MalformedLineError("objects are nested too deeply") from error
+    return pairs
+
+
+def _walk(container, path, out):
+    """Append the (name, value) pairs of an object, named `path^key`."""
+    prefix = f"{path}^" if path else ""
+    for key, value in container:
+        if key.startswith("_"):
+            if key == "_text" and isinstance(value, str):
+                out.extend((prefix + word, 1.0) for word in value.split())
+            elif key == "__aid":
+                raise MalformedLineError(
+                    "'__aid' refers to features that are stored elsewhere; write them "
+                    "into the event"
+                )
+        elif isinstance(value, str):
+            out.append((f"{prefix}{key}={value}", 1.0))
+        elif isinstance(value, Pairs):
+            _walk(value, f"{path}.{key}" if path else key, out)
+        elif isinstance(value, list):
+            _walk_array(value, f"{path}.{key}" if path else key, out)
+        elif value:  # true, or a number other than 0; null is no feature
+            out.append((prefix + key, _feature_value(value)))
+
+
+def _walk_array(array, path, out):
+    """Objects add to the namespace, numbers are numbered, texts are features."""
+    number = 0
+    for value in array:
+        if isinstance(value, Pairs):
+            _walk(value, path, out)
+        elif isinstance(value, list):
+            raise MalformedLineError(f"{path!r} holds an array inside an array")
+        elif isinstance(value, str):
+            out.append((f"{path}^{value}", 1.0))
+        elif value is not None:
+            if value:
+                out.append((f"{path}^{number}", _feature_value(value)))
+            number += 1
+
+
+def _feature_value(value):
+    try:
+        value = float(value)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise MalformedLineError("a feature value is too large for a number")
+    return value
+
+
+def timestamp_of(text):
+    if text is None:
+        return None
+    try:
+        return utc_microseconds(text)
+    except (TypeError, ValueError) as error:
+        raise MalformedLineError(
+            f"'Timestamp' is {text!r}, not of the form 2021-07-29T10:00:00.999Z"
+        ) from error
+
+
+def weight_of(pdrop):
+    if pdrop is None:
+        return 1.0
+    pdrop = as_number("'pdrop'", pdrop)
+    if not 0.0 <= pdrop < 1.0:
+        raise MalformedLineError(
+            f"'pdrop' is {pdrop:g}; the probability of dropping an event that was "
+            "kept must lie in [0, 1)"
+        )
+    return 1.0 / (1.0 - pdrop)
+
+
+def _logging_proba(event, parsed):
+    """`p` in the order of the actions, or None where it contradicts the label.
+
+    `a` ranks the actions and `p[i]` is the probability of `a[i]`. Writers count
+    from 0 or from 1; a permutation tells which.
+    """
+    ranking, proba = event.get("a"), event.get("p")
+    if parsed.actions is None or not isinstance(ranking, list):
+        return None
+    n_actions = len(parsed.actions)
+    if not isinstance(proba, list) or len(proba) != n_actions:
+        return None
+    if not all(is_integer(a) for a in ranking) or not all(
+        isinstance(p, (int, float)) and p >= 0 for p in proba
+    ):
+        return None
+    base = min(ranking)
+    if base not in (0, 1) or sorted(ranking) != list(range(base, base + n_actions)):
+        return None
+    total = sum(proba)
+    ordered = [0.0] * n_actions
+    for action, p in zip(ranking, proba, strict=True):
+        ordered[action - base] = p / total if total else 0.0
+    close = abs(total - 1.0) < 1e-6 and (
+        abs(ordered[parsed.action] - parsed.propensity) < 1e-6
+    )
+    return ordered if close else None

@@ -1,0 +1,155 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the events of a Vowpal Wabbit file to logs."""
+
+from array import array
+
+import numpy as np
+
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.readers._vw_event import MalformedLineError
+from skope_ope.readers._vw_features import ActionFeatures, HashedRows
+
+
+class VWRounds:
+    """Events, kept as numbers until the logs are built."""
+
+    def __init__(self, n_features, n_action_features, action_labels):
+        self._by_tag = action_labels == "tag"
+        self._context = HashedRows(n_features)
+        self._features = (
+            ActionFeatures(n_action_features) if n_action_features else None
+        )
+        self._numbers = array("q")  # the logged action
+        self._reward, self._propensity = array("d"), array("d")
+        self._weight, self._proba = array("d"), array("d")
+        self._timestamps = array("q")
+        self._offers = array("q")  # all offered actions, round after round
+        self._n_offers = array("q")  # 0 where all actions are
+        self._feature_rows = array("q")
+        self._evaluated = array("q")
+        self._tags = {}
+        self._adf = None  # whether actions are listed with their features
+
+    def __len__(self):
+        return len(self._numbers)
+
+    def add(self, event):
+        """Take one event."""
+        adf = event.actions is not None
+        if self._adf not in (None, adf):
+            raise MalformedLineError(
+                "the event has a list of actions and others have none, or the reverse"
+            )
+        action, offers = event.action, event.offered or ()
+        if adf:
+            offers = range(len(event.actions))
+            if self._by_tag:
+                offers = self._codes_of_tags(event.tags)
+                action = offers[action]
+        elif self._by_tag:
+            raise MalformedLineError(
+                "the event has no list of actions whose tags could name them; read "
+                "with action_labels='number'"
+            )
+        self._adf = adf
+        self._numbers.append(action)
+        self._offers.extend(offers)
+        self._n_offers.append(len(offers))
+        self._reward.append(event.reward)
+        self._propensity.append(event.propensity)
+        self._weight.append(event.weight)
+        self._context.add(event.shared)
+        # known in every round, or of no use
+        if event.timestamp is None:
+            self._timestamps = None
+        elif self._timestamps is not None:
+            self._timestamps.append(event.timestamp)
+        if event.proba is None:
+            self._proba = None
+        elif self._proba is not None:
+            self._proba.extend(event.proba)
+        if adf and self._features is not None:
+            self._feature_rows.extend(map(self._features.add, event.actions))
+        if event.evaluated is not None:
+            self._evaluated.append(event.evaluated)
+
+    def _codes_of_tags(self, tags):
+        for k, tag in enumerate(tags):
+            if not tag or not isinstance(tag, str):
+                raise MalformedLineError(
+                    f"action {k} of the event has no tag; read with "
+                    "action_labels='number'"
+                )
+        if len(set(tags)) < len(tags):
+            raise MalformedLineError("two actions of the event have the same tag")
+        return [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
+
+    def logs(self, path, n_actions, keep_all_columns, max_action_bytes):
+        """Build the logs."""
+        labels, code_of = self._labels(path, n_actions)
+        action = code_of(self._numbers)
+        counts = np.array(self._n_offers)
+        rounds = np.repeat(np.arange(len(self)), counts)
+        codes = code_of(self._offers)
+        shape = len(self), len(labels)
+        available = None
+        if (counts < len(labels)).any() and counts.any():
+            available = np.repeat((counts == 0)[:, None], len(labels), axis=1)
+            available[rounds, codes] = True
+            if available.all():
+                available = None
+        logging_proba = action_context = None
+        if self._proba is not None:
+            logging_proba = np.zeros(shape)
+            logging_proba[rounds, codes] = self._proba
+        if self._feature_rows:
+            action_context = self._features.dense(
+                np.array(self._feature_rows),
+                rounds,
+                codes,
+                shape,
+                max_action_bytes,
+                keep_all_columns,
+            )
+        weight = np.array(self._weight)
+        timestamp = None
+        if self._timestamps is not None:
+            timestamp = np.array(self._timestamps).view("datetime64[us]")
+        logs = BanditLogs(
+            self._context.matrix(),
+            labels[action],
+            np.array(self._reward),
+            np.array(self._propensity),
+            actions=labels,
+            available=available,
+            action_context=action_context,
+            logging_proba=logging_proba,
+            timestamp=timestamp,
+            sample_weight=None if (weight == 1.0).all() else weight,
+        )
+        if self._evaluated:
+            evaluated = np.zeros(shape)
+            evaluated[np.arange(len(self)), code_of(self._evaluated)] = 1.0
+            logs = logs.with_columns(evaluated=evaluated)
+        return logs
+
+    def _labels(self, path, n_actions):
+        """Ordered labels, and the function from what was stored to their codes."""
+        if self._by_tag:
+            tags = np.array(list(self._tags))
+            order = np.argsort(tags)
+            codes = np.empty(len(tags), dtype=np.intp)
+            codes[order] = np.arange(len(tags))
+            return tags[order], lambda stored: codes[np.array(stored, dtype=np.intp)]
+        stored = (self._numbers, self._offers, self._evaluated)
+        seen = np.unique(np.concatenate([np.array(a, np.int64) for a in stored]))
+        start = 0 if self._adf else 1
+        if n_actions is not None:
+            if seen[-1] >= start + n_actions:
+                raise ValueError(
+                    f"{path} has action {seen[-1]}, counted from {start}, and "
+                    f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
+                )
+            seen = np.arange(start, start + n_actions)
+        return seen, lambda stored: np.searchsorted(seen, np.array(stored, np.int64))

@@ -1,0 +1,223 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Vowpal Wabbit's logs of several slots: ccb and slates, as text and as JSON.
+
+In a ccb log every slot has a cost of its own and takes one of the actions that the
+slots before it left. In a slates log the event has one cost, every action belongs to
+one slot, and a slot numbers its own actions from 0.
+"""
+
+from skope_ope.readers._vw_event import (
+    MalformedLineError,
+    VWSlateEvent,
+    VWSlot,
+    check_outcome,
+)
+from skope_ope.readers._vw_json import (
+    Pairs,
+    as_number,
+    features_of,
+    is_integer,
+    load,
+    timestamp_of,
+    weight_of,
+)
+from skope_ope.readers._vw_text import parse_features, split_line
+
+
+class Draft:
+    """An event as it is read: actions with their slots, outcomes by slot."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.shared, self.cost = [], None
+        self.actions, self.tags, self.slot_of = [], [], []
+        self.outcomes, self.offers, self.features = [], [], []
+
+    def event(self, timestamp=None, weight=1.0):
+        """Return the event, None where it has no outcome to learn from."""
+        if not self.actions or not self.outcomes:
+            raise MalformedLineError("the event has no action, or no slot")
+        unknown = [outcome is None for outcome in self.outcomes]
+        no_cost = self.kind == "slates" and self.cost is None
+        if all(unknown) or no_cost:
+            return None
+        if any(unknown):
+            raise MalformedLineError(
+                f"slot {unknown.index(True)} has no outcome and others have"
+            )
+        reward = None if self.kind == "ccb" else check_outcome(self.cost, 1.0)[0]
+        slots, shown = [], set()
+        for number, outcome in enumerate(self.outcomes):
+            slot = self._slot(number, *outcome)
+            if slot.action in shown:
+                raise MalformedLineError(
+                    f"slot {number} shows action {slot.action}, which an earlier slot "
+                    "shows already"
+                )
+            shown.add(slot.action)
+            slots.append(slot)
+        parts = (slots, reward, self.shared, self.actions, self.tags)
+        return VWSlateEvent(*parts, timestamp, weight)
+
+    def _slot(self, number, names, proba, cost):
+        """Build a slot from the actions that its label names; the first is shown."""
+        offered = self.offers[number]
+        if self.kind == "slates":
+            offered = [a for a, slot in enumerate(self.slot_of) if slot == number]
+        everything = range(len(self.actions))
+        if offered is not None and not all(action in everything for action in offered):
+            raise MalformedLineError(
+                f"slot {number} offers the actions {offered}; the event has "
+                f"{len(self.actions)}, counted from 0"
+            )
+        own = everything if self.kind == "ccb" else offered
+        if names[0] >= len(own):
+            raise MalformedLineError(
+                f"slot {number} shows action {names[0]}; it has {len(own)}, counted "
+                "from 0"
+            )
+        action = own[names[0]]
+        if offered is not None and action not in offered:
+            raise MalformedLineError(
+                f"slot {number} shows action {action}, which is not among those it "
+                f"offers ({offered})"
+            )
+        reward, propensity = check_outcome(cost, proba[0])
+        whole = None
+        if self.kind == "slates" and sorted(names) == list(range(len(own))):
+            by_name = dict(zip(names, proba, strict=True))
+            whole = [by_name[name] for name in range(len(own))]
+            if abs(sum(whole) - 1) > 1e-5 or min(whole) < 0:
+                whole = None  # not the distribution
+            else:
+                whole = [p / sum(whole) for p in whole]
+        features = self.features[number]
+        return VWSlot(action, propensity, reward, features, offered, whole)
+
+
+def parse_slates_text(block, kind):
+    """Parse the (number, line) pairs of one event of a `kind` log in text."""
+    draft = Draft(kind)
+    for number, line in block:
+        try:
+            _read_line(draft, line)
+        except MalformedLineError as error:
+            error.line = number
+            raise
+    return draft.event()
+
+
+def _read_line(draft, line):
+    words, tag, text = split_line(line)
+    role = words[1] if len(words) > 1 and words[0] == draft.kind else None
+    features, rest = parse_features(text), words[2:]
+    if role == "shared":
+        draft.shared = features
+        if draft.kind == "slates" and rest:
+            draft.cost = _number(rest[0], "the cost of the event")
+    elif role == "action":
+        draft.actions.append(features)
+        draft.tags.append(tag)
+        if draft.kind == "slates":
+            draft.slot_of.append(_whole(rest[0] if rest else "", "the slot's number"))
+    elif role == "slot":
+        offers = None
+        if rest and ":" not in rest[-1]:
+            offers = [_whole(part, "an action") for part in rest.pop().split(",")]
+        draft.offers.append(offers)
+        draft.outcomes.append(_outcome(draft.kind, rest[0]) if rest else None)
+        draft.features.append(features)
+    else:
+        raise MalformedLineError(
+            f"a line of a {draft.kind} log starts with '{draft.kind} shared', "
+            f"'{draft.kind} action' or '{draft.kind} slot', got {line[:40]!r}"
+        )
+
+
+def _outcome(kind, word):
+    """Return (actions, probabilities, cost): the first action was shown."""
+    names, proba, cost = [], [], 0.0
+    for number, part in enumerate(word.split(",")):
+        fields = part.split(":")
+        want = 3 if kind == "ccb" and number == 0 else 2
+        if len(fields) != want:
+            form = "action:cost:probability" if want == 3 else "action:probability"
+            raise MalformedLineError(f"the label {part!r} is not of the form {form}")
+        names.append(_whole(fields[0], "an action"))
+        proba.append(_number(fields[-1], "a probability"))
+        if want == 3:
+            cost = _number(fields[1], "a cost")
+    return names, proba, cost
+
+
+def _number(text, what):
+    return as_number(what.removeprefix("the ").removeprefix("a "), text)
+
+
+def _whole(text, what):
+    if not (text.isascii() and text.isdigit()):
+        raise MalformedLineError(f"{what} is a number from 0, got {text!r}")
+    return int(text)
+
+
+def parse_slates_json(line, kind):
+    """Parse one line of a `kind` log in JSON; None where it has no outcome."""
+    event = load(line)
+    container = event.get("c")
+    if not isinstance(container, Pairs):
+        raise MalformedLineError("'c' with the actions and the slots is missing")
+    if event.get("_skipLearn") is True:
+        return None
+    draft = Draft(kind)
+    draft.shared = features_of(container)
+    for action in _objects(container, "_multi"):
+        draft.actions.append(features_of(action))
+        draft.tags.append(action.get("_tag"))
+        if kind == "slates":
+            slot = action.get("_slot_id")
+            if not is_integer(slot):
+                raise MalformedLineError(f"'_slot_id' of an action is {slot!r}")
+            draft.slot_of.append(slot)
+    for slot in _objects(container, "_slots"):
+        draft.features.append(features_of(slot))
+        offers = slot.get("_inc")
+        if offers is not None and not isinstance(offers, list):
+            raise MalformedLineError(f"'_inc' must be an array, got {offers!r}")
+        draft.offers.append(offers)
+    cost = event.get("_label_cost")
+    draft.cost = None if cost is None else as_number("cost", cost)
+    outcomes = event.get("_outcomes")
+    if outcomes is None:
+        outcomes = [Pairs()] * len(draft.features)
+    if not isinstance(outcomes, list) or len(outcomes) != len(draft.features):
+        raise MalformedLineError(
+            f"'_outcomes' must have one entry per slot ({len(draft.features)})"
+        )
+    draft.outcomes = [_json_outcome(kind, outcome) for outcome in outcomes]
+    return draft.event(
+        timestamp_of(event.get("Timestamp")), weight_of(event.get("pdrop"))
+    )
+
+
+def _objects(container, key):
+    found = container.get(key)
+    if not isinstance(found, list) or not all(isinstance(o, Pairs) for o in found):
+        raise MalformedLineError(f"'{key}' must be an array of objects")
+    return found
+
+
+def _json_outcome(kind, outcome):
+    names, proba, cost = (outcome.get(k) for k in ("_a", "_p", "_label_cost"))
+    if names is None or proba is None or (kind == "ccb" and cost is None):
+        return None
+    names = names if isinstance(names, list) else [names]
+    proba = proba if isinstance(proba, list) else [proba]
+    if not names or not all(is_integer(name) and name >= 0 for name in names):
+        raise MalformedLineError(f"'_a' must hold actions, counted from 0: {names}")
+    if len(names) != len(proba):
+        raise MalformedLineError(
+            f"'_a' has {len(names)} entries and '_p' has {len(proba)}"
+        )
+    cost = 0.0 if kind == "slates" else as_number("cost", cost)
+    return names, [as_number("probability", p) for p in proba], cost

@@ -1,0 +1,232 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Vowpal Wabbit's text format: `--cb`, `--cb --eval` and multi-line `--cb_adf`."""
+
+import math
+
+from skope_ope.readers._vw_event import (
+    MalformedLineError,
+    VWEvent,
+    check_outcome,
+    other_log,
+)
+
+MULTI_SLOT = {"ccb": "ccb", "slates": "slates", "ca": "ca"}
+
+
+def parse_cb(line, evaluated=False):
+    """Parse one line of `--cb`; None where no action has a cost and a probability.
+
+    With `evaluated` the first word of the label is the action that `--cb --eval`
+    evaluates.
+    """
+    words, _, text = split_label(line)
+    target = None
+    if evaluated:
+        if not words:
+            return None
+        target, words = _action_id(words[0]), words[1:]
+        if not words:
+            raise MalformedLineError(
+                f"the label {words_of(line)!r} has an evaluated action and no logged "
+                "one after it"
+            )
+    ids, logged = [], None
+    for word in words:
+        name, cost, probability = _parse_cost(word)
+        ids.append(_action_id(name))
+        if cost is None or probability is None:
+            continue
+        if logged is not None:
+            raise MalformedLineError(
+                f"actions {logged[0]} and {ids[-1]} both carry a probability; only "
+                "the logged action may"
+            )
+        logged = ids[-1], cost, probability
+    if len(set(ids)) < len(ids):
+        raise MalformedLineError(
+            f"the label {words_of(line)!r} names an action twice; if the first word is "
+            "the evaluated action of `--cb --eval`, read with format='cb_eval'"
+        )
+    if logged is None:
+        return None
+    reward, propensity = check_outcome(*logged[1:])
+    return VWEvent(
+        logged[0],
+        reward,
+        propensity,
+        parse_features(text),
+        offered=ids if len(ids) > 1 else None,
+        evaluated=target,
+    )
+
+
+def parse_adf(block):
+    """Parse the (number, line) pairs of one event of `--cb_adf`."""
+    shared, actions, tags, logged = None, [], [], None
+    for number, line in block:
+        try:
+            words, tag, text = split_label(line)
+            features = parse_features(text)
+            if words == ["shared"]:
+                if actions or shared is not None:
+                    raise MalformedLineError(
+                        "'shared' must be the first line of its event; put an empty "
+                        "line between events"
+                    )
+                shared = features
+                continue
+            outcome = _adf_outcome(words)
+            if outcome is not None:
+                if logged is not None:
+                    raise MalformedLineError(
+                        "a second action of the same event carries a cost; put an "
+                        "empty line between events"
+                    )
+                logged = (len(actions), *outcome)
+        except MalformedLineError as error:
+            error.line = number
+            raise
+        actions.append(features)
+        tags.append(tag)
+    if not actions:
+        raise MalformedLineError(
+            "the event has no action line after 'shared'", block[0][0]
+        )
+    if logged is None:
+        return None
+    return VWEvent(*logged, shared or [], actions=actions, tags=tags)
+
+
+def _adf_outcome(words):
+    """Return (reward, propensity) of an action line, None if it was not taken."""
+    if not words:
+        return None
+    if len(words) > 1:
+        raise MalformedLineError(
+            f"an action line has one label, got {' '.join(words)!r}"
+        )
+    _, cost, probability = _parse_cost(words[0])
+    if cost is None or probability is None:
+        return None
+    return check_outcome(cost, probability)
+
+
+def split_label(line):
+    """Split a line into (words of the label, tag or None, text of the features)."""
+    words = line.partition("|")[0].split()
+    if words and words[0] in MULTI_SLOT:
+        raise other_log(MULTI_SLOT[words[0]])
+    return split_line(line)
+
+
+def split_line(line):
+    """Split a line of any kind of log like `split_label`."""
+    label, bar, text = line.partition("|")
+    words = label.split()
+    if not bar:
+        raise MalformedLineError(
+            f"no '|' in {line[:60]!r}; it separates the label from the features and is "
+            "needed also where there are none"
+        )
+    tag = None
+    if words and (words[-1][0] == "'" or not label[-1].isspace()):
+        tag = words.pop()
+        if tag == "shared" or tag.count(":") == 2:
+            raise MalformedLineError(
+                f"{tag!r} touches the '|', which makes it a tag and not a label; put a "
+                "space between them"
+            )
+        tag = tag.removeprefix("'")
+    return words, tag, text
+
+
+def words_of(line):
+    """Return the label as it stands, for messages."""
+    return line.partition("|")[0].strip()
+
+
+def _parse_cost(word):
+    """Split `action:cost:probability`; what is absent is None."""
+    parts = word.split(":")
+    if len(parts) > 3 or not parts[0]:
+        raise MalformedLineError(
+            f"the label {word!r} is not of the form action:cost:probability"
+        )
+    numbers = [None, None]
+    for i, (part, what) in enumerate(
+        zip(parts[1:], ("cost", "probability"), strict=False)
+    ):
+        try:
+            numbers[i] = float(part)
+        except ValueError as error:
+            raise MalformedLineError(
+                f"the {what} {part!r} of the label {word!r} is not a number"
+            ) from error
+    return parts[0], *numbers
+
+
+def _action_id(name):
+    if not (name.isascii() and name.isdigit()) or not 0 < int(name) < 2**32:
+        raise MalformedLineError(
+            f"{name!r} is not an action of `--cb`, which are numbered from 1; in "
+            "`--cb_adf` files an empty line separates the events"
+        )
+    return int(name)
+
+
+def parse_features(text):
+    """Return (name, value) pairs of the text after the first '|'.
+
+    Names are `namespace^feature`, only `feature` in the anonymous namespace, and
+    `...=text` where the value is text. The n-th feature without a name of a
+    namespace is called n - 1. Features valued 0 are left out.
+    """
+    pairs = []
+    for chunk in text.replace("\t", " ").split("|"):
+        words = iter(chunk.split(" "))  # only these two separate, as in VW itself
+        prefix, scale, unnamed = "", 1.0, 0
+        namespace = next(words)
+        if namespace:
+            name, colon, weight = namespace.partition(":")
+            prefix = f"{name}^"
+            if colon:
+                scale = _number(weight)
+                if not name or scale is None:
+                    raise MalformedLineError(
+                        f"the namespace {namespace!r} is not of the form name:weight"
+                    )
+        for word in words:
+            if not word:
+                continue
+            if ":" not in word:
+                value, word = scale, prefix + word
+            else:
+                name, _, written = word.partition(":")
+                value = _number(written)
+                if value is None:
+                    if not written or ":" in written:
+                        raise MalformedLineError(
+                            f"the feature {word!r} is not of the form name:value"
+                        )
+                    value, word = scale, f"{prefix}{name}={written}"
+                else:
+                    if not name:
+                        name, unnamed = str(unnamed), unnamed + 1
+                    value, word = scale * value, prefix + name
+            if value:
+                pairs.append((word, value))
+    return pairs
+
+
+def _number(text):
+    """Return the number that `text` spells, None where it is text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        raise MalformedLineError(
+            f"the feature value {text!r} is not finite; drop the feature"
+        )
+    return None if "_" in text else value  # Python reads 1_0 as 10

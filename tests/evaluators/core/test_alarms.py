@@ -1,0 +1,193 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each alarm rings where it should, with its number, and nowhere else."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
+from skope_ope.evaluators.core._alarms import overlap_warnings, unformed_warning
+from skope_ope.evaluators.core._engine import Overlap
+from skope_ope.exceptions import (
+    LowOverlapWarning,
+    ModelErrorWarning,
+    PropensityWarning,
+    SupportWarning,
+)
+from tests._worlds import d8
+
+
+def rung(w, missing=0.0):
+    """Alarms of weights: list of (class, value)."""
+    overlap = Overlap()
+    overlap.add(np.asarray(w, dtype=float), missing * len(w))
+    return [(type(a), a.value) for a in overlap_warnings(IPS(), overlap)]
+
+
+def test_good_weights_ring_nothing():
+    assert rung(np.ones(1000)) == []
+    assert rung(np.tile([0.5, 1.5], 500)) == []
+    assert overlap_warnings(IPS(), None) == []  # propensities are unknown
+
+
+def test_support():
+    [(kind, value)] = rung(np.full(1000, 0.75), missing=0.25)
+    assert kind is SupportWarning
+    assert value == 0.25
+    assert rung(np.ones(1000), missing=1e-10) == []  # rounding
+
+
+def test_no_weight_at_all():
+    found = rung(np.zeros(50), missing=1.0)
+    assert found == [(SupportWarning, 1.0), (LowOverlapWarning, 0.0)]
+    assert rung(np.zeros(50)) == [(LowOverlapWarning, 0.0)]
+
+
+def test_few_effective_rounds():
+    # one round in ten has all the weight: 200 effective rounds of 2000, but 20 of 200
+    assert rung(np.tile([10.0] + [0.0] * 9, 200)) == []
+    [(kind, value)] = rung(np.tile([10.0] + [0.0] * 9, 20))
+    assert kind is LowOverlapWarning
+    assert value == pytest.approx(20)
+    # below five in a hundred, however many they are
+    [(kind, value)] = rung(np.tile([25.0] + [0.0] * 24, 2000))
+    assert kind is LowOverlapWarning
+    assert value == pytest.approx(2000)
+
+
+def test_few_rounds_alone_are_no_lack_of_overlap():
+    assert rung(np.ones(5)) == []
+    assert rung([0.8, 1.2, 1.0, 0.9, 1.1]) == []
+    [(kind, value)] = rung([3.4, 0.4, 0.4, 0.4, 0.4])  # 2.5 of 5 would do
+    assert kind is LowOverlapWarning
+    assert value == pytest.approx(25 / 12.2)
+
+
+def test_one_round_that_carries_much():
+    w = np.full(1000, 0.8)
+    w[0] = 200.0  # a fifth of all weight, but still 25 effective rounds
+    kinds = [kind for kind, _ in rung(w)]
+    assert kinds == [LowOverlapWarning]
+    w = np.full(100, 0.9)
+    w[3] = 12.0
+    [(kind, value)] = rung(w)
+    assert kind is LowOverlapWarning
+    assert value == pytest.approx(12 / 101.1)
+    w = np.full(10, 0.9)
+    w[3] = 2.0  # 20% of ten rounds is twice an equal share, no more
+    assert rung(w) == []
+
+
+def test_mean_weight_against_one():
+    w = np.tile([1.4, 1.6], 500)
+    [(kind, value)] = rung(w)
+    assert kind is PropensityWarning
+    assert value == pytest.approx(0.5 / (w.std(ddof=1) / np.sqrt(1000)))
+    [(kind, value)] = rung(2 - w)
+    assert value < -3
+    # mass that is missing lowers the mean by itself
+    assert [kind for kind, _ in rung(2 - w, missing=0.5)] == [SupportWarning]
+
+
+def test_a_constant_mean_weight():
+    assert rung(np.full(100, 1.0)) == []
+    overlap = Overlap()
+    overlap.add(np.full(100, 1.5), 0.0)
+    assert np.isnan(overlap.mean_weight_z)  # no spread, no standard error
+
+
+def test_a_single_round():
+    assert rung([1.0]) == []
+    assert rung([7.0]) == []
+
+
+def test_the_fixed_log():
+    log = d8()
+    logs = BanditLogs(log.x.reshape(-1, 1), log.action, log.reward, log.propensity)
+    with pytest.warns(LowOverlapWarning, match="3.3 effective rounds of 8") as caught:
+        result = IPS().fit(logs).evaluate(log.pi)
+    assert caught[0].message.value == pytest.approx(3.328, abs=5e-4)
+    assert result.warnings == (caught[0].message,)
+    assert caught[0].filename == __file__  # it points at the caller
+
+
+N = 400
+RNG = np.random.RandomState(0)
+NEVER = BanditLogs(  # nobody ever took the third action
+    np.zeros((N, 1)),
+    np.arange(N) % 2,
+    RNG.random_sample(N),
+    np.full(N, 0.5),
+    actions=[0, 1, 2],
+)
+
+
+def test_actions_that_were_never_logged():
+    with pytest.warns(SupportWarning, match="33.33% of its probability") as caught:
+        IPS().fit(NEVER).evaluate(UniformPolicy())
+    assert caught[0].message.value == pytest.approx(1 / 3)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
+def test_loggers_that_left_no_choice():
+    certain = NEVER.replace(propensity=np.where(np.arange(N) < 100, 1.0, 0.5))
+    pi = np.tile([0.5, 0.5, 0.0], (N, 1))
+    with pytest.warns(SupportWarning) as caught:
+        SNIPS().fit(certain).evaluate(pi)
+    assert caught[0].message.value == pytest.approx(0.25 * 0.5)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_estimates_that_cannot_be_formed():
+    nothing = np.tile([0.0, 0.0, 1.0], (N, 1))
+    for evaluator in (IPS(), SNIPS()):
+        with pytest.warns(SupportWarning) as caught:
+            result = evaluator.fit(NEVER).evaluate(nothing)
+        assert any("cannot form an estim" in str(w.message) for w in caught)
+        assert np.isnan(result.value)
+        assert np.isnan(result.standard_error)
+        assert any(np.isnan(warning.message.value) for warning in caught)
+    assert str(unformed_warning(IPS())).startswith("IPS cannot form an estimate")
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
+def test_a_model_extrapolates_with_a_warning():
+    nothing = np.tile([0.0, 0.0, 1.0], (N, 1))
+    with pytest.warns(SupportWarning, match="extrapolates") as caught:
+        result = DoublyRobust().fit(NEVER, 0.25).evaluate(nothing)
+    assert result.value == 0.25
+    assert caught[0].message.value == 1.0
+
+
+def test_the_direct_method_says_what_its_error_leaves_out():
+    fitted = DirectMethod().fit(NEVER, 0.25)
+    with pytest.warns(ModelErrorWarning, match="DoublyRobust's includes it"):
+        fitted.evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DoublyRobust().fit(NEVER, 0.25).evaluate(np.tile([0.5, 0.5, 0.0], (N, 1)))
+
+
+def test_the_remedy_names_the_step_for_several_loggers():
+    rng = np.random.RandomState(0)
+    action = rng.randint(2, size=400)
+    wrong = {"context": np.zeros((400, 1)), "action": action, "reward": action}
+    wrong["propensity"] = np.tile([0.2, 0.3], 200)
+    for logger, step in (
+        (None, " PropensityEstimator"),
+        (np.repeat(["a", "b"], 200), " LoggerPropensityEstimator"),
+        (np.repeat("a", 400), " PropensityEstimator"),
+    ):
+        logs = BanditLogs(**wrong, logger=logger)
+        with pytest.warns(PropensityWarning) as warned:
+            IPS().fit(logs).evaluate(UniformPolicy())
+        assert len(warned) == 2  # of the weights, and of the propensities
+        assert all(step in str(w.message) for w in warned)
+
+
+def test_without_propensities_the_error_names_what_needs_none():
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4))
+    with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
+        IPS().fit(logs)

@@ -1,0 +1,195 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+from skope_ope import BanditLogs, LinUCB
+from skope_ope.policies.adaptive import _lin_ucb
+from skope_ope.utils.estimator_checks import check_adaptive_policy
+from tests.policies._lives import live, make_logs, row_by_row
+
+
+def reset(policy, n_actions, n_features):
+    X = np.zeros((1, n_features))
+    return policy.fit(BanditLogs(X, [0], [0.0], actions=np.arange(n_actions)))
+
+
+def test_bounds_by_hand():
+    """One feature: A = 2 + sum x^2, b = sum r x, bound b x / A + |x| / sqrt(A)."""
+    policy = reset(LinUCB(alpha=0.5, regularization=2.0), 2, 1)
+    rows = np.array([[1.0], [2.0], [1.0]])
+    assert live(policy, [0, 0, 1], [1.0, 0.0, 1.0], rows) == [True] * 3
+    np.testing.assert_allclose(policy.coef_, [[1 / 7], [1 / 3]], rtol=1e-15)
+    np.testing.assert_array_equal(policy.counts_, [2, 1])
+    x = np.array([[3.0], [-3.0]])
+    block = policy.look_ahead(x)
+    width = 0.5 * 3 / np.sqrt([7, 3])
+    expected = [[3 / 7, -3 / 7], [1, -1]] + width[:, None]
+    np.testing.assert_allclose(block.scores, expected, rtol=1e-14)
+    # 3/7 + 1.5/sqrt(7) < 1 + 1.5/sqrt(3);  -3/7 + 1.5/sqrt(7) > -1 + 1.5/sqrt(3)
+    assert policy.predict_proba(x).tolist() == [[0, 1], [1, 0]]
+    # without the bonus: 3/7 < 1, -3/7 > -1
+    assert policy.frozen().predict_proba(x).tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("n_features", [6, 20])
+def test_inverse_stays_exact_over_20000_updates(n_features, global_random_seed):
+    """Against explicit normal equations, to 1e-10."""
+    rng = np.random.RandomState(global_random_seed)
+    n_rounds = 20_000
+    X = rng.standard_normal((n_rounds, n_features))
+    reward = rng.random_sample(n_rounds)
+    actions = (rng.random_sample(n_rounds) < 0.2).astype(int)
+    policy = reset(LinUCB(regularization=0.3), 3, n_features)
+    live(policy, actions.tolist(), reward.tolist(), X)
+    for action in range(3):
+        rows = X[actions == action]
+        A = 0.3 * np.eye(n_features) + rows.T @ rows
+        b = rows.T @ reward[actions == action]
+        explicit = np.linalg.inv(A)
+        scale = np.abs(explicit).max()
+        off = np.abs(policy._inverse[action] - explicit).max()
+        assert off < 1e-10 * scale
+        np.testing.assert_allclose(policy.coef_[action], explicit @ b, atol=1e-10)
+
+
+def test_inverse_is_computed_anew_now_and_then(monkeypatch):
+    monkeypatch.setattr(_lin_ucb, "UPDATES_PER_INVERSION", 200)
+    policy = reset(LinUCB(), 1, 2)
+    X = np.random.RandomState(0).standard_normal((200, 2))
+    live(policy, [0] * 199, [0.0] * 199, X[:199])
+    policy._inverse += 1.0  # an error that rank-one updates would keep
+    live(policy, [0], [0.0], X[199:])
+    np.testing.assert_allclose(policy._inverse[0], np.linalg.inv(np.eye(2) + X.T @ X))
+
+
+def test_coefficients_are_those_of_ridge():
+    logs = make_logs(n_features=5)
+    policy = LinUCB(regularization=0.7).fit(logs)
+    live(policy, logs.action_index.tolist(), logs.reward.tolist(), logs.context)
+    for action in range(logs.n_actions):
+        rows = logs.action_index == action
+        ridge = Ridge(alpha=0.7, fit_intercept=False)
+        ridge.fit(logs.context[rows], logs.reward[rows])
+        np.testing.assert_allclose(policy.coef_[action], ridge.coef_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 17])
+@pytest.mark.parametrize("available", [False, True])
+def test_blocks_say_what_single_rows_say(n_features, available, global_random_seed):
+    logs = make_logs(
+        400, n_features=n_features, seed=global_random_seed, available=available
+    )
+    accepted, proba, _ = row_by_row(LinUCB(alpha=0.5), logs)
+    policy = LinUCB(alpha=0.5).fit(logs)
+    block = policy.look_ahead(logs.context, logs.available)
+    at = 0
+    for row in [*accepted, len(logs) - 1]:
+        np.testing.assert_array_equal(block.proba[at : row + 1], proba[at : row + 1])
+        at = row + 1
+        action = int(logs.action_index[row])
+        policy.update(logs.context[row : row + 1], action, logs.reward[row], 1.0)
+        assert block.refresh(at, action) is True
+    assert len(accepted) > 40
+
+
+def test_refresh_at_the_end_of_a_block():
+    logs = make_logs(5)
+    policy = LinUCB().fit(logs)
+    block = policy.look_ahead(logs.context)
+    policy.update(logs.context[4:], 0, 1.0, 1.0)
+    assert block.refresh(5, 0) is True
+
+
+def test_ties_go_to_the_lowest_index():
+    policy = reset(LinUCB(), 3, 2)
+    X = np.array([[1.0, 2.0], [0.0, 0.0]])
+    assert policy.predict_proba(X).argmax(axis=1).tolist() == [0, 0]
+    # the same rounds in another order: coefficients differ by rounding only
+    rows = np.array([[0.1, 0.7], [0.3, 0.2], [1.1, -0.4]])
+    live(policy, [2] * 3, [1.0, 0.0, 1.0], rows)
+    live(policy, [1] * 3, [1.0, 1.0, 0.0], rows[[2, 0, 1]])
+    live(policy, [0] * 3, [0.0] * 3, rows * 100)  # no bonus left, no reward
+    assert (policy.coef_[1] != policy.coef_[2]).any()
+    np.testing.assert_allclose(policy.coef_[1], policy.coef_[2], rtol=1e-14)
+    x = np.array([[1.0, 0.5], [0.4, 1.0]])
+    assert policy.predict_proba(x).argmax(axis=1).tolist() == [1, 1]
+    offered = np.array([[True, False, True], [False, True, True]])
+    assert policy.predict_proba(x, offered).argmax(axis=1).tolist() == [2, 1]
+
+
+def test_no_action_offered():
+    policy = reset(LinUCB(), 2, 1)
+    with pytest.raises(ValueError, match="offered at row 1"):
+        policy.predict_proba(np.ones((2, 1)), np.array([[True, False], [False, False]]))
+
+
+def test_frozen_leaves_out_the_bonus():
+    policy = reset(LinUCB(alpha=3.0), 2, 1)
+    live(policy, [0] * 9, [1.0] * 9, np.ones((9, 1)))
+    assert policy.predict_proba([[1.0]]).tolist() == [[0, 1]]
+    assert policy.frozen().predict_proba([[1.0]]).tolist() == [[1, 0]]
+    offered = np.array([[False, True]])
+    assert policy.frozen().predict_proba([[1.0]], offered).tolist() == [[0, 1]]
+
+
+def test_contexts_of_other_kinds():
+    logs = make_logs(60)
+    X = logs.context
+    pandas = pytest.importorskip("pandas")
+    policies = []
+    for rows in (X, sparse.csr_matrix(X), pandas.DataFrame(X), X.astype(np.float32)):
+        policy = LinUCB().fit(logs)
+        for row in range(len(logs)):
+            action = int(logs.action_index[row])
+            policy.update(rows[row : row + 1], action, logs.reward[row], 1.0)
+        policies.append(policy)
+        assert policy.predict_proba(rows).shape == (60, 4)
+    for policy in policies[1:3]:
+        np.testing.assert_array_equal(policy.coef_, policies[0].coef_)
+    np.testing.assert_allclose(policies[3].coef_, policies[0].coef_, rtol=1e-4)
+
+
+def test_contexts_that_are_not_numbers():
+    policy = reset(LinUCB(), 2, 1)
+    with pytest.raises(ValueError, match=r"finite contexts; row 1 .* is \[nan\]"):
+        policy.predict_proba(np.array([[1.0], [np.nan]]))
+    with pytest.raises(TypeError, match="LinUCB needs contexts of numbers"):
+        policy.predict_proba(np.array([["red"]]))
+
+
+def test_bad_parameters():
+    with pytest.raises(ValueError, match="'alpha' parameter of LinUCB"):
+        reset(LinUCB(alpha=-1), 2, 1)
+    with pytest.raises(ValueError, match="'regularization' parameter of LinUCB"):
+        reset(LinUCB(regularization=0), 2, 1)
+
+
+def test_keeps_the_contract():
+    check_adaptive_policy(LinUCB())
+    check_adaptive_policy(LinUCB(alpha=0.0, regularization=1e-3))
+    check_adaptive_policy(LinUCB(), make_logs(n_features=18, available=True))
+
+
+@pytest.mark.parametrize(
+    ("size", "regularization", "n_features"),
+    [(1e7, 1.0, 3), (1e4, 1e-8, 5), (1e5, 1e-4, 8)],
+)
+def test_digits_that_updates_lose_are_found_again(size, regularization, n_features):
+    n = 150
+    rng = np.random.RandomState(0)
+    X, reward = size * rng.random_sample((n, n_features)), rng.random_sample(n)
+    policy = LinUCB(regularization=regularization)
+    policy.reset(BanditLogs(X, [0, 1] * 75, reward)[:0])
+    for row in range(n):
+        policy.update(X[row : row + 1], 0, reward[row], 1.0)
+    gram = X.T @ X + regularization * np.eye(n_features)
+    np.testing.assert_allclose(
+        X @ policy.coef_[0], X @ np.linalg.solve(gram, X.T @ reward), rtol=0, atol=1e-10
+    )
+    widths = np.einsum("ij,jk,ik->i", X, policy._inverse[0], X)
+    truth = np.einsum("ij,ji->i", X, np.linalg.solve(gram, X.T))
+    np.testing.assert_allclose(widths, truth, rtol=1e-9)

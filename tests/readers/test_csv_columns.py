@@ -1,0 +1,126 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import gzip
+
+import numpy as np
+import pytest
+
+from skope_ope.readers import _csv_columns
+from skope_ope.readers._csv_columns import Texts, parse_labels, read_csv
+
+
+@pytest.fixture
+def csv_file(tmp_path):
+    def write(text, name="log.csv"):
+        path = tmp_path / name
+        data = text.encode()
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+def test_columns_come_by_name_and_kind(csv_file, name):
+    path = csv_file(
+        'a,b,c,d\n1,0.5,"x, y",2026-01-01\n2,1e-3,z,2026-01-02T12:00\n', name
+    )
+    columns = read_csv(
+        path, [("a", "label"), ("b", "number"), ("c", "feature"), ("d", "moment")]
+    )
+    np.testing.assert_array_equal(columns["a", "label"], [1, 2])
+    np.testing.assert_array_equal(columns["b", "number"], [0.5, 0.001])
+    assert columns["c", "feature"].array().tolist() == ["x, y", "z"]
+    assert len(columns["c", "feature"]) == 2
+    np.testing.assert_array_equal(
+        columns["d", "moment"],
+        np.array(["2026-01-01", "2026-01-02T12:00"], dtype="datetime64[us]"),
+    )
+
+
+def test_one_column_may_be_of_several_kinds(csv_file):
+    columns = read_csv(csv_file("a\n1\n2\n"), [("a", "label"), ("a", "number")])
+    assert columns["a", "label"].dtype.kind == "i"
+    assert columns["a", "number"].dtype.kind == "f"
+
+
+def test_numbers_may_be_written_as_truth_values(csv_file):
+    columns = read_csv(csv_file("r\nTrue\nFalse\n1\n"), [("r", "number")])
+    np.testing.assert_array_equal(columns["r", "number"], [1, 0, 1])
+
+
+def test_features_may_be_missing(csv_file):
+    path = csv_file("x,y\n1,\nNA,b\n ,b\nnan,\n")
+    columns = read_csv(path, [("x", "feature"), ("y", "feature")])
+    np.testing.assert_array_equal(columns["x", "feature"], [1, np.nan, np.nan, np.nan])
+    assert columns["y", "feature"].array().tolist() == ["", "b", "b", ""]
+
+
+def test_blocks_join_and_a_late_text_makes_a_column_of_texts(csv_file, monkeypatch):
+    monkeypatch.setattr(_csv_columns, "BLOCK", 2)
+    told = []
+    path = csv_file("x,y,z\n" + "".join(f"{i},{i},{i}\n" for i in range(5)) + "a,5,b\n")
+    columns = read_csv(
+        path, [("x", "feature"), ("y", "feature"), ("z", "feature")], told.append
+    )
+    assert columns["x", "feature"].array().tolist() == ["0", "1", "2", "3", "4", "a"]
+    np.testing.assert_array_equal(columns["y", "feature"], np.arange(6))
+    assert isinstance(columns["z", "feature"], Texts)
+    assert told == [2, 4, 6, 2, 4, 6]  # read twice, for x and z
+
+
+def test_moments_may_be_numbers(csv_file):
+    columns = read_csv(csv_file("t\n1.5\n2\n"), [("t", "moment")])
+    np.testing.assert_array_equal(columns["t", "moment"], [1.5, 2])
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "message"),
+    [
+        (["1", "x"], "number", r"line 3: column 'a' is 'x', expected a number"),
+        (["1", ""], "number", r"line 3: column 'a' is missing, expected a finite"),
+        (["1", "nan"], "number", r"line 3: column 'a' is missing, expected a finite"),
+        (["1", "inf"], "feature", r"line 3: column 'a' is 'inf', expected a finite n"),
+        (["inf"], "number", r"line 2: column 'a' is 'inf', expected a finite number"),
+        (["b", ""], "label", r"line 3: column 'a' is missing, expected a label"),
+        (["soon"], "moment", r"line 2: column 'a' is 'soon', expected a number or a d"),
+    ],
+)
+def test_bad_cells_are_named_with_their_line(csv_file, cells, kind, message):
+    path = csv_file("a,b\n" + "".join(f"{cell},0\n" for cell in cells))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_csv(path, [("a", kind)])
+    assert str(path) in str(caught.value)
+
+
+def test_moments_do_not_mix_numbers_and_datetimes(csv_file, monkeypatch):
+    monkeypatch.setattr(_csv_columns, "BLOCK", 1)
+    with pytest.raises(ValueError, match=r"line 3: column 't'.* mixed"):
+        read_csv(csv_file("t\n1\n2026-01-01\n"), [("t", "moment")])
+
+
+def test_a_row_of_another_length_is_named(csv_file):
+    with pytest.raises(ValueError, match="line 3: 1 cells under 2 column names"):
+        read_csv(csv_file("a,b\n1,2\n3\n"), [("a", "number")])
+
+
+def test_a_header_alone_is_an_empty_file(csv_file):
+    with pytest.raises(ValueError, match="is empty"):
+        read_csv(csv_file("a,b\n"), [("a", "number")])
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["0", "12", "-3"], "i"),
+        (["0", "1.5", "2e3"], "f"),
+        (["True", "false"], "b"),
+        (["007", "7"], "U"),
+        (["1", "a"], "U"),
+        (["99999999999999999999"], "f"),
+    ],
+)
+def test_labels_are_what_all_of_them_look_like(texts, kind):
+    assert parse_labels(texts).dtype.kind == kind
+    assert len(set(parse_labels(texts).tolist())) == len(texts)

@@ -1,0 +1,75 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+
+from skope_ope.readers._read_logs import FORMATS, VW_FORMATS, read_logs
+from skope_ope.readers._table_logs import Roles
+
+ROLES = Roles(action="item_id", reward="click", propensity="propensity_score")
+OPEN_BANDIT = (
+    "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+    "2019-11-24 00:00:01+00:00,1,3,0,0.5,young\n"
+    "2019-11-24 00:00:02+00:00,0,1,1,0.5,old\n"
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_open_bandit_with_and_without_roles(write):
+    path = write("men.csv", OPEN_BANDIT)
+    source = read_logs(path)
+    assert source.format == "open-bandit"
+    assert "position" in source.logs.columns
+    table = read_logs(path, ROLES)
+    assert table.format == "csv"
+    np.testing.assert_array_equal(table.logs.reward, source.logs.reward)
+
+
+def test_open_bandit_logs_share_the_categories_of_users(write):
+    path = write("men.csv", OPEN_BANDIT)
+    other = write("other.csv", OPEN_BANDIT.replace("old", "ancient"))
+    left = read_logs(path, align_with=other).logs
+    right = read_logs(other, align_with=path).logs
+    assert left.n_features == right.n_features == 6
+
+
+def test_vw_format_and_bad_lines(write):
+    path = write("log.txt", "1:0:0.5 | a\n2:1:0.5 | b\n")
+    assert read_logs(path).format == "vw"
+    assert len(read_logs(path, format="vw-cb").logs) == 2
+    path = write("log.vw", "1:0:0.5 | a\n2:1:nonsense | b\n")
+    with pytest.raises(ValueError, match="line 2"):
+        read_logs(path)
+    with pytest.warns(UserWarning, match="skipped 1 malformed"):
+        assert len(read_logs(path, on_error="skip").logs) == 1
+
+
+def test_evaluated_actions_are_a_column(write):
+    path = write("log.txt", "1 1:0:0.5 | a\n1 2:1:0.5 | b\n")
+    assert "evaluated" in read_logs(path, format="vw-cb-eval").logs.columns
+
+
+def test_roles_are_needed_for_tables_and_refused_elsewhere(write):
+    path = write("log.csv", "a,b\n1,1\n")
+    with pytest.raises(ValueError, match="is read as csv: name the columns of the act"):
+        read_logs(path)
+    with pytest.raises(ValueError, match="with --action and --reward"):
+        read_logs(path, Roles(action="a", reward=None))
+    path = write("log.txt", "1:0:0.5 | a\n")
+    with pytest.raises(ValueError, match="is read as vw, whose columns are known"):
+        read_logs(path, ROLES)
+
+
+def test_formats_are_those_of_the_readers():
+    assert set(VW_FORMATS) <= set(FORMATS)
+    assert VW_FORMATS["vw-cb-eval"] == "cb_eval"

@@ -1,0 +1,269 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import gzip
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.readers._read_open_bandit import read_open_bandit
+
+HEADER = (
+    ",timestamp,item_id,position,click,propensity_score,user_feature_0,"
+    "user-item_affinity_0,user-item_affinity_1,user-item_affinity_2"
+)
+ROWS = [
+    "0,2019-11-24 00:00:01+00:00,1,3,0,0.5,young,0,2,0",
+    "1,2019-11-24 00:00:02+00:00,0,1,1,0.25,old,1,0,0",
+]
+ITEMS = [
+    ",item_id,item_feature_0,item_feature_1",
+    "0,2,-0.5,shoes",
+    "1,0,1.5,shirts",
+    "2,1,0.25,shoes",
+]
+FEATURES = [[1.5, 1, 0], [0.25, 0, 1], [-0.5, 0, 1]]
+
+
+def text(*lines):
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """The folder of a campaign as the dataset has it."""
+    folder = tmp_path / "obd" / "random" / "men"
+    folder.mkdir(parents=True)
+    (folder / "men.csv").write_text(text(HEADER, *ROWS))
+    (folder / "item_context.csv").write_text(text(*ITEMS))
+    return folder
+
+
+def test_logs(campaign):
+    logs = read_open_bandit(campaign / "men.csv")
+    np.testing.assert_array_equal(logs.actions, [0, 1, 2])
+    np.testing.assert_array_equal(logs.action, [1, 0])
+    np.testing.assert_array_equal(logs.reward, [0.0, 1.0])
+    np.testing.assert_array_equal(logs.propensity, [0.5, 0.25])
+    assert logs.reward_range == (0.0, 1.0)
+    assert str(logs.timestamp[1]) == "2019-11-24T00:00:02.000000"
+    np.testing.assert_array_equal(
+        logs.context, [[0, 0, 1, 0, 1, 0, 2, 0], [1, 0, 0, 1, 0, 1, 0, 0]]
+    )
+    np.testing.assert_array_equal(logs.action_context, FEATURES)
+    np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+
+
+def test_slates_of_one_slot(campaign):
+    logs = read_open_bandit(campaign, as_slates=True)
+    same = read_open_bandit(campaign)
+    assert isinstance(logs, SlateLogs)
+    np.testing.assert_array_equal(logs.slate, [[1], [0]])
+    assert logs.n_candidates == 3
+    np.testing.assert_array_equal(logs.slot_reward, [[0.0], [1.0]])
+    np.testing.assert_array_equal(logs.item_features, FEATURES)
+    for field in ("context", "reward", "propensity", "timestamp", "reward_range"):
+        np.testing.assert_array_equal(getattr(logs, field), getattr(same, field))
+    np.testing.assert_array_equal(logs.columns["position"], [3, 1])
+
+
+def test_the_folder_of_a_campaign_may_be_named(campaign):
+    logs = read_open_bandit(str(campaign))
+    np.testing.assert_array_equal(logs.action, [1, 0])
+    packed = gzip.compress((campaign / "men.csv").read_bytes())
+    (campaign / "men.csv").unlink()
+    (campaign / "men.csv.gz").write_bytes(packed)
+    np.testing.assert_array_equal(read_open_bandit(campaign).action, [1, 0])
+    with pytest.raises(ValueError, match=r"is a folder without random\.csv\. Name"):
+        read_open_bandit(campaign.parent)
+
+
+@pytest.mark.parametrize(
+    "name", ["item_context.csv", "men_item_context.csv", "men_item_context.csv.gz"]
+)
+def test_items_are_looked_for_beside_the_log(campaign, name):
+    (campaign / "item_context.csv").unlink()
+    assert read_open_bandit(campaign).action_context is None
+    data = text(*ITEMS).encode()
+    (campaign / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    np.testing.assert_array_equal(read_open_bandit(campaign).action_context, FEATURES)
+
+
+def test_items_may_be_named(campaign, tmp_path):
+    other = tmp_path / "items.csv"
+    other.write_text(text("item_id,item_feature_0", "0,4", "1,5", "2,6", "3,7"))
+    logs = read_open_bandit(campaign, item_context=other)
+    np.testing.assert_array_equal(logs.action_context, [[4], [5], [6], [7]])
+    assert logs.n_actions == 4
+
+
+def test_the_number_of_items_without_their_file(campaign):
+    (campaign / "item_context.csv").unlink()
+    assert read_open_bandit(campaign, affinity=False).n_actions == 3
+    (campaign / "men.csv").write_text(
+        text(*(",".join(line.split(",")[:7]) for line in (HEADER, *ROWS)))
+    )
+    assert read_open_bandit(campaign).n_actions == 2
+
+
+def test_parts_of_the_context(campaign):
+    assert read_open_bandit(campaign, affinity=False).context.shape == (2, 5)
+    assert read_open_bandit(campaign, user_features=False).context.shape == (2, 6)
+    bare = read_open_bandit(campaign, user_features=False, affinity=False)
+    np.testing.assert_array_equal(bare.context, [[0, 0, 1], [1, 0, 0]])
+
+
+def test_logs_that_are_read_with_each_other_share_columns(campaign, tmp_path):
+    other = tmp_path / "bts.csv"
+    other.write_text(text(HEADER, ROWS[0].replace("young", "middle"), ROWS[1]))
+    assert read_open_bandit(campaign).context.shape[1] == 8
+    one = read_open_bandit(campaign, align_with=other)
+    two = read_open_bandit(other, align_with=campaign)
+    # middle old young
+    np.testing.assert_array_equal(one.context[:, 3:6], [[0, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(two.context[:, 3:6], [[1, 0, 0], [0, 1, 0]])
+    assert one.context.shape == two.context.shape == (2, 9)
+    other.write_text(text(HEADER.replace("user_feature_0", "user"), *ROWS))
+    with pytest.raises(ValueError, match=r"bts\.csv has no column 'user_feature_0'"):
+        read_open_bandit(campaign, align_with=other)
+    other.write_text(text(HEADER, "0,1"))
+    with pytest.raises(ValueError, match=r"bts\.csv, line 2: 2 cells under 10"):
+        read_open_bandit(campaign, align_with=other)
+
+
+@pytest.mark.frames
+def test_frame(campaign):
+    pytest.importorskip("pandas")
+    logs = read_open_bandit(campaign, as_frame=True)
+    assert list(logs.context.columns) == [
+        "position",
+        "user_feature_0",
+        "user_item_affinity_0",
+        "user_item_affinity_1",
+        "user_item_affinity_2",
+    ]
+    assert logs.context["user_feature_0"].tolist() == ["young", "old"]
+    assert len(logs[:1].context) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ["item_id,item_feature_0", "0,1", "2,1"],
+            r"item_id must be 0\.\.1, each once",
+        ),
+        (["item_id,item_feature_0", "0,1", "0,1"], r"got \[0, 0\]"),
+        (["item_id,item_feature_0", "0,1", "a,1"], "line 3: item_id is 'a', not a wh"),
+        (["item_id,item_feature_0", "0,1", "1"], "line 3: 1 cells under 2 column"),
+        (["item_id,item_feature_0"], "is empty"),
+        ([""], "is empty"),
+        (["id,item_feature_0", "0,1"], "has no column 'item_id'"),
+        (["item_id,price", "0,1"], "has no column 'item_feature_0'"),
+        (
+            ["item_id,item_feature_0", "0,1"],
+            r"men\.csv: item_id 1 at row 0 is not among the items 0\.\.0 that .*lists",
+        ),
+    ],
+)
+def test_malformed_items(campaign, lines, message):
+    (campaign / "item_context.csv").write_text(text(*lines))
+    with pytest.raises(ValueError, match=message):
+        read_open_bandit(campaign)
+
+
+def test_malformed_logs(campaign):
+    path = campaign / "men.csv"
+    path.write_text(text(HEADER, ROWS[0].replace(",3,0,", ",3,2,")))
+    with pytest.raises(ValueError, match="reward 2 at row 0 lies outside reward_range"):
+        read_open_bandit(path)
+    path.write_text(text(HEADER, ROWS[0].replace("0.5", "0")))
+    with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
+        read_open_bandit(path)
+    path.write_text(text(HEADER, ROWS[0].replace(",1,3,", ",-1,3,")))
+    with pytest.raises(ValueError, match="item_id -1 at row 0 is not among"):
+        read_open_bandit(path)
+    path.write_text("1:0:0.5 | a b\n")
+    with pytest.raises(ValueError, match="Is it a log of the Open Bandit Dataset"):
+        read_open_bandit(path)
+    with pytest.raises(FileNotFoundError, match=r"women\.csv: no such file"):
+        read_open_bandit(campaign / "women.csv")
+    path.write_text(text(HEADER, *ROWS))
+    with pytest.raises(FileNotFoundError, match=r"items\.csv: no such file"):
+        read_open_bandit(campaign, item_context="items.csv")
+
+
+@pytest.mark.parametrize(
+    "argument", ["path", "item_context", "user_features", "affinity", "align_with"]
+)
+def test_arguments_are_checked(campaign, argument):
+    with pytest.raises(ValueError, match=f"The '{argument}' parameter"):
+        read_open_bandit(**{"path": campaign, argument: 3})
+
+
+def test_real_logs(data_dir):
+    path = data_dir / "obd_random_men.csv.gz"
+    start = time.process_time()
+    logs = read_open_bandit(path)
+    assert time.process_time() - start < 2.0  # 0.15 s; a loaded machine may be slow
+    assert (len(logs), logs.n_actions, logs.context.shape[1]) == (10_000, 34, 62)
+    assert logs.reward.sum() == 46
+    np.testing.assert_allclose(logs.propensity, 1 / 34, rtol=1e-15)
+    np.testing.assert_array_equal(logs.actions, np.arange(34))
+    np.testing.assert_array_equal(logs.context[:, :3].sum(axis=0), [3284, 3388, 3328])
+    # three, five, nine and eight categories, one each per row
+    for start, width in ((3, 3), (6, 5), (11, 9), (20, 8)):
+        block = logs.context[:, start : start + width]
+        np.testing.assert_array_equal(block.sum(axis=1), 1)
+        assert block.any(axis=0).all()
+    assert logs.context[:, 28:].sum() == 642
+    assert logs.action_context.shape == (34, 1 + 7 + 16 + 4)
+    np.testing.assert_array_equal(logs.action_context[:, 1:].sum(axis=1), 3)
+    assert logs.action_context[0, 0] == -0.6771831139635117
+    assert str(logs.timestamp[0]) == "2019-11-24T00:03:13.442536"
+    assert (np.diff(logs.timestamp) >= np.timedelta64(0)).all()
+
+
+def test_real_logs_of_both_loggers(data_dir):
+    uniform, adaptive = (
+        data_dir / f"obd_{name}_men.csv.gz" for name in ("random", "bts")
+    )
+    one = read_open_bandit(uniform, align_with=adaptive)
+    two = read_open_bandit(adaptive, align_with=uniform)
+    assert one.context.shape == two.context.shape == (10_000, 63)
+    assert two.reward.sum() == 69
+    assert two.propensity.min() == pytest.approx(0.000165)
+    # the category that the uniform logger never met has a column of zeros
+    assert (~one.context[:, :29].any(axis=0)).sum() == 1
+    assert two.context[:, :29].any(axis=0).all()
+
+
+def test_real_slates(data_dir):
+    logs = read_open_bandit(data_dir / "obd_random_men.csv.gz", as_slates=True)
+    assert logs.slate.shape == (10_000, 1)
+    assert logs.n_candidates == 34
+    counts = np.bincount(logs.columns["position"], weights=logs.reward)
+    np.testing.assert_array_equal(counts, [0, 10, 22, 14])
+    assert logs.item_features.shape == (34, 28)
+
+
+def test_real_logs_in_the_layout_of_the_dataset(data_dir, tmp_path):
+    folder = tmp_path / "men"
+    folder.mkdir()
+    with gzip.open(data_dir / "obd_random_men.csv.gz", "rt") as file:
+        header, *rows = file.read().splitlines()[:101]
+    header = header.replace("user_item_affinity", "user-item_affinity")
+    lines = [f",{header}", *(f"{i},{row}" for i, row in enumerate(rows))]
+    (folder / "men.csv").write_text(text(*lines))
+    shutil.copy(
+        data_dir / "obd_random_men_item_context.csv", folder / "item_context.csv"
+    )
+    logs = read_open_bandit(folder)
+    same = read_open_bandit(data_dir / "obd_random_men.csv.gz")[:100]
+    np.testing.assert_array_equal(logs.action, same.action)
+    np.testing.assert_array_equal(logs.timestamp, same.timestamp)
+    np.testing.assert_array_equal(logs.action_context, same.action_context)
+    np.testing.assert_array_equal(logs.context[:, -34:], same.context[:, -34:])

@@ -1,0 +1,143 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.readers import _table_logs
+from skope_ope.readers._csv_columns import Texts
+from skope_ope.readers._table_logs import ContextEncoder, Roles, read_table_logs
+
+TEXT = """day,user,age,city,item,click,p,w
+2026-01-01,u1,20,Rome,b,1,0.25,1
+2026-01-02,u2,40,Oslo,a,0,0.75,2
+2026-01-03,u1,,Rome,b,0,0.25,1
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_every_role_becomes_a_field(path):
+    roles = Roles(
+        action="item",
+        reward="click",
+        propensity="p",
+        logger="city",
+        timestamp="day",
+        group="user",
+        sample_weight="w",
+    )
+    logs = read_table_logs(path, roles).logs
+    assert logs.action.tolist() == ["b", "a", "b"]
+    np.testing.assert_array_equal(logs.reward, [1, 0, 0])
+    np.testing.assert_array_equal(logs.propensity, [0.25, 0.75, 0.25])
+    np.testing.assert_array_equal(logs.sample_weight, [1, 2, 1])
+    assert logs.loggers.tolist() == ["Oslo", "Rome"]
+    assert logs.group.tolist() == ["u1", "u2", "u1"]
+    assert logs.timestamp[1] == np.datetime64("2026-01-02")
+    assert logs.n_features == 0
+
+
+def test_one_propensity_for_all(path):
+    roles = Roles(action="item", reward="click", propensity=0.5)
+    np.testing.assert_array_equal(read_table_logs(path, roles).logs.propensity, 0.5)
+
+
+def test_numbers_are_standardised_and_texts_one_hot(path):
+    roles = Roles(action="item", reward="click", context=("age", "city"))
+    source = read_table_logs(path, roles)
+    expected = [[-1, 0, 1], [1, 1, 0], [np.nan, 0, 1]]
+    np.testing.assert_allclose(source.logs.context, expected)
+    np.testing.assert_array_equal(source.features["age"], [20, 40, np.nan])
+    assert source.format == "csv"
+
+
+def test_patterns_match_columns_that_mean_nothing_else(path):
+    roles = Roles(action="item", reward="click", propensity="p", context=("*",))
+    source = read_table_logs(path, roles)
+    assert list(source.features) == ["day", "user", "age", "city", "w"]
+    roles = Roles(action="item", reward="click", context=("c*", "age", "city"))
+    assert list(read_table_logs(path, roles).features) == ["city", "age"]
+    with pytest.raises(ValueError, match=r"no column for the context matches 'z\*'"):
+        read_table_logs(path, Roles(action="item", reward="click", context=("z*",)))
+
+
+def test_extra_columns_come_beside_the_logs(path):
+    roles = Roles(action="item", reward="click", extra=(("age", "feature"),))
+    extra = read_table_logs(path, roles).extra
+    np.testing.assert_array_equal(extra["age", "feature"], [20, 40, np.nan])
+
+
+def test_another_file_is_encoded_alike(path, tmp_path):
+    roles = Roles(action="item", reward="click", context=("age", "city"))
+    first = read_table_logs(path, roles)
+    other = tmp_path / "other.csv"
+    other.write_text("item,click,age,city\na,1,30,Kyiv\na,0,50,Oslo\n")
+    second = read_table_logs(other, roles, like=first)
+    np.testing.assert_allclose(second.logs.context, [[0, 0, 0], [2, 1, 0]])
+    assert second.logs.actions.tolist() == ["a", "b"]
+    other.write_text("item,click,age,city\na,1,30,7\n")
+    with pytest.raises(ValueError, match="column 'city' holds texts in one of the fil"):
+        read_table_logs(other, roles, like=first)
+
+
+@pytest.mark.parametrize(
+    ("items", "listed", "actions"),
+    [
+        ("ab", ("b", "a", "c"), ["b", "a", "c"]),
+        ("12", ("2", "1", "3"), [2, 1, 3]),
+        ("12", ("2", "1", "x"), ["2", "1", "x"]),
+        (("1", "x"), ("1", "x"), ["1", "x"]),
+    ],
+)
+def test_listed_actions_are_of_the_kind_of_the_logged_ones(
+    tmp_path, items, listed, actions
+):
+    path = tmp_path / "log.csv"
+    path.write_text("item,click\n" + "".join(f"{item},1\n" for item in items))
+    roles = Roles(action="item", reward="click", actions=listed)
+    logs = read_table_logs(path, roles).logs
+    assert logs.actions.tolist() == actions
+    assert set(logs.action.tolist()) <= set(actions)
+
+
+def test_an_action_that_is_not_listed_is_refused(path):
+    roles = Roles(action="item", reward="click", actions=("a", "c"))
+    with pytest.raises(ValueError, match="action 'b' at row 0 is not among actions"):
+        read_table_logs(path, roles)
+
+
+def test_rare_texts_share_a_column(monkeypatch):
+    monkeypatch.setattr(_table_logs, "MAX_CATEGORIES", 3)
+    texts = Texts(np.array([0, 0, 1, 1, 2, 3]), ["b", "a", "c", "d"])
+    with pytest.warns(LogsWarning, match="'x' holds 4 different texts") as caught:
+        encoder = ContextEncoder({"x": texts})
+    assert caught[0].message.value == 4
+    expected = [[0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]
+    np.testing.assert_array_equal(encoder.transform({"x": texts}), expected)
+
+
+def test_constant_and_missing_columns_stay_finite_or_missing():
+    features = {"one": np.ones(3), "none": np.full(3, np.nan)}
+    out = ContextEncoder(features).transform(features)
+    np.testing.assert_array_equal(out, [[0, np.nan]] * 3)
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (("age", "click"), "column 'click' is the reward; it cannot be in the context"),
+        (("p",), "column 'p' is the propensity"),
+        (("age", "city", "age"), "names column 'age' twice"),
+    ],
+)
+def test_what_was_done_is_no_context(path, context, message):
+    roles = Roles(action="item", reward="click", propensity="p", context=context)
+    with pytest.raises(ValueError, match=message):
+        read_table_logs(path, roles)
