@@ -7,8 +7,8 @@ from numbers import Integral, Real
 import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.datasets._slate_rewards import (
     DISCOUNTS,
     best_dcg,

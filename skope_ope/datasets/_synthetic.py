@@ -8,8 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.utils import Bunch, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.datasets._draw import draw_actions
 from skope_ope.logs import BanditLogs
 from skope_ope.policies import FunctionPolicy

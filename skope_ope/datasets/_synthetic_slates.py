@@ -9,8 +9,8 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit
 from sklearn.utils import Bunch, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
+from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.datasets._slate_rewards import slot_discounts
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY

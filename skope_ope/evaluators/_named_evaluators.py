@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators that words on the command line name."""
 
-from sklearn.utils._param_validation import StrOptions
-
+from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators._evaluate import BY_NAME, KNOWN, unknown_evaluator
 
 

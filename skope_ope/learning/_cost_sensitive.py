@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._weights import shrink
 from skope_ope.learning._logs_policy import LogsPolicy, no_evidence, residual
 from skope_ope.policies._classifier_actor import ClassifierActor

@@ -4,8 +4,7 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.learning._cost_sensitive import CostSensitivePolicy
 from skope_ope.learning._logs_policy import centre
 

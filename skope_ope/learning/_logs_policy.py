@@ -3,9 +3,10 @@
 """What every policy learned from logs alone shares."""
 
 import numpy as np
-from sklearn.base import MetaEstimatorMixin, _fit_context
+from sklearn.base import MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
 
+from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.policies._base import BasePolicy
@@ -20,7 +21,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
     __metadata_request__score = {"logs": UNUSED}
     _needs_propensity = True
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, y=None):
         """Learn from logs.
 

@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.learning._logs_policy import (
     LogsPolicy,
     centre,

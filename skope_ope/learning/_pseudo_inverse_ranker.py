@@ -5,9 +5,9 @@
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY

@@ -4,9 +4,9 @@
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._logs_policy import LogsPolicy, prefer
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._base import check_some_available, explore, greedy, soften

@@ -7,8 +7,8 @@ import weakref
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
+from skope_ope._sklearn import safe_indexing
 from skope_ope.logs._shelf import any_shelf, find_rows
 
 
@@ -53,7 +53,7 @@ def take_rows(values, key):
         key = np.arange(*key.indices(values.shape[0]))
     if hasattr(values, "take") and not hasattr(values, "iloc"):  # pyarrow
         return values.take(key)
-    return _safe_indexing(values, key)
+    return safe_indexing(values, key)
 
 
 class RowContainer:

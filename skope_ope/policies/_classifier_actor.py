@@ -7,8 +7,8 @@ from numbers import Real
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
 
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import class_targets, label_codes
 from skope_ope.policies._base import (

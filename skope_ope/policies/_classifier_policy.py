@@ -3,10 +3,11 @@
 """A scikit-learn classifier as a policy."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
@@ -65,7 +66,7 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
         self.epsilon = epsilon
         self.temperature = temperature
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None):
         """Fit the classifier on labelled contexts or on logs.
 

@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._transformer import BaseLogTransformer
 

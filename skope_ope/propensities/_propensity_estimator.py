@@ -7,8 +7,8 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._propensity_audit import acting_loggers

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import numpy as np
-from sklearn.utils._param_validation import validate_params
 
+from skope_ope._sklearn import validate_params
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.readers._open_bandit_table import (

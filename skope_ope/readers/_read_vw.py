@@ -8,8 +8,7 @@ from functools import partial
 from itertools import islice
 from numbers import Integral
 
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
-
+from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
 from skope_ope.readers._text_files import empty_file, read_lines
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError

@@ -5,10 +5,10 @@
 import warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context, clone, is_classifier
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
@@ -65,7 +65,7 @@ class ActionRewardModel(BaseEstimator):
         self.model = model
         self.encoding = encoding
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, sample_weight=None):
         """Fit on the rounds of logs.
 

@@ -5,10 +5,10 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context, clone
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.reward_models._slate_design import (
@@ -73,7 +73,7 @@ class AdditiveSlateModel(BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs):
         """Fit on the slates and rewards of logs.
 

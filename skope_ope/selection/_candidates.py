@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import _safe_indexing
 
+from skope_ope._sklearn import safe_indexing
 from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning
@@ -119,7 +119,7 @@ def rows_in_stored_order(model, logs):
     """Order the rows of an array of model values like those of `in_stored_order`."""
     if model is None or hasattr(model, "fit") or np.ndim(model) != 2:
         return model
-    return _safe_indexing(model, np.argsort(logs.row_id.position, kind="stable"))
+    return safe_indexing(model, np.argsort(logs.row_id.position, kind="stable"))
 
 
 def with_propensities(logs, pipeline):

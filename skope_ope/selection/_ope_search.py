@@ -5,10 +5,10 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._shelf import give_shelf
 from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
 from skope_ope.selection._in_order import in_order
@@ -128,7 +128,7 @@ class OPESearchCV(EvaluatorSearch):
         self.error_score = error_score
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, y=None):
         """Score every candidate on its own splits, choose, and fit on all rounds.
 

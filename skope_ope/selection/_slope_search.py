@@ -8,9 +8,9 @@ from numbers import Real
 
 import numpy as np
 from scipy.special import stdtrit
-from sklearn.base import _fit_context, clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import clone
 
+from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._shelf import give_shelf
@@ -130,7 +130,7 @@ class SlopeSearch(EvaluatorSearch):
         self.width = width
         self.refit = refit
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, y=None):
         """Evaluate the path and choose.
 

@@ -13,6 +13,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 # The flow of the data: a folder imports only from what stands before it.
 FLOW = [
     "exceptions",
+    "_sklearn",
     "logs",
     "readers",
     "propensities",
@@ -126,6 +127,16 @@ def test_a_room_imports_only_from_rooms_above_it(path):
             assert room in rooms[: rooms.index(here) + 1], (
                 f"{path}:{node.lineno} {folder}/{here} imports {folder}/{room}"
             )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
+    if path.name == "_sklearn.py":
+        return
+    for node, name, _ in imports_of(path):
+        private = [part for part in name.split(".")[1:] if part.startswith("_")]
+        outside = not name.startswith("sklearn")
+        assert outside or not private, f"{path}:{node.lineno} {name}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)

@@ -6,12 +6,12 @@ import warnings
 from dataclasses import dataclass, fields
 from numbers import Real
 
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import HasMethods, fit_context
 from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
@@ -89,7 +89,7 @@ class BaseEvaluator(BaseEstimator):
     _takes = (BanditLogs,)  # kinds of logs
     _model_of_fit = None
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, reward_model=None):
         """Keep the logs and fit the reward model, if there is one.
 

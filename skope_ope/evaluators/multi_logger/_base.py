@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._overlap import Overlap

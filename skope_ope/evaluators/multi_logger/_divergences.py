@@ -5,8 +5,8 @@
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.utils._param_validation import validate_params
 
+from skope_ope._sklearn import validate_params
 from skope_ope.evaluators.core._stratum_sums import indicators
 
 FLOOR = 1e-12  # of the largest divergence

@@ -6,15 +6,16 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
+
+from skope_ope._sklearn import (
     Interval,
     Options,
     StrOptions,
+    fit_context,
     validate_params,
 )
-
 from skope_ope.evaluators.scavenging._bootstrap import (
     bootstrap,
     draw_pages,
@@ -197,7 +198,7 @@ class AttentionDecay(BaseEstimator):
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, logs, y=None):
         """Compare the click rates of items in different slots.
 

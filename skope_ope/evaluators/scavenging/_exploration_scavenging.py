@@ -5,8 +5,8 @@
 from types import SimpleNamespace
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
+from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._alarms import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._result import PolicyValue

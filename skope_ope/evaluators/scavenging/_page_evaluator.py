@@ -10,8 +10,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay

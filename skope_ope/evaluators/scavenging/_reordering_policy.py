@@ -5,10 +5,10 @@
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils._param_validation import StrOptions
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import StrOptions, fit_context
 from skope_ope.evaluators.scavenging._pages import (
     item_codes,
     item_labels,
@@ -64,7 +64,7 @@ class ReorderingPolicy(BaseEstimator):
     def __init__(self, order="click_rate"):
         self.order = order
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, logs, y=None):
         """Learn the click rates of the items, or take the scores as they are.
 

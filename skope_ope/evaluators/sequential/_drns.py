@@ -6,8 +6,8 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._alarms import overlap_warnings, propensity_warnings
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit

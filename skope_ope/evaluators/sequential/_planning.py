@@ -5,7 +5,8 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, validate_params
+
+from skope_ope._sklearn import Interval, validate_params
 
 
 @validate_params(

@@ -4,8 +4,7 @@
 
 from numbers import Integral, Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._alarms import (
     mean_weight_warnings,
     propensity_warnings,

@@ -8,13 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    validate_params,
-)
 
+from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval

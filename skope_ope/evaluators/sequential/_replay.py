@@ -6,8 +6,8 @@ from numbers import Integral
 
 import numpy as np
 from scipy.special import chdtrc
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule

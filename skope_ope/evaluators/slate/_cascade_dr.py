@@ -6,8 +6,8 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils._param_validation import HasMethods
 
+from skope_ope._sklearn import HasMethods
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights

@@ -6,8 +6,8 @@ from functools import cached_property, partial
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator

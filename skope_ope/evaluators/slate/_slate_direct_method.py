@@ -7,8 +7,8 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._tables import chunks

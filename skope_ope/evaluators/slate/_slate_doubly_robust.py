@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator

@@ -4,8 +4,7 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._moments import first_mean, second_mean
 from skope_ope.evaluators.core._weights import clip

@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator

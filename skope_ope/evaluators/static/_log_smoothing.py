@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.static._base import StaticEvaluator
 
 

@@ -4,8 +4,7 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import switch
 from skope_ope.evaluators.static._auto import (
     AUTO,

@@ -7,8 +7,8 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
-from sklearn.utils._param_validation import HasMethods, Interval
 
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
 from skope_ope.policies.adaptive._arm_models import ArmModels

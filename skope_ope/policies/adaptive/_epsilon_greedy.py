@@ -4,8 +4,7 @@
 
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval
-
+from skope_ope._sklearn import Interval
 from skope_ope.policies.adaptive._context_free import ContextFreePolicy
 
 

@@ -5,8 +5,8 @@
 from numbers import Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, greedy
 from skope_ope.policies._rows import dense_rows

@@ -7,8 +7,8 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import check_consistent_length
-from sklearn.utils._param_validation import HasMethods, Interval
 
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import is_frame, label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy

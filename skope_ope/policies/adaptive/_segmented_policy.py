@@ -7,8 +7,8 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 from sklearn.base import MetaEstimatorMixin
-from sklearn.utils._param_validation import Interval
 
+from skope_ope._sklearn import Interval
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_labels, is_frame

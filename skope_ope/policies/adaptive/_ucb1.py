@@ -5,8 +5,7 @@
 from math import log, sqrt
 from numbers import Real
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.policies.adaptive._context_free import ContextFreePolicy
 
 

@@ -7,9 +7,9 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._base import first_best
