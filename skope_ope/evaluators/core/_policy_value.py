@@ -1,0 +1,338 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The value of a policy, how sure it is, and what it rests on."""
+
+import warnings as python_warnings
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._warnings import group_warnings
+from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
+from skope_ope.intervals import (
+    clopper_pearson_interval,
+    normal_interval,
+    student_interval,
+)
+from skope_ope.logs._html import table_html
+from skope_ope.logs._validation import check_labels
+
+ROUNDING = 1e-12  # of the largest round value: smaller differences are none
+_NO_PAIRED_ERROR = (
+    "the difference has no standard error: the rounds of a policy that learns depend "
+    "on each other. Subtract repeated_runs of both policies on segments of the log, or "
+    "give both the same DRns(n_splits=..., horizon=...)."
+)
+_NO_GROUP_ERROR = (
+    "values of groups of rounds have no standard error: the rounds of a policy that "
+    "learns depend on each other."
+)
+_NO_GROUP_VALUE = (
+    "the logged rounds of the group say nothing about the policy. The value is NaN."
+)
+
+
+class PolicyValue:
+    """Estimated value of a policy.
+
+    Evaluators make it, and nothing changes it afterwards. Read more in the
+    :ref:`User Guide <evaluators>`.
+
+    Attributes
+    ----------
+    value : float
+        The estimate. `float(policy_value)` gives it, too.
+    standard_error : float
+        sd(round_values, ddof=1) / sqrt(n_rounds); where the logs have groups, the
+        spread of the sums of groups in its place.
+    degrees_of_freedom : float
+        Of the standard error.
+    n_rounds : int
+        Rounds that entered.
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value, linearised for ratio estimators; computed on
+        first access.
+    effective_sample_size : float
+        (sum w)^2 / sum w^2 of the importance weights; accepted rounds of `Replay` and
+        `RejectionSampling`; NaN where none are used.
+    diagnostics : Diagnostics
+        What the estimate rests on, a mapping; entries are computed on first access.
+    warnings : tuple of OPEWarning
+        What the evaluation warned of.
+    row_id : RowId
+        The rounds, which must agree where two values are subtracted.
+    estimator : str
+        How the value was estimated.
+    successes : tuple (int, int) or None
+        Ones among 0/1 rewards and their number, where the value is their mean and
+        they are independent draws (`Replay` and `RejectionSampling` of a stationary
+        policy).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, IPS
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> result = IPS().fit(logs).evaluate(np.tile([0.5, 0.5], (4, 1)))
+    >>> float(result), f"{result.standard_error:.4f}", f"{result:.2f}"
+    (0.5, '0.2887', '0.50')
+    >>> low, high = result.confidence_interval(0.9)
+    >>> round(low, 3), round(high, 3)
+    (-0.179, 1.179)
+    """
+
+    independent_rounds = True  # whether a spread of round values is a standard error
+
+    def __init__(
+        self,
+        estimate,
+        rows,
+        *,
+        estimator,
+        effective_sample_size=float("nan"),
+        diagnostics=(),
+        warnings=(),
+        bound=None,
+        successes=None,
+    ):
+        self._estimate, self._rows, self._bound = estimate, rows, bound
+        self.estimator, self.successes = estimator, successes
+        self.effective_sample_size = effective_sample_size
+        entries, warned = dict(diagnostics), tuple(warnings)
+        if estimate.frame.clustered:
+            entries["n_groups"] = len(estimate.frame.cluster_sizes)
+            entries["effective_groups"] = estimate.frame.effective_clusters
+            entries["design_effect"] = estimate.design_effect
+            warned += group_warnings(estimate)
+        self.diagnostics, self.warnings = Diagnostics(entries), warned
+
+    @property
+    def value(self):
+        """The estimate."""
+        return self._estimate.value
+
+    @property
+    def standard_error(self):
+        """Its standard error."""
+        return self._estimate.standard_error
+
+    @property
+    def degrees_of_freedom(self):
+        """Degrees of freedom of the standard error."""
+        return self._estimate.degrees_of_freedom
+
+    @property
+    def n_rounds(self):
+        """Number of rounds."""
+        return self._rows.n_rounds
+
+    @property
+    def row_id(self):
+        """The rounds that were evaluated."""
+        return self._rows.row_id
+
+    @cached_property
+    def round_values(self):
+        """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
+        rows = self._rows
+        terms = rows.terms if self._estimate.needs_terms else None
+        return self._estimate.round_values(terms, rows.design)
+
+    def confidence_interval(self, level=0.95, method="student"):
+        """Two-sided interval for the value.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage, in (0, 1).
+        method : {"student", "normal", "clopper_pearson"}, default="student"
+            Quantiles of Student's distribution (with `degrees_of_freedom`) or of the
+            normal; or the exact interval for values that are a share of `successes`.
+
+        Returns
+        -------
+        low, high : float
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {level}.")
+        if method == "normal":
+            return normal_interval(self.value, self.standard_error, level)
+        if method == "student":
+            return student_interval(
+                self.value, self.standard_error, self.degrees_of_freedom, level
+            )
+        if method == "clopper-pearson":
+            python_warnings.warn(
+                "method='clopper-pearson' is now spelt 'clopper_pearson'; the old "
+                "spelling goes in the next release.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            method = "clopper_pearson"
+        if method == "clopper_pearson":
+            if self.successes is None:
+                raise ValueError(
+                    "method='clopper_pearson' is for the share of ones among 0/1 "
+                    "rewards that Replay or RejectionSampling accepted for a "
+                    f"stationary policy; this value of {self.estimator} is not one. "
+                    "Use 'student'."
+                )
+            return clopper_pearson_interval(*self.successes, level)
+        raise ValueError(
+            f"method must be 'student', 'normal' or 'clopper_pearson', got {method!r}."
+        )
+
+    def deviation_bound(self, delta=0.05, **assumptions):
+        """Bound ``|value - truth|`` with probability 1 - delta.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            Allowed probability of failure, in (0, 1).
+        **assumptions : float
+            What the theorem behind the evaluator assumes; a missing one is named.
+
+        Returns
+        -------
+        radius : float
+
+        Raises
+        ------
+        ValueError
+            If no theorem covers the evaluator, or an assumption is missing.
+        """
+        if not 0 < delta < 1:
+            raise ValueError(f"delta must lie in (0, 1), got {delta}.")
+        if self._bound is None:
+            raise ValueError(
+                f"no theorem bounds the deviation of {self.estimator}; use "
+                "confidence_interval."
+            )
+        return self._bound(self, delta, **assumptions)
+
+    def by(self, key):
+        """Values of groups of rounds: by action, by day, by any row labels.
+
+        Parameters
+        ----------
+        key : str or array-like of shape (n_rounds,)
+            Label of every round, or the name of a field or a column of the logs.
+
+        Returns
+        -------
+        values : dict
+            A `PolicyValue` for every label, in sorted order: the same estimator on
+            the rounds of the group. NaN, and a warning, where no estimate can be
+            formed from them.
+        """
+        given = self._rows.labels(key) if isinstance(key, str) else key
+        labels = check_labels("key", given)
+        if len(labels) != self.n_rounds:
+            raise ValueError(
+                f"key must have one label per round ({self.n_rounds}), got "
+                f"{len(labels)}."
+            )
+        if not self.independent_rounds:
+            warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
+            python_warnings.warn(warned, stacklevel=2)
+        distinct, sizes = np.unique(labels, return_counts=True)
+        places = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+        values = {
+            label: self._of_group(rows, label)
+            for label, rows in zip(distinct.tolist(), places, strict=True)
+        }
+        lost = [label for label, value in values.items() if np.isnan(value.value)]
+        if lost and not np.isnan(self.value):
+            first = values[lost[0]].warnings[0]
+            text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
+            warned = type(first)(f"{text} first: {first}", first.value)
+            python_warnings.warn(warned, stacklevel=2)
+        return values
+
+    def _of_group(self, places, label):
+        rows = self._rows.take(places)
+        estimate, warned = rows.estimate(self._estimate), []
+        if np.isnan(self.value):  # nothing is known of the policy, in no group
+            estimate = estimate.without_value()
+        if np.isnan(estimate.value):
+            warned.append(SupportWarning(_NO_GROUP_VALUE, float("nan")))
+        if not self.independent_rounds:
+            estimate = estimate.without_error()
+            warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
+        return PolicyValue(
+            estimate, rows, estimator=f"{self.estimator} of {label!r}", warnings=warned
+        )
+
+    def __sub__(self, other):
+        """Paired difference of two values from the same rounds."""
+        if not isinstance(other, PolicyValue):
+            return NotImplemented
+        if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
+            raise ValueError(
+                "the two values come from different rounds; a paired difference needs "
+                "both policies evaluated on the same logs (equal row_id)."
+            )
+        change = self.round_values - other.round_values
+        value = self.value - other.value
+        if self._differ_by_rounding(other, change):
+            value, change = 0.0, np.zeros(len(change))
+        estimate, warned = self._paired_estimate(other, value, change)
+        for warning in warned:
+            python_warnings.warn(warning, stacklevel=2)
+        rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
+        return PolicyValue(
+            estimate,
+            rows,
+            estimator=f"{self.estimator} - {other.estimator}",
+            warnings=warned,
+        )
+
+    def _differ_by_rounding(self, other, change):
+        """Whether policies act alike, and only the order of sums tells them apart."""
+        scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
+        return np.abs(change).max(initial=0) <= ROUNDING * scale
+
+    def _paired_estimate(self, other, value, change):
+        """Return the estimate of a difference from its round values, and warnings."""
+        freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
+        estimate = spread_estimate(value, change, self._rows.design, freedom)
+        if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
+            estimate = estimate.without_error()
+        if self.independent_rounds and other.independent_rounds:
+            return estimate, []
+        warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
+        return estimate.without_error(), [warned]
+
+    def with_warnings(self, warnings):
+        """Return the same value with more warnings, which come first."""
+        out = copy(self)
+        out.warnings = (*warnings, *self.warnings)
+        return out
+
+    def __float__(self):
+        return float(self.value)
+
+    def __format__(self, spec):
+        return format(float(self), spec) if spec else str(self)
+
+    def __repr__(self):
+        return (
+            f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+        )
+
+    def _repr_html_(self):
+        low, high = self.confidence_interval()
+        rows = [
+            ("value", f"{self.value:.6g}"),
+            ("standard error", f"{self.standard_error:.3g}"),
+            ("95% interval", f"{low:.6g} to {high:.6g}"),
+            ("rounds", f"{self.n_rounds:,}"),
+            ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            *(("warning", str(warning)) for warning in self.warnings),
+        ]
+        return table_html(self.estimator, ("", ""), rows)
