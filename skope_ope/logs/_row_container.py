@@ -4,6 +4,7 @@
 
 import uuid
 import weakref
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -229,7 +230,13 @@ class RowContainer:
 
     def __getstate__(self):
         ours = ("_taken_by", "_shelf")  # of this process
-        return {name: v for name, v in self.__dict__.items() if name not in ours}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ours
+            # what was computed meanwhile must not change the hash of the logs
+            and not isinstance(getattr(type(self), name, None), cached_property)
+        }
 
     def __sklearn_clone__(self):
         return self  # nothing writes to logs: a policy that holds them shares them

@@ -144,6 +144,9 @@ def check_labels(name, values):
         missing = np.isnat(array)
     elif array.dtype.kind in "OT":  # "T": numpy's text of any length
         missing = _missing_objects(array.astype(object, copy=False))
+    elif array.dtype.kind in "US" and isinstance(values, (list, tuple)):
+        # numpy has made the text "nan" of a NaN among texts
+        missing = _missing_objects(values)
     else:
         return read_only(array)
     if missing.any():
@@ -159,10 +162,11 @@ def _missing_objects(array):
     try:
         return np.fromiter((v is None or v != v for v in array), bool, len(array))
     except TypeError:  # pandas' NA: whether it differs from itself is NA, no boolean
-        return np.fromiter(map(_is_missing, array), bool, len(array))
+        return np.fromiter(map(is_missing, array), bool, len(array))
 
 
-def _is_missing(label):
+def is_missing(label):
+    """Tell whether an object is None, NaN, NaT or pandas' NA."""
     differs = label != label
     return label is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
@@ -173,7 +177,7 @@ def encode_labels(name, values, labels=None, labels_name=None):
     The labels are the sorted distinct values, or those given, in their order.
     """
     if labels is None:
-        counted = _count_integers(values)
+        counted = count_integers(values)
         if counted is not None:
             return counted
         labels = _distinct(name, values)
@@ -191,7 +195,7 @@ def encode_labels(name, values, labels=None, labels_name=None):
     return labels, read_only(codes)
 
 
-def _count_integers(values):
+def count_integers(values):
     """Return (sorted distinct values, codes) of integers that lie close, else None."""
     if values.dtype.kind not in "iu" or not values.size:
         return None
@@ -478,13 +482,6 @@ def check_timestamp(timestamp, n_rounds):
             f"{missing[0]} ({missing.size} such rows). Drop these rows."
         )
     return read_only(timestamp)
-
-
-def check_group(group, n_rounds):
-    """Return one label per round."""
-    group = check_labels("group", group)
-    check_length("group", group, n_rounds)
-    return group
 
 
 def value_range(values):
