@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, fit_context
-from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
@@ -115,17 +115,29 @@ class BaseEvaluator(BaseEstimator):
         """
         self._check_kind(logs)
         self._check_logs(logs)
-        if isinstance(logs, SlateLogs):
-            self.n_slots_ = logs.n_slots
-        else:
-            self.actions_ = logs.actions
-            self.n_actions_ = logs.n_actions
-        self.n_features_in_ = logs.n_features
-        self.logs_ = logs
-        self._model_of_fit = reward_model  # for a search that fits rows in order
-        if self._uses_model:
-            self.reward_source_ = self._fit_reward_model(logs, reward_model)
+        fitted = self._fitted(logs, reward_model)
+        # all at once: a fit that is interrupted leaves the one before it whole
+        self.__dict__ = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name.startswith("_") or not name.endswith("_")
+        } | fitted
         return self
+
+    def _fitted(self, logs, reward_model):
+        """Return the fitted attributes by name; a subclass adds its own."""
+        found = {"n_features_in_": logs.n_features, "logs_": logs}
+        if isinstance(logs, SlateLogs):
+            found["n_slots_"] = logs.n_slots
+        else:
+            found |= {"actions_": logs.actions, "n_actions_": logs.n_actions}
+        found["_model_of_fit"] = reward_model  # for a search that fits rows in order
+        if self._uses_model:
+            found |= self._fitted_model(logs, reward_model)
+        return found
+
+    def _fitted_model(self, logs, reward_model):
+        return {"reward_source_": self._fit_reward_model(logs, reward_model)}
 
     def _fit_reward_model(self, logs, reward_model):
         return reward_source(self._one_model(reward_model), logs, self.cv)
@@ -237,8 +249,14 @@ class BaseEvaluator(BaseEstimator):
                     f"{self.n_features_in_}."
                 )
         result = self._evaluate(policy, logs, sample_weight)
-        result.warnings = learned_warnings(policy, logs) + result.warnings
-        return result
+        return result.with_warnings(learned_warnings(policy, logs))
+
+    def _takes_part(self, target):
+        """Whether a pass over the rounds that is shared with others values a policy.
+
+        Evaluators that do are `StaticEvaluator`; others make a pass of their own.
+        """
+        return False
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from skope_ope.evaluators.core._stratum_sums import partial_sums
+from skope_ope.logs._groups import factorise
 
 
 class Frame:
@@ -74,10 +75,12 @@ class Frame:
         """Number of units, clusters or rounds, of every stratum."""
         if not self.clustered:
             return self.count
-        return np.bincount(self.cell_stratum[self.cell_count > 0], minlength=self.n_strata)
+        return np.bincount(
+            self.cell_stratum[self.cell_count > 0], minlength=self.n_strata
+        )
 
     def samples(self, centre, used, clusters):
-        """Number of units of the sample of every stratum, and degrees of freedom.
+        """Count the units of the sample of every stratum, and degrees of freedom.
 
         Strata that share a centre, or a cluster, are one sample.
 
@@ -118,7 +121,7 @@ class Frame:
             count[at[-1]] += one.count
         if not self.clustered:
             return Frame(count, strata), [(place, None) for place in at]
-        clusters, code = distinct(np.concatenate([self.clusters, other.clusters]))
+        clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
         codes = code[: len(self.clusters)], code[len(self.clusters) :]
         keys = [
             place[one.cell_stratum] * len(clusters) + which[one.cell_cluster]
@@ -233,6 +236,14 @@ class Design(Frame):
             labels = labels[present]
         return Design(len(rows), omega, stratum, strata, cluster, labels)
 
+    def unweighted(self):
+        """Return the design in which all rounds weigh the same."""
+        if self.omega is None:
+            return self
+        return Design(
+            self.n_rounds, None, self.stratum, self.strata, self.cluster, self.clusters
+        )
+
     def with_strata(self, stratum, strata):
         """Return the design with other strata."""
         return Design(
@@ -266,19 +277,8 @@ def design_of(logs, omega=None):
     """Return the design of some logs: their sample weights and their groups."""
     if logs.group is None:
         return Design(len(logs), omega)
-    return Design(len(logs), omega, cluster=logs.group_index, clusters=logs.groups)
-
-
-def distinct(labels):
-    """Return the distinct labels and the code of each, also where they do not sort."""
-    try:
-        found, code = np.unique(labels, return_inverse=True)
-    except TypeError:
-        place = {label: k for k, label in enumerate(dict.fromkeys(labels.tolist()))}
-        code = np.array([place[label] for label in labels.tolist()])
-        found = np.empty(len(place), dtype=object)
-        found[:] = list(place)
-    return found, code.ravel()
+    labels, codes = factorise(logs.group)
+    return Design(len(logs), omega, cluster=codes, clusters=labels)
 
 
 def _of(codes, entering):

@@ -105,7 +105,9 @@ class Estimate(_Certain):
         except ZeroDivisionError:
             value, gradient = nan, (nan,) * len(self.means)
         self.value = float(value) + self.offset
-        line = sum(g * column for g, column in zip(gradient, sums.first, strict=True) if g)
+        line = sum(
+            g * column for g, column in zip(gradient, sums.first, strict=True) if g
+        )
         centre = self._centred(weight * line, weight * sums.mass)
         plain = [weight * g for g in gradient] + [-weight * centre]
         kappa, freedom, formed = self._small_sample(clusters=False)
@@ -144,7 +146,9 @@ class Estimate(_Certain):
             return sqrt(units / (units - 1)) if units > 1 else 1.0, units - 1, units > 1
         used = self.shares.used
         units, freedom = frame.samples(self.shares.centre, used, clusters)
-        kappa = np.sqrt(np.divide(units, units - 1, out=np.ones(len(units)), where=units > 1))
+        kappa = np.sqrt(
+            np.divide(units, units - 1, out=np.ones(len(units)), where=units > 1)
+        )
         formed = bool((units[used & self.shares.needed] > 1).all())
         return float(kappa[0]) if frame.n_strata == 1 else kappa, freedom, formed
 
@@ -202,6 +206,7 @@ class GivenEstimate(_Certain):
     needs_terms = False
     offset = 0.0
     pooling = staticmethod(pooled)
+
     def __init__(
         self,
         value,

@@ -14,12 +14,12 @@ import numpy as np
 
 @dataclass
 class Shares:
-    """What the strata count.
+    r"""What the strata count.
 
     Attributes
     ----------
     weight : number per stratum
-        :math:`\\lambda_s`, what a round of weight one counts.
+        :math:`\lambda_s`, what a round of weight one counts.
     centre : ndarray of int of shape (n_strata,)
         Strata with the same number share the mean from which their terms are
         measured; they are one sample.

@@ -41,8 +41,7 @@ class Rows:
 
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
-        row_id = None if self.row_id is None else self.row_id[rows]
-        return Rows(self.design.take(rows), self.terms[:, rows], row_id)
+        return Rows(self.design.take(rows), self.terms[:, rows])
 
     def estimate(self, like):
         """Return the estimate of these rounds that is formed like another.

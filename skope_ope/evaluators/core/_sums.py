@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""Sums of per-round terms over strata and clusters, which merge by addition.
 
-With terms :math:`t_i \in R^k`, weights :math:`\omega_i` and any origin o, every round is
+With terms :math:`t_i \in R^k`, weights :math:`\omega_i` and any origin o, a round is
 
 .. math:: x_i = (\omega_i (t_i - o),\; \omega_i) \in R^{k + 1}.
 
@@ -16,7 +16,7 @@ whatever origins they were taken about.
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
-from skope_ope.evaluators.core._hash import buckets_of
+from skope_ope.logs._label_hash import label_hash
 
 LONGEST = 10_000  # longer dot products would wake BLAS threads
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
@@ -141,7 +141,7 @@ class Sums:
         return len(self.origin)
 
     def product(self, i, j):
-        """Sums of x_i x_j of every stratum; entry k of x is the weight of the round."""
+        """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
         i, j, k = max(i, j), min(i, j), self.n_terms
         if j == k:
             return self.square
@@ -169,7 +169,10 @@ class Sums:
         columns = range(k + 1)
         first = np.stack([np.atleast_1d(v) for v in (*self.first, self.mass)], axis=-1)
         second = np.stack(
-            [np.stack([np.atleast_1d(self.product(i, j)) for j in columns]) for i in columns]
+            [
+                np.stack([np.atleast_1d(self.product(i, j)) for j in columns])
+                for i in columns
+            ]
         ).transpose(2, 0, 1)
         moved = np.eye(k + 1)  # from x about the old origin to plain terms
         moved[:-1, -1] = self.origin
@@ -253,7 +256,8 @@ class Sums:
         Clustered errors are right, for a bucket holds whole clusters, and the number
         of cells no longer grows with the clusters.
         """
-        frame, where = self.frame.bucketed(buckets_of(self.frame.clusters, n_buckets))
+        buckets = label_hash(self.frame.clusters) % n_buckets
+        frame, where = self.frame.bucketed(buckets)
         totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
         for out, column in zip(totals, self.totals, strict=True):
             np.add.at(out, where, column)
@@ -311,7 +315,9 @@ class Sums:
 def _middle(term):
     """Return the mean of terms that are far from zero for their spread, or 0."""
     total = float(term.sum())
-    return total / len(term) if total * total > FAR * len(term) * dot(term, term) else 0.0
+    return (
+        total / len(term) if total * total > FAR * len(term) * dot(term, term) else 0.0
+    )
 
 
 def _added(x, omega):

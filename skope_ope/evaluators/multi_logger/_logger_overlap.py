@@ -7,9 +7,9 @@ import numpy as np
 from skope_ope.evaluators.core._engine import Extract, Job, run
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._sample_weights import combined_weights, refuse_learning
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static._base import combined_weights, refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope._sklearn import StrOptions
-from skope_ope.evaluators.core._alarms import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.scavenging import _bounds
 from skope_ope.evaluators.scavenging._arms import SURE, Arms
 from skope_ope.evaluators.scavenging._matching import (
@@ -21,7 +22,6 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
-from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._validation import check_reward_range, label_codes, plain
@@ -162,9 +162,11 @@ class ExplorationScavenging(BaseEvaluator):
         -------
         self : ExplorationScavenging
         """
-        super().fit(logs, reward_model)
-        self.predictability_ = self._predictability(logs)
-        return self
+        return super().fit(logs, reward_model)
+
+    def _fitted(self, logs, reward_model):
+        found = super()._fitted(logs, reward_model)
+        return found | {"predictability_": self._predictability(logs)}
 
     def _check_logs(self, logs):
         super()._check_logs(logs)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core._alarms import unformed_warning
+from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,

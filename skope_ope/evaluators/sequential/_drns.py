@@ -8,8 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._alarms import overlap_warnings, propensity_warnings
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._warnings import overlap_warnings, propensity_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._result import (

@@ -30,8 +30,6 @@ class DRos(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------

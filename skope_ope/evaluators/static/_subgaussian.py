@@ -31,8 +31,6 @@ class SubGaussianIPS(StaticEvaluator):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -92,8 +90,6 @@ class SubGaussianDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------

@@ -36,8 +36,6 @@ class SwitchDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    tau_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
