@@ -18,9 +18,14 @@ API_REFERENCE = {
             "BanditLogs",
             "SlateLogs",
             "DistinctViews",
-            "read_open_bandit",
-            "read_vw",
+            "HashKFold",
         ],
+    },
+    "readers": {
+        "title": "Readers",
+        "summary": "Where logs come from.",
+        "guide": "readers",
+        "objects": ["read_open_bandit", "read_vw"],
     },
     "propensities": {
         "title": "Propensities",

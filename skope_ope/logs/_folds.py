@@ -132,7 +132,7 @@ def _split(cv, logs, position):
         return cv
     from sklearn.model_selection import GroupKFold, KFold
 
-    groups, unit = logs.group, "rounds"
+    groups, unit = logs.group_index, "rounds"
     if groups is not None:
         unit = "groups"
     elif position is not None:

@@ -147,11 +147,12 @@ class RowContainer:
         for name in self._row_fields:
             value = getattr(self, name)
             if value is not None and self._is_row_aligned(name):
-                value = take_rows(value, key)
+                value = freeze(take_rows(value, key))
             state[name] = value
-        state["columns"] = {k: take_rows(v, key) for k, v in self.columns.items()}
+        columns = {k: freeze(take_rows(v, key)) for k, v in self.columns.items()}
+        state["columns"] = columns
         state["_origin"], state["_contents"] = self._origin, self._contents
-        state["_position"] = position
+        state["_position"] = freeze(position)
         if by_array:
             state["_in_order"] = bool((key[1:] > key[:-1]).all())
             if isinstance(asked, np.ndarray) and asked.ndim == 1:
@@ -207,7 +208,7 @@ class RowContainer:
                     f"{name!r} is a field of {type(self).__name__}; choose another "
                     "name for the column."
                 )
-            values = read_only(np.asarray(values))
+            values = keep(values, np.asarray(values))
             if values.ndim == 0 or len(values) != len(self):
                 raise ValueError(
                     f"column {name!r} must have one entry per round ({len(self)}), "
@@ -238,6 +239,11 @@ class RowContainer:
             and not isinstance(getattr(type(self), name, None), cached_property)
         }
 
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for values in (*state.values(), *self.columns.values()):
+            freeze(values)  # pickles do not tell what is read-only
+
     def __sklearn_clone__(self):
         return self  # nothing writes to logs: a policy that holds them shares them
 
@@ -255,3 +261,33 @@ def read_only(array):
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def keep(given, array):
+    """Return what logs keep of an array: a copy of one dimension, a view of more.
+
+    Parameters
+    ----------
+    given : object
+        What the caller passed. Maps of files that nobody can write to stay maps.
+    array : ndarray
+        The same as an array.
+
+    Returns
+    -------
+    array : ndarray
+        Read-only.
+    """
+    if array.ndim == 1 and not (isinstance(given, np.memmap) and given.mode == "r"):
+        array = array.copy()
+    return read_only(array)
+
+
+def freeze(values):
+    """Make an array or sparse matrix of our own read-only and return it."""
+    if sparse.issparse(values):
+        for array in (values.data, values.indices, values.indptr):
+            array.flags.writeable = False
+    elif isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values

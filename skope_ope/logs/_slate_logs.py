@@ -412,6 +412,8 @@ class SlateLogs(RowContainer):
             out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:
             out["propensity"] = value_range(self.propensity)
+        if self.group is not None:
+            out["groups"] = f"{self.n_groups:,}"
         if self.columns:
             out["columns"] = ", ".join(self.columns)
         return out

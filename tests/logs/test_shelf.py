@@ -225,16 +225,6 @@ def test_folds_of_a_search_over_a_part(logs):
     assert part[train] is inner and logs[train] is not inner
 
 
-def test_numbers_that_were_written_to_are_taken_anew():
-    reward = np.ones(20)
-    logs = BanditLogs(np.arange(20.0)[:, None], [0, 1] * 10, reward, [0.5] * 20)
-    rows = np.arange(5)
-    part = logs[rows]
-    give_shelf(part)
-    reward[0] = 3.0
-    assert logs[rows] is not part and logs[rows].reward[0] == 3.0
-
-
 def test_identity_changes_with_a_fit():
     model, identity = Ridge(), Identity()
     token = identity.token(model, None)
