@@ -155,8 +155,8 @@ EVALUATORS = [
     MultiLoggerDR(pooling="weighted", reward_model=Ridge(), cv=3),
     ExplorationScavenging(),
     ExplorationScavenging(self_normalized=True, on_missing="nan"),
-    PositionScavenging([1.0, 0.5]),
-    ReorderingScavenging([1.0, 0.5]),
+    PositionScavenging(attention=[1.0, 0.5]),
+    ReorderingScavenging(attention=[1.0, 0.5]),
 ]
 
 

@@ -186,7 +186,7 @@ class RankingWorld:
             gains = np.divide(gains, best, out=np.zeros(gains.shape), where=best > 0)
         return slot_discounts(self.n_slots, self.discount)[:, None] * gains[:, None]
 
-    def value(self, policy, *, n_samples=1000, random_state=0):
+    def value(self, policy, *, n_samples=1000, random_state=None):
         """Value of a policy: the mean over queries of its expected reward.
 
         Parameters
@@ -196,7 +196,7 @@ class RankingWorld:
         n_samples : int, default=1000
             Draws per query, where the metric is no sum over slots and the policy is
             random. All other values are exact.
-        random_state : int, RandomState instance or None, default=0
+        random_state : int, RandomState instance or None, default=None
             Seed of these draws.
 
         Returns

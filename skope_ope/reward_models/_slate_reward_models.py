@@ -43,31 +43,31 @@ class SlateModel(BaseEstimator):
 
     Parameters
     ----------
-    regressor : regressor, or classifier where rewards are 0/1
+    model : regressor, or classifier where rewards are 0/1
         It sees the columns of `slate_design`.
     """
 
-    def __init__(self, regressor):
-        self.regressor = regressor
+    def __init__(self, model):
+        self.model = model
 
     def fit(self, logs):
-        """Fit a clone of the regressor."""
-        if is_classifier(self.regressor) and not np.isin(logs.reward, (0, 1)).all():
+        """Fit a clone of the model."""
+        if is_classifier(self.model) and not np.isin(logs.reward, (0, 1)).all():
             raise ValueError(
-                f"the classifier {type(self.regressor).__name__} models rewards of 0 "
+                f"the classifier {type(self.model).__name__} models rewards of 0 "
                 "and 1, these logs have others. Use a regressor."
             )
         X = slate_design(logs, logs.slate)
         self.items_ = ItemColumns(logs)
-        self.regressor_ = clone(self.regressor).fit(X, logs.reward)
+        self.model_ = clone(self.model).fit(X, logs.reward)
         return self
 
     def predict(self, logs, slates):
         """Predict the reward of slates."""
-        regressor = getattr(self, "regressor_", self.regressor)
+        model = getattr(self, "model_", self.model)
         if hasattr(self, "items_"):
             self.items_.check(logs)
-        return expected_reward(regressor, slate_design(logs, slates))
+        return expected_reward(model, slate_design(logs, slates))
 
 
 def expected_reward(model, X):

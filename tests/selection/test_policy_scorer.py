@@ -285,7 +285,7 @@ def test_nested_search_gains_nothing_where_nothing_matters(global_random_seed):
             {"policy": [POLICY], "policy__epsilon": [0.0, 0.2]},
             {
                 "policy": [RewardModelPolicy(Ridge())],
-                "policy__regressor__alpha": [1.0, 100.0],
+                "policy__reward_model__alpha": [1.0, 100.0],
             },
         ],
         scoring=PolicyScorer(DoublyRobust(cv=2)),

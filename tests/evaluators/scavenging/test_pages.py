@@ -160,7 +160,7 @@ def test_no_table_has_more_than_items_times_slots():
         np.zeros((n_pages, 1)), slate, None, item_id=names, slot_reward=clicks
     )
     evaluators = [
-        cls(np.ones(20)) for cls in (PositionScavenging, ReorderingScavenging)
+        cls(attention=np.ones(20)) for cls in (PositionScavenging, ReorderingScavenging)
     ]
     for evaluator in evaluators:
         evaluator.fit(logs)
