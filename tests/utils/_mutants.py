@@ -52,6 +52,24 @@ class CutsRewards(IPS):
         return (rounds.w * np.minimum(rounds.r, 1.0),)
 
 
+@fails("log_of_all_cells_gives_the_value")
+class SquaresTheWeights(IPS):  # what else there is to know of a value holds
+    def _terms(self, rounds):
+        return (rounds.w**2 * rounds.r,)
+
+
+@fails("log_of_all_cells_gives_the_value")
+class ForgetsTheWeights(IPS):
+    def _terms(self, rounds):
+        return (np.where(rounds.w > 0, rounds.r, 0.0),)
+
+
+@fails("log_of_all_cells_gives_the_value")
+class SquaresTheWeightsOfResiduals(DoublyRobust):
+    def _weights(self, w):
+        return w**2
+
+
 @fails("logs_are_left_alone")
 class WritesIntoTheRewards(IPS):
     def _terms(self, rounds):
