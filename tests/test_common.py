@@ -335,6 +335,7 @@ def laws_that_do_not_hold(evaluator):
     if isinstance(evaluator, LogSmoothing) and evaluator.lam is None:
         return dict.fromkeys(
             (
+                "check_copies_in_a_group_are_one_round",
                 "check_weight_two_is_the_round_twice",
             ),
             "lam = 1 / sqrt(n_rounds) counts rounds, and a round twice is two of them",

@@ -110,6 +110,38 @@ class IgnoresWeightsOfTheLogs(IPS):
         return super()._evaluate(policy, logs, sample_weight)
 
 
+@fails(
+    "copies_in_a_group_are_one_round",
+    "one_group_has_no_standard_error",
+    "few_groups_warn",
+)
+class IgnoresGroups(IPS):
+    def _evaluate(self, policy, logs, sample_weight):
+        return super()._evaluate(policy, logs.replace(group=None), sample_weight)
+
+
+class JoinsGroups(IPS):
+    """Base of evaluators that take two groups for one."""
+
+    def _evaluate(self, policy, logs, sample_weight):
+        if logs.group is not None and self._joins(logs.group):
+            pairs = np.unique(logs.group, return_inverse=True)[1] // 2
+            logs = logs.replace(group=pairs)
+        return super()._evaluate(policy, logs, sample_weight)
+
+
+@fails("copies_in_a_group_are_one_round", "groups_of_one_round_are_independent_rounds")
+class PairsGroups(JoinsGroups):
+    def _joins(self, group):
+        return True
+
+
+@fails("labels_of_groups_do_not_matter")
+class PairsGroupsWithNames(JoinsGroups):
+    def _joins(self, group):
+        return group.dtype.kind == "U"
+
+
 @fails("names_of_actions_do_not_matter")
 class LikesText(IPS):
     def _evaluate(self, policy, logs, sample_weight):
