@@ -219,6 +219,7 @@ API_REFERENCE = {
             "exceptions.ModelErrorWarning",
             "exceptions.LogsWarning",
             "exceptions.HorizonWarning",
+            "exceptions.FewGroupsWarning",
             "exceptions.LoggerWarning",
             "exceptions.SingleTrajectoryWarning",
         ],

@@ -333,9 +333,17 @@ def check_name(check):
 
 def laws_that_do_not_hold(evaluator):
     if isinstance(evaluator, LogSmoothing) and evaluator.lam is None:
+        return dict.fromkeys(
+            (
+                "check_copies_in_a_group_are_one_round",
+                "check_weight_two_is_the_round_twice",
+            ),
+            "lam = 1 / sqrt(n_rounds) counts rounds, and a round twice is two of them",
+        )
+    if np.ndim(getattr(evaluator, "divergences", "pooled")):
         return {
-            "check_weight_two_is_the_round_twice": "lam = 1 / sqrt(n_rounds) counts "
-            "rounds, and a round twice is two of them"
+            "check_log_of_all_cells_gives_the_value": "its divergences are those of "
+            "one logger, and there are two"
         }
     if getattr(evaluator, "n_splits", 1) > 1:
         return {"check_one_round": "one round cannot be split into parts"}

@@ -59,6 +59,10 @@ class EvaluatorTags(Tags):
         Whether rewards (and the model) times c give the value times c > 0.
     shift_equivariant : bool, default=False
         Whether rewards (and the model) plus c give the value plus c.
+    consistent : bool, default=False
+        Whether a log that holds every cell (context, action, reward) once, weighted
+        by its probability, gives the true value exactly, whatever the reward model;
+        for slates, where every slot's reward depends on what it shows alone.
     """
 
     handles: tuple = ("bandit",)
@@ -71,6 +75,7 @@ class EvaluatorTags(Tags):
     constant_reward: bool = False
     scale_equivariant: bool = True
     shift_equivariant: bool = False
+    consistent: bool = False
 
 
 class BaseEvaluator(BaseEstimator):

@@ -301,6 +301,7 @@ class ExplorationScavenging(BaseEvaluator):
         tags.handles = ("bandit", "slate")
         tags.needs_propensity = False
         tags.uniform_logger = True
+        tags.consistent = self.match == "action"
         tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)
         return tags
 

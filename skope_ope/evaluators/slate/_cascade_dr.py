@@ -140,7 +140,7 @@ class CascadeDR(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.refits_reward_model = True
+        tags.refits_reward_model = tags.consistent = True
         return tags
 
 

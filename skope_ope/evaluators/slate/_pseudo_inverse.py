@@ -182,6 +182,7 @@ class PseudoInverse(SlateEvaluator):
         tags = super().__sklearn_tags__()
         # On-policy weights are all one.
         tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        tags.consistent = self.cmax is None
         tags.constant_reward = tags.shift_equivariant = self.self_normalized
         return tags
 

@@ -71,6 +71,6 @@ class SlateIPS(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         tags.constant_reward = tags.shift_equivariant = self.self_normalized
         return tags

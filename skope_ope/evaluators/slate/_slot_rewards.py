@@ -67,7 +67,7 @@ class IndependentSlotIPS(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags
 
 
@@ -128,7 +128,7 @@ class CascadeIPS(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags
 
 

@@ -135,4 +135,5 @@ class DoublyRobust(CorrectedModel):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
+        tags.consistent = self.cmax is None
         return tags

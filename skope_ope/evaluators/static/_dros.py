@@ -66,5 +66,6 @@ class DRos(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = self.lam == float("inf")  # a weight of one stays one
+        # a weight of one stays one, and all others do, too
+        tags.on_policy_mean = tags.consistent = self.lam == float("inf")
         return tags

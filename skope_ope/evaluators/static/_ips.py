@@ -85,6 +85,7 @@ class IPS(StaticEvaluator):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
+        tags.consistent = self.cmax is None
         return tags
 
 

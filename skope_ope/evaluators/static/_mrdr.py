@@ -103,7 +103,7 @@ class MRDR(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.refits_reward_model = True
+        tags.refits_reward_model = tags.consistent = True
         return tags
 
 

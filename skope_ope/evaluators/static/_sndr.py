@@ -50,5 +50,5 @@ class SNDR(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags

@@ -56,4 +56,5 @@ class SNIPS(IPS):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = tags.constant_reward = True
+        tags.consistent = self.cmax is None
         return tags

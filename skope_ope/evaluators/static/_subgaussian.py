@@ -68,6 +68,7 @@ class SubGaussianIPS(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
+        tags.consistent = self.lam == 0
         return tags
 
 
@@ -128,4 +129,5 @@ class SubGaussianDR(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
+        tags.consistent = self.lam == 0
         return tags

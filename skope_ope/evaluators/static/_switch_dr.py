@@ -75,4 +75,5 @@ class SwitchDR(CorrectedModel):
         tags.on_policy_mean = (
             self.tau == AUTO or self.tau >= 1
         )  # on-policy weights are one
+        tags.consistent = self.tau == float("inf")
         return tags
