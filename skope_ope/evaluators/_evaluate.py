@@ -45,6 +45,7 @@ from skope_ope.evaluators.static import (
 from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 from skope_ope.reward_models._sources import reward_source
 
 BY_NAME = {
@@ -155,7 +156,7 @@ def evaluate(
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")
     if isinstance(policies, (list, tuple)) and any(
-        hasattr(policy, "predict_proba") or hasattr(policy, "slate_proba")
+        hasattr(policy, "predict_proba") or is_slate_policy(policy)
         for policy in policies
     ):
         raise TypeError(
