@@ -22,7 +22,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
-from skope_ope.policies.slate._deterministic_slates import slate_policy
+from skope_ope.policies.slate._slate_policy import slate_policy
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 
@@ -208,7 +208,9 @@ class RankingWorld:
             marginals = policy.slot_marginals(self.queries)
             return float(np.einsum("qja,qja->q", phi, marginals).mean())
         every = np.arange(self.n_queries)
-        slates = policy.deterministic_slates(self.queries)
+        slates = None
+        if hasattr(policy, "deterministic_slates"):
+            slates = policy.deterministic_slates(self.queries)
         if slates is not None:
             return float(self.reward(every, slates).mean())
         rng = check_random_state(random_state)

@@ -28,6 +28,7 @@ from skope_ope.evaluators.static import (
 )
 from skope_ope.evaluators.static._base import evaluate_jobs
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 
 DEFAULTS = {
     "IPS": IPS(),
@@ -122,7 +123,7 @@ def _check_arguments(policies, logs):
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")
     if isinstance(policies, (list, tuple)) and any(
-        hasattr(policy, "predict_proba") or hasattr(policy, "slate_proba")
+        hasattr(policy, "predict_proba") or is_slate_policy(policy)
         for policy in policies
     ):
         raise TypeError(

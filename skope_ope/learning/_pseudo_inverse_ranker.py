@@ -16,7 +16,8 @@ from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, check_slate_logs
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import check_slate_logs
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 CHUNK = 2**18  # rows that are predicted at once

@@ -16,6 +16,7 @@ from skope_ope.logs._row_container import RowContainer
 from skope_ope.policies import BasePolicy
 from skope_ope.policies._action_probabilities import refuse_non_policies, unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 
 
 def check_policy_of_search(policy, user):
@@ -36,7 +37,7 @@ def check_policy_of_search(policy, user):
             "evaluator is what the search tunes; a search over policies is scored by "
             "PolicyScorer(evaluator)."
         )
-    if not hasattr(inner, "slot_marginals"):  # slate policies have no predict_proba
+    if not is_slate_policy(inner):  # those have no predict_proba
         refuse_non_policies(policy)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
-from skope_ope.evaluators.scavenging._slate_target import SlateTarget
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
@@ -119,10 +119,10 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
 
 def match_slates(policy, logs, stratum=None, omega=None):
     """Return the `Match` of a policy over the whole slates of the logs."""
-    target = SlateTarget(policy, logs)
+    target = SlateTarget(policy, logs, same_width=False)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
-        wanted, missing = target.slate_proba(logs), float("nan")
+        wanted, missing = target.slate_proba(target.logs), float("nan")
         (here,) = _cells(stratum, code)
         rounds = _counted(here, omega)
         weight = 1.0 if omega is None else omega

@@ -15,11 +15,13 @@ from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
 from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import Predictability
-from skope_ope.evaluators.scavenging._slate_target import SlateTarget
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import as_numbers
@@ -149,9 +151,9 @@ class PageEvaluator(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)
-        target = SlateTarget(policy, logs)
+        target = SlateTarget(policy, logs, same_width=False, may_move=True)
         self._check_target(target, logs)
-        pages = make_pages(logs, target, self._paired)
+        pages = make_pages(target.logs, target, self._paired)
         formula, tables = self._formula(), pages.tables(omega)
         if pages.to.shape[1] > len(self.attention_):
             raise ValueError(

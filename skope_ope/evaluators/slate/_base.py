@@ -12,6 +12,8 @@ from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.slate._bearing import Bearing
 from skope_ope.evaluators.slate._diagnostics import (
     LazyDiagnostics,
@@ -19,7 +21,6 @@ from skope_ope.evaluators.slate._diagnostics import (
     weight_warnings,
 )
 from skope_ope.evaluators.slate._support import form_of
-from skope_ope.evaluators.slate._target import TargetOfSlates, check_width
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
@@ -103,7 +104,7 @@ class SlateEvaluator(BaseEvaluator):
             check_logged_slates(logs)
 
     def _evaluate(self, policy, logs, sample_weight):
-        target = TargetOfSlates(policy, logs)
+        target = SlateTarget(policy, logs)
         found = self._findings(target, target.logs)
         omega, n_used, bound = combined_weights(logs, sample_weight), len(logs), None
         if omega is None:

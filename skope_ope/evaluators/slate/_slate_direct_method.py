@@ -134,7 +134,7 @@ class SlateDirectMethod(SlateEvaluator):
         else:
             rng = check_random_state(self.seed_)
             draws = (
-                slate_values(source, logs, target.policy.sample(logs, rng))
+                slate_values(source, logs, target.sample(logs, rng))
                 for _ in range(self.n_samples)
             )
             values = sum(draws) / self.n_samples
@@ -204,7 +204,7 @@ def _summed(source, target, logs):
     values = np.zeros(len(logs))
     for slate in product(range(EMPTY, n_candidates), repeat=n_slots):
         slates = np.tile(slate, (len(logs), 1))
-        proba = np.asarray(target.policy.slate_proba(logs, slates))
+        proba = target.slate_proba(logs, slates)
         rows = np.flatnonzero(proba)
         if rows.size:
             found = slate_values(source, logs[rows], slates[rows])

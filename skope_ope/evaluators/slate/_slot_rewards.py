@@ -4,9 +4,9 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._support import never_shown, support_warnings
-from skope_ope.evaluators.slate._target import method
 
 
 class IndependentSlotIPS(SlateEvaluator):

@@ -13,13 +13,13 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
+from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (
     SL4_ATTENTION,
     biased_pages,
     pages_of_two_visitors,
     sl4,
 )
-from tests.evaluators.scavenging.test_slate_target import Marginals
 
 TARGET = np.tile([0, 1, 2, 3], (4, 1))
 ATTENTION = np.array([1.0, 0.6, 0.4])

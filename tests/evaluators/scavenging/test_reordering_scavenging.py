@@ -14,6 +14,7 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
+from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (
     SL4_ATTENTION,
     SL4_SLATES,
@@ -21,7 +22,6 @@ from tests.evaluators.scavenging._toys import (
     pages_of_two_visitors,
     sl4,
 )
-from tests.evaluators.scavenging.test_slate_target import Marginals
 
 ATTENTION = np.array([1.0, 0.6, 0.4])
 QUALITY = np.linspace(0.05, 0.5, 6)
