@@ -2,6 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import os
+
+# The tests' arrays are small, and pytest-xdist runs one process per core: threads of
+# BLAS and OpenMP would only wait for each other. numpy reads this when it is imported,
+# the processes of pytest-xdist and of tests inherit it; what the caller set stays.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 from pathlib import Path
 
 import pytest

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -57,7 +58,7 @@ POLICIES = [
     UCB1(),
 ]
 every_policy = pytest.mark.parametrize(
-    "policy", POLICIES, ids=lambda policy: repr(policy).split(",")[0]
+    "policy", POLICIES, ids=lambda policy: re.split(r",| at 0x", repr(policy))[0]
 )
 
 
