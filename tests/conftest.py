@@ -1,13 +1,27 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
+# The tests' arrays are small, and pytest-xdist runs one process per core: threads of
+# BLAS and OpenMP would only wait for each other. numpy, which nothing has imported yet,
+# reads this, and so do the processes of pytest-xdist and of tests, which inherit it;
+# what the caller has set stays.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 SEED_VARIABLE = "SKOPE_OPE_TESTS_GLOBAL_RANDOM_SEED"
 DATA_VARIABLE = "SKOPE_OPE_DATA"
+
+
+def pytest_collection_finish(session):
+    """Take what was collected, thousands of tests, out of the garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 def seeds_of(spec):

@@ -233,9 +233,10 @@ sys.exit(main({words!r}))
     assert "\nDoublyRobust " in done.stdout
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_a_reader_that_has_seen_enough_is_no_error(log):
+    words = ["evaluate", str(log), *COLUMNS, "--policy", "uniform"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "skope_ope", "demo"],
+        [sys.executable, "-m", "skope_ope", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -261,7 +262,7 @@ def test_version(capsys):
 
 
 # -- formats of logs ----------------------------------------------------------------
-def test_gzip_and_parquet_are_read_as_csv_is(log, frame, tmp_path, values):
+def test_gzip_and_parquet_are_read_as_csv_is(log, frame, tmp_path, values, run):
     options = (*COLUMNS, *CONTEXT, "--policy", "uniform", "--reward-model", "ridge")
     expected = values(log, *options)
     packed = tmp_path / "clicks.csv.gz"
@@ -274,13 +275,7 @@ def test_gzip_and_parquet_are_read_as_csv_is(log, frame, tmp_path, values):
         found = values(tmp_path / name, *options)
         for key, record in expected.items():
             assert found[key]["value"] == pytest.approx(record["value"], rel=1e-12)
-    assert "(parquet)" in main_text(tmp_path / "clicks", *options)
-
-
-def main_text(*argv):
-    """Text of a run of `evaluate` without capsys."""
-    command = [sys.executable, "-m", "skope_ope", "evaluate", *map(str, argv)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "(parquet)" in run("evaluate", tmp_path / "clicks", *options)
 
 
 @pytest.fixture

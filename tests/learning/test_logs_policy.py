@@ -313,7 +313,7 @@ def test_a_search_tunes_it(policy, grid):
 @every_policy
 def test_no_gain_where_actions_have_no_effect(policy, global_random_seed):
     held_out, optimistic = [], []
-    for world in range(100):
+    for world in range(50):
         seed = 100 * global_random_seed + world
         logs = make_bandit_logs(
             200, effect=0.0, logging_temperature=2.0, random_state=seed
@@ -323,10 +323,10 @@ def test_no_gain_where_actions_have_no_effect(policy, global_random_seed):
         for rows, gains in ((test, held_out), (train, optimistic)):
             gain = DoublyRobust().fit(rows).score(fitted) - rows.reward.mean()
             gains.append(gain)
-    error = np.std(held_out, ddof=1) / 10
+    error = np.std(held_out, ddof=1) / 50**0.5
     assert abs(np.mean(held_out)) < 4 * error
     # on the rounds that it was learned from it would seem a great success
-    assert np.mean(optimistic) > 4 * np.std(optimistic, ddof=1) / 10
+    assert np.mean(optimistic) > 4 * np.std(optimistic, ddof=1) / 50**0.5
 
 
 @every_policy
@@ -354,7 +354,7 @@ def test_it_learns_what_is_best(policy, reward, global_random_seed):
 @every_policy
 def test_more_rounds_come_closer_to_the_best(policy, global_random_seed):
     regrets = {}
-    for n_rounds in (300, 10_000):
+    for n_rounds in (300, 5_000):
         parts = []
         for draw in range(3):
             logs, _, truth = make_bandit_logs(
@@ -369,7 +369,7 @@ def test_more_rounds_come_closer_to_the_best(policy, global_random_seed):
             pi = action_probabilities(policy, logs[n_rounds:])
             parts.append((q.max(axis=1) - (pi * q).sum(axis=1)).mean())
         regrets[n_rounds] = np.mean(parts)
-    assert regrets[10_000] < regrets[300]
+    assert regrets[5_000] < regrets[300]
 
 
 # -- helpers --------------------------------------------------------------------------

@@ -384,6 +384,8 @@ def test_searches(logs, kind):
         assert_is_part(best.logs_, logs, np.arange(N))
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert best.score("pi") == best.evaluate(best.logs_.columns["pi"]).value
+    if not isinstance(logs.context, np.ndarray):
+        return  # routing does not ask for the kind of the context
     with config_context(enable_metadata_routing=True):
         routed = clone(search).fit(logs)
     assert_array_equal(

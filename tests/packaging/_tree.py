@@ -38,8 +38,9 @@ def tracked_files():
     return [name for name in listing.split("\0") if name and (ROOT / name).exists()]
 
 
+@cache
 def imports_of(path):
-    """Yield (node, name, at module level) for every module named in an import."""
+    """Tuples (node, name, at module level) of every module named in an import."""
 
     def visit(node, top):
         for child in ast.iter_child_nodes(node):
@@ -61,7 +62,7 @@ def imports_of(path):
                 )
                 yield from visit(child, top and not inner and not typing_only)
 
-    return visit(ast.parse(path.read_text()), True)
+    return tuple(visit(ast.parse(path.read_text()), True))
 
 
 @cache

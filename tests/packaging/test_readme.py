@@ -14,7 +14,7 @@ from tests.packaging._tree import ROOT
 README = (ROOT / "README.md").read_text()
 TEST_COMMAND = (
     'python3 -m venv .venv && .venv/bin/pip install -q -e ".[test]" '
-    "&& .venv/bin/python -m pytest"
+    "&& .venv/bin/python -m pytest -n 2"
 )
 
 

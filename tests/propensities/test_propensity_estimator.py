@@ -352,8 +352,7 @@ def test_bad_parameters_are_refused(parameters):
 
 
 # -- theory -----------------------------------------------------------------------
-
-
+@pytest.mark.theory
 def test_saturated_frequencies_reduce_the_variance(global_random_seed):
     """Frequencies by context reach the efficiency bound; true propensities do not."""
     rng = np.random.RandomState(global_random_seed)

@@ -286,14 +286,17 @@ LOGGERS = [
 ]
 
 
-@pytest.mark.parametrize("logger", LOGGERS, ids=lambda p: type(p).__name__)
+@pytest.fixture(scope="module", params=LOGGERS, ids=lambda p: type(p).__name__)
+def repetitions(request):
+    """300 logs of a logger, which all evaluators share."""
+    return [drawn_logs(400, seed, request.param) for seed in range(300)]
+
+
 @pytest.mark.parametrize("evaluator", EXACT, ids=repr)
-def test_standard_errors_are_those_of_repetitions(evaluator, logger):
+def test_standard_errors_are_those_of_repetitions(evaluator, repetitions):
     target = np.tile([1, 0, 2], (400, 1))
-    results = []
-    for seed in range(300):
-        logs, phi = drawn_logs(400, seed, logger)
-        results.append(quietly(evaluator, target, logs))
+    results = [quietly(evaluator, target, logs) for logs, _ in repetitions]
+    _, phi = repetitions[0]
     values = np.array([result.value for result in results])
     errors = np.array([result.standard_error for result in results])
     truth = additive(target[:1], phi)[0]

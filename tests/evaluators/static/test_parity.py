@@ -198,15 +198,19 @@ def test_parity_with_sample_weights(name, case, where, global_random_seed):
     check(result, loop(*lists(w), w.s.tolist(), **params))
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_parity_on_more_rows_than_a_chunk(name, global_random_seed):
-    evaluator, loop, params = PAIRS[name]
+@pytest.fixture(scope="module")
+def large_world(global_random_seed):
+    """More rows than a chunk, as arrays and as lists."""
     w = world("zeros", global_random_seed, n=50_000)
     w.r = np.abs(w.r)
-    check(
-        fit(evaluator, logs_of(w), w.q).evaluate(w.pi),
-        loop(*lists(w), **params),
-    )
+    return w, logs_of(w), lists(w)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_parity_on_more_rows_than_a_chunk(name, large_world):
+    evaluator, loop, params = PAIRS[name]
+    w, logs, as_lists = large_world
+    check(fit(evaluator, logs, w.q).evaluate(w.pi), loop(*as_lists, **params))
 
 
 @pytest.mark.parametrize("name", PAIRS)

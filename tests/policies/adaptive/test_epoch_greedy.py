@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from skope_ope import BanditLogs, EpochGreedy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live
+from tests.policies._lives import live, make_logs
 
 ZERO = np.zeros((1, 1))
 
@@ -114,7 +114,10 @@ def test_bad_parameters():
             policy.update(ZERO, 0, 1.0, 0.5)
 
 
-def test_keeps_the_contract():
-    check_adaptive_policy(EpochGreedy())
-    check_adaptive_policy(EpochGreedy(SGDRegressor(), exploit=lambda epoch: epoch))
-    check_adaptive_policy(EpochGreedy(LogisticRegression(), exploit=5))
+@pytest.mark.parametrize("available", [False, True])
+def test_keeps_the_contract(available):
+    logs = make_logs(80, n_actions=3, available=available)
+    check_adaptive_policy(EpochGreedy(), logs)
+    growing = EpochGreedy(SGDRegressor(), exploit=lambda epoch: epoch)
+    check_adaptive_policy(growing, logs)
+    check_adaptive_policy(EpochGreedy(LogisticRegression(), exploit=5), logs)

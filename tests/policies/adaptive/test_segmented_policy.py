@@ -56,9 +56,9 @@ INNER = [
 @pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
 @pytest.mark.parametrize("available", [False, True])
 def test_is_a_policy_per_segment(inner, available, global_random_seed):
-    logs = make_logs(seed=global_random_seed, available=available)
+    logs = make_logs(200, seed=global_random_seed, available=available)
     accepted, proba, _ = row_by_row(SegmentedPolicy(inner, sign), logs)
-    assert len(accepted) > 30
+    assert len(accepted) > 20
     for segment in ("high", "low"):
         rows = np.flatnonzero(sign(logs.context) == segment)
         own = logs[rows]
@@ -71,10 +71,9 @@ def test_is_a_policy_per_segment(inner, available, global_random_seed):
 
 @pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
 def test_keeps_the_contract(inner):
-    check_adaptive_policy(SegmentedPolicy(inner, sign))
-    check_adaptive_policy(
-        SegmentedPolicy(inner, "group_of"), with_segments(make_logs())
-    )
+    logs = make_logs(80)
+    check_adaptive_policy(SegmentedPolicy(inner, sign), make_logs(80, available=True))
+    check_adaptive_policy(SegmentedPolicy(inner, "group_of"), with_segments(logs))
 
 
 def test_segments_of_every_kind_are_one():
