@@ -9,7 +9,11 @@ import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import action_count_law, inverse_propensity_z
+from skope_ope.logs._propensity_audit import (
+    action_count_law,
+    inverse_propensity_z,
+    propensities_drift,
+)
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -376,6 +380,7 @@ class BanditLogs(RowContainer):
 
     inverse_propensity_z = cached_property(inverse_propensity_z)
     action_count_law = cached_property(action_count_law)
+    propensities_drift = cached_property(propensities_drift)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")

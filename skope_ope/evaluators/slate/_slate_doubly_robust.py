@@ -133,6 +133,7 @@ class SlateDoublyRobust(SlateEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = ("cmax", "outside_range")
         return tags
 
 

@@ -69,4 +69,5 @@ class DRos(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = self.lam == float("inf")  # a weight of one stays one
+        tags.parameters_after_model = ("lam",)
         return tags

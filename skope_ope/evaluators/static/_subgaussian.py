@@ -132,4 +132,5 @@ class SubGaussianDR(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
+        tags.parameters_after_model = ("lam",)
         return tags

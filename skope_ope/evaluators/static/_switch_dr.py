@@ -77,4 +77,5 @@ class SwitchDR(CorrectedModel):
         tags.on_policy_mean = (
             self.tau == AUTO or self.tau >= 1
         )  # on-policy weights are one
+        tags.parameters_after_model = ("tau",)
         return tags
