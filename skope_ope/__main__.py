@@ -203,7 +203,8 @@ def _add_evaluate(commands):
         type=names,
         metavar="NAMES",
         help=f"some of {', '.join(evaluators_for(BanditLogs))}; parameters as in "
-        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)}. A policy that learns needs "
+        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)}. A policy that "
+        "learns needs "
         "DRns:horizon=100, RejectionSampling, Replay or DirectMethod",
     )
     add(

@@ -10,7 +10,11 @@ import numpy as np
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import check_group, group_index, n_groups
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import action_count_law, inverse_propensity_z
+from skope_ope.logs._propensity_audit import (
+    action_count_law,
+    inverse_propensity_z,
+    propensities_drift,
+)
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -383,6 +387,7 @@ class BanditLogs(RowContainer):
     action_count_law = cached_property(action_count_law)
     group_index = cached_property(group_index)
     n_groups = property(n_groups)
+    propensities_drift = cached_property(propensities_drift)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
-from skope_ope.reward_models._sources import refuse_non_models
+from skope_ope.reward_models._sources import is_source, refuse_non_models
 
 
 class MeanSlateModel(BaseEstimator):
@@ -144,6 +144,10 @@ class CrossFittedSlateModel:
             values[rows] = call(self._model(k), logs[rows], rows)
         return values
 
+    def shared(self, logs):
+        """Return what several evaluators of these rounds share: the fitted models."""
+        return self
+
     def _model(self, fold):
         if fold == FULL and FULL not in self.models_:
             # of all training rounds, fitted when other logs first ask
@@ -169,6 +173,8 @@ def slate_reward_source(model, logs, cv, wrap):
     -------
     source : object with `predict(logs, call)`
     """
+    if is_source(model):
+        return model
     refuse_non_models(model, "reward_model")
     if isinstance(model, Real) and not isinstance(model, bool):
         if not np.isfinite(model):

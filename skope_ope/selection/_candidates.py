@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
-from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs
@@ -47,8 +47,10 @@ def refuse_array_models(evaluator, user):
     if isinstance(model, (np.ndarray, list, tuple)) or sparse.issparse(model):
         raise TypeError(
             f"{user} got an evaluator whose reward_model is an array: it belongs to "
-            "the rows it was made for, and the folds of a search have other rows. "
-            "Carry it along: logs.with_columns(q_hat=...), reward_model='q_hat'."
+            "the rows it was made for, and the folds of a search have other rows. Pass "
+            "a model, which is fitted to every part; only where the values come from "
+            "other rounds than these logs, a column may carry them: "
+            "logs.with_columns(q_hat=...), reward_model='q_hat'."
         )
 
 

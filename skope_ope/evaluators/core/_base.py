@@ -17,7 +17,7 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.reward_models._sources import is_source, reward_source
 
 
 def pipeline_remedy(value):
@@ -45,6 +45,10 @@ class EvaluatorTags(Tags):
     refits_reward_model : bool, default=False
         Whether it refits the model for every policy, and so refuses fitted ones,
         numbers and arrays.
+    parameters_after_model : tuple of str or None, default=None
+        Names of parameters that the fit of the reward model does not depend on:
+        candidates of a search that differ in no others share one fit. `None`: fits
+        are not shared.
     order_dependent : bool, default=False
         Whether the order of the rounds matters; such evaluators refuse sample
         weights.
@@ -69,6 +73,7 @@ class EvaluatorTags(Tags):
     needs_propensity: bool = True
     needs_reward_model: bool = False
     refits_reward_model: bool = False
+    parameters_after_model: tuple | None = None
     order_dependent: bool = False
     uniform_logger: bool = False
     on_policy_mean: bool = False
@@ -148,6 +153,8 @@ class BaseEvaluator(BaseEstimator):
         return reward_source(self._one_model(reward_model), logs, self.cv)
 
     def _one_model(self, reward_model):
+        if is_source(reward_model):  # of a search: an equal model, fitted already
+            return reward_model
         if reward_model is None:
             return self.reward_model
         if self.reward_model is not None:

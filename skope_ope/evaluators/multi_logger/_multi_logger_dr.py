@@ -111,4 +111,10 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = (
+            "pooling",
+            "self_normalized",
+            "divergences",
+            "cross_fit",
+        )
         return tags

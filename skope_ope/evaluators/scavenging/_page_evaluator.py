@@ -15,13 +15,11 @@ from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
 from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import Predictability
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import as_numbers

@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope._renamed import keyword_only
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._page_evaluator import (

@@ -12,7 +12,6 @@ from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.slate._bearing import Bearing
 from skope_ope.evaluators.slate._diagnostics import (

@@ -153,6 +153,7 @@ class SlateDirectMethod(SlateEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = ("n_samples", "random_state")
         return tags
 
 

@@ -134,6 +134,7 @@ class SlateDoublyRobust(SlateEvaluator):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
         tags.consistent = self.cmax is None
+        tags.parameters_after_model = ("cmax", "outside_range")
         return tags
 
 

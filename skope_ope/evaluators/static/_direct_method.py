@@ -108,6 +108,7 @@ class DirectMethod(StaticEvaluator):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
         tags.constant_reward = True
+        tags.parameters_after_model = ()
         return tags
 
 

@@ -58,6 +58,7 @@ class CorrectedModel(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = ()
         return tags
 
 
@@ -136,4 +137,5 @@ class DoublyRobust(CorrectedModel):
         # Clipping above one leaves on-policy weights alone.
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
         tags.consistent = self.cmax is None
+        tags.parameters_after_model = ("cmax",)
         return tags

@@ -68,4 +68,5 @@ class DRos(CorrectedModel):
         tags = super().__sklearn_tags__()
         # a weight of one stays one, and all others do, too
         tags.on_policy_mean = tags.consistent = self.lam == float("inf")
+        tags.parameters_after_model = ("lam",)
         return tags

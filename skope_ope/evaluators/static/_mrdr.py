@@ -104,6 +104,7 @@ class MRDR(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.refits_reward_model = tags.consistent = True
+        tags.parameters_after_model = None  # nothing is fitted in fit
         return tags
 
 

@@ -130,4 +130,5 @@ class SubGaussianDR(CorrectedModel):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
         tags.consistent = self.lam == 0
+        tags.parameters_after_model = ("lam",)
         return tags

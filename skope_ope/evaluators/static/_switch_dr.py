@@ -76,4 +76,5 @@ class SwitchDR(CorrectedModel):
             self.tau == AUTO or self.tau >= 1
         )  # on-policy weights are one
         tags.consistent = self.tau == float("inf")
+        tags.parameters_after_model = ("tau",)
         return tags
