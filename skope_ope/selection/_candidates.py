@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
-from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import RowContainer
