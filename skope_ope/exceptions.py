@@ -68,10 +68,6 @@ class SingleTrajectoryWarning(OPEWarning):
     """A single history of a policy that learns: no standard error of its value."""
 
 
-class FewGroupsWarning(OPEWarning):
-    """Few groups of dependent rounds tell how sure an estimate is."""
-
-
 class LoggerWarning(OPEWarning):
     """The rounds of one of several loggers do not bear the weight it gets."""
 

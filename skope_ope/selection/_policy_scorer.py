@@ -164,7 +164,7 @@ def check_policy(estimator, last):
             f"PolicyScorer scores policies, got the evaluator {type(last).__name__}. "
             "In a search over evaluators pass scoring=EvaluatorScorer(policy)."
         )
-    if not hasattr(last, "slot_marginals"):
+    if not is_slate_policy(last):
         refuse_non_policies(estimator)
 
 
