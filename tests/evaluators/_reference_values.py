@@ -12,6 +12,8 @@ import warnings
 from itertools import product
 from pathlib import Path
 
+import numpy as np
+
 from skope_ope import (
     IPS,
     MRDR,
@@ -97,9 +99,10 @@ def multi_logger_entries(world):
                 entries[f"{word} weighted {how} {folds}"] = kind(
                     divergences=how, cross_fit=folds, **weighted
                 )
-        entries[f"{word} weighted known"] = kind(
-            divergences=world.facts["divergences"], **weighted
-        )
+        known = np.linspace(1.0, 2.0, 3)
+        entries[f"{word} weighted known"] = kind(divergences=known, **weighted)
+        known = np.array([1.0, np.inf, 2.0])
+        entries[f"{word} weighted left out"] = kind(divergences=known, **weighted)
     entries["MultiLoggerDR means"] = MultiLoggerDR(pooling="balanced")
     return {name: (entry, world.policies) for name, entry in entries.items()}
 
@@ -232,6 +235,7 @@ def numbers_of(evaluator, policies, world):
         difference = results[0] - results[1]
         found["difference"] = difference.value
         found["difference_error"] = difference.standard_error
+        found["difference_freedom"] = difference.degrees_of_freedom
     return found
 
 

@@ -111,18 +111,18 @@ def one_tiny_propensity():
     )
 
 
-def several_loggers(n, seed, *, offset=0.0, never=False, shares=(1, 2, 3), **fields):
+def several_loggers(n, seed, *, offset=0.0, spread=1.0, never=False, **fields):
     """Rounds of three loggers; of which one may never take the first action."""
     rng = np.random.RandomState(seed)
-    n_loggers, n_actions, rows = len(shares), 3, np.arange(n)
+    n_loggers, n_actions, rows = 3, 3, np.arange(n)
     mu = 0.8 * rng.dirichlet(np.ones(n_actions), (n_loggers, n)) + 0.2 / n_actions
     if never:
         mu[0, :, 0] = 0.0
         mu[0] /= mu[0].sum(axis=1, keepdims=True)
     pi = rng.dirichlet(np.ones(n_actions), n)
-    logger = rng.choice(n_loggers, n, p=np.array(shares) / sum(shares))
+    logger = rng.choice(n_loggers, n, p=np.array([1, 2, 3]) / 6)
     action = drawn(mu[logger, rows], rng)
-    reward = offset + action + np.round(64 * rng.normal(size=n)) / 64
+    reward = offset + np.round(64 * spread * (action + rng.normal(size=n))) / 64
     logs = BanditLogs(
         np.column_stack([rows % 4, rng.normal(size=n)]),
         action,
@@ -134,12 +134,9 @@ def several_loggers(n, seed, *, offset=0.0, never=False, shares=(1, 2, 3), **fie
         logging_proba=mu[logger, rows],
         **fields,
     )
-    q_hat = offset + np.tile([0.25, 1.0, 1.75], (n, 1))
-    world = World(
-        with_day(logs, pi=pi, other=0.5 * pi + 1 / 6, q_hat=q_hat), ("pi", "other")
-    )
-    world.facts["divergences"] = np.linspace(1.0, 2.0, n_loggers)
-    return world
+    q_hat = offset + spread * np.tile([0.25, 1.0, 1.75], (n, 1))
+    logs = with_day(logs, pi=pi, other=0.5 * pi + 1 / 6, q_hat=q_hat)
+    return World(logs, ("pi", "other"))
 
 
 def uniform_log(n, seed, n_actions=3):
@@ -281,7 +278,10 @@ WORLDS = {
         lambda: several_loggers(90, 12, sample_weight=weights(90, 12, n_zero=6)),
     ),
     "logger_left_out": ("multi_logger", lambda: several_loggers(200, 13, never=True)),
-    "loggers_far": ("multi_logger", lambda: several_loggers(300, 14, offset=1e6)),
+    "loggers_far": (
+        "multi_logger",
+        lambda: several_loggers(300, 14, offset=1e6, spread=0.125),
+    ),
     "uniform_log": ("sequential", lambda: uniform_log(500, 21)),
     "unlike_log": ("sequential", lambda: unlike_log(400, 22)),
     "context_free": ("scavenging", lambda: context_free_log(300, 31)),
