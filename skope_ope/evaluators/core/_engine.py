@@ -92,7 +92,7 @@ class TermStore:
             row[block.low : block.high] = term
 
 
-def run(logs, jobs, entering, observers=(), offset=None):
+def run(logs, jobs, entering, observers=(), offset=None, tables=False):
     """Hand every job the terms of its evaluator, block by block.
 
     Parameters
@@ -109,8 +109,10 @@ def run(logs, jobs, entering, observers=(), offset=None):
     offset : float, default=None
         What is subtracted from all rewards for the jobs whose terms follow. `None`:
         the middle of rewards that lie far from zero, otherwise 0.
+    tables : bool, default=False
+        Whether observers need the probabilities of all actions.
     """
-    asked = Asked(logs, jobs)
+    asked = Asked(logs, jobs, tables)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     if offset is None:
         offset = far_from_zero(logs.reward[:BLOCK])
@@ -151,9 +153,11 @@ class Asked:
         The rounds.
     jobs : list of Job
         Jobs with the same target, or source, share what it answers.
+    tables : bool, default=False
+        Whether the probabilities of all actions are wanted in any case.
     """
 
-    def __init__(self, logs, jobs):
+    def __init__(self, logs, jobs, tables=False):
         self.logs = logs
         self.targets = {id(job.target): job.target for job in jobs}
         self.jobs_of = {
@@ -164,7 +168,8 @@ class Asked:
         self.alone = {
             key
             for key, target in self.targets.items()
-            if target.answers_alone(logs)
+            if not tables
+            and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
         self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions), 1)
@@ -238,8 +243,8 @@ def far_from_zero(reward):
     return middle if abs(middle) > FAR * (high - low) else 0.0
 
 
-def terms_of(evaluator, logs, target, source, entering, observers=()):
+def terms_of(evaluator, logs, target, source, entering, observers=(), tables=False):
     """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
     job = Job(evaluator, target, source, sums=TermStore(len(logs)))
-    run(logs, [job], entering, observers)
+    run(logs, [job], entering, observers, tables=tables)
     return job.sums.terms

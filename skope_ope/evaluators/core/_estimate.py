@@ -46,11 +46,15 @@ class _Certain:
             return nan
         return (self.standard_error / self.independent_error) ** 2
 
+    def with_error(self, error):
+        """Return the same estimate with another standard error."""
+        out = copy(self)
+        out.standard_error = error
+        return out
+
     def without_error(self):
         """Return the same estimate without a standard error."""
-        out = copy(self)
-        out.standard_error = nan
-        return out
+        return self.with_error(nan)
 
     def without_value(self):
         """Return an estimate that cannot be formed, of the same rounds."""

@@ -254,8 +254,7 @@ class PolicyValue:
         return values
 
     def _of_group(self, places, label):
-        rows = self._rows.take(places)
-        estimate, warned = rows.estimate(self._estimate), []
+        (estimate, rows), warned = self._group_estimate(places), []
         if np.isnan(self.value):  # nothing is known of the policy, in no group
             estimate = estimate.without_value()
         if np.isnan(estimate.value):
@@ -266,6 +265,11 @@ class PolicyValue:
         return PolicyValue(
             estimate, rows, estimator=f"{self.estimator} of {label!r}", warnings=warned
         )
+
+    def _group_estimate(self, places):
+        """Return the estimate of some rounds (an array of ints), and their `Rows`."""
+        rows = self._rows.take(places)
+        return rows.estimate(self._estimate), rows
 
     def __sub__(self, other):
         """Paired difference of two values from the same rounds."""

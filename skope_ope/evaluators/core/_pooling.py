@@ -77,25 +77,3 @@ def _stratified(weights, mass, units):
     elif single.size:
         centre[single] = single[0]
     return Shares(weight if units.size > 1 else weight[0], centre, weight > 0)
-
-
-def stratum_means(share, sought=None):
-    """Return the pooling that adds up the means of the strata, times their shares.
-
-    Parameters
-    ----------
-    share : ndarray of shape (n_strata,)
-        What the mean of every stratum counts.
-    sought : ndarray of bool of shape (n_strata,), default=None
-        Strata that the policy may go to: without a spread of theirs there is no
-        error. `None`: all.
-    """
-    return partial(_stratum_means, share, sought)
-
-
-def _stratum_means(share, sought, mass, units):
-    mass = np.atleast_1d(mass)
-    weight = np.divide(share, mass, out=np.zeros(len(mass)), where=mass > 0)
-    needed = units > 0 if sought is None else (units > 0) & sought
-    one = units.size == 1
-    return Shares(float(weight[0]) if one else weight, np.arange(len(units)), needed)

@@ -97,9 +97,9 @@ class PositionScavenging(PageEvaluator):
             partial(_influence, pooled=self.pooled),
         )
 
-    def _predictability(self, logs):
-        known = super()._predictability(logs)
-        if logs is self.logs_ and self.attention_estimator_ is not None:
+    def _predictability(self, logs, estimator, of_fit=False):
+        known = super()._predictability(logs, estimator)
+        if of_fit and estimator is not None:
             return known  # of the same logs
         here = item_predictability(logs)
         return known if known.z > here.z else here
