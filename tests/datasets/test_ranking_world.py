@@ -27,7 +27,7 @@ def test_candidates_are_the_first_or_the_best_documents():
     best = world(scores=X[:, 0])
     assert_array_equal(best.queries.item_id, [[8, 7, 4], [6, 5, 1]])
     assert_array_equal(best.grades, [[1, 0, 1], [0, 3, 1]])
-    assert_array_equal(best.queries.group, [3, 5])
+    assert_array_equal(best.queries.columns["query"], [3, 5])
     assert best.queries.n_candidates == 3
 
 
@@ -36,7 +36,7 @@ def test_smaller_queries_have_fewer_candidates():
     assert_array_equal(large.queries.n_candidates, [5, 4])
     assert_array_equal(large.grades[1], [0, 1, 3, 0, 0])
     logs = large.draw(50, random_state=0)
-    assert logs.slate[logs.group == 5].max() <= 3
+    assert logs.slate[logs.columns["query"] == 5].max() <= 3
 
 
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "err", "reciprocal_rank"])
@@ -69,7 +69,7 @@ def test_logs_come_from_the_world(global_random_seed):
     assert_array_equal(again.slate, logs.slate)
     query = logs.context[:, 0].astype(int)
     assert_array_equal(logs.reward, own.reward(query, logs.slate))
-    assert_array_equal(logs.group, np.array([3, 5])[query])
+    assert_array_equal(logs.columns["query"], np.array([3, 5])[query])
     assert_allclose(logs.propensity, logger.slate_proba(logs))
     assert logs.logging_policy is logger
     assert len(logger.laws(logs)) == 1
@@ -129,10 +129,10 @@ def test_a_draw_without_the_largest_query():
     X, y, qid = np.arange(7.0)[:, None], [0, 1, 2, 0, 0, 2, 0], [1, 1, 2, 2, 2, 2, 2]
     world = RankingWorld(X, y, qid, n_slots=3)
     batches = list(world.stream(8, batch_size=1, random_state=0))
-    assert {int(logs.group[0]) for logs in batches} == {1, 2}
+    assert {int(logs.columns["query"][0]) for logs in batches} == {1, 2}
     for logs in batches:
         assert logs.max_candidates == 5
-        assert (logs.slate == -1).sum() == (1 if logs.group[0] == 1 else 0)
+        assert (logs.slate == -1).sum() == (1 if logs.columns["query"][0] == 1 else 0)
         assert logs.item_id.shape == (1, 5)
         np.testing.assert_allclose(
             logs.logging_policy.slate_proba(logs), logs.propensity

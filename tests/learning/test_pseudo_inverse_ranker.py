@@ -266,7 +266,7 @@ def test_nested_parameters_and_search():
         cv=GroupKFold(3),
         error_score="raise",
     )
-    search.fit(logs, groups=logs.group)
+    search.fit(logs, groups=logs.columns["query"])
     known = [
         world.value(clone(ranker).set_params(**params).fit(logs))
         for params in search.cv_results_["params"]

@@ -73,7 +73,7 @@ def test_a_larger_null_space_is_noticed(monkeypatch):
     logs = SlateLogs(
         np.zeros((4, 1)), shown, np.zeros(4), n_candidates=4, group=np.arange(4)
     )
-    logger = EmpiricalSlatePolicy(slates)
+    logger = EmpiricalSlatePolicy(slates, by="group")
     target = SlateTarget(np.tile([3, 3], (4, 1)), logs)
     residual = np.concatenate(
         [part[-1].residual for part in solved(logger, target, target.logs)]
@@ -109,7 +109,7 @@ def laws_of_their_own(name, n_rounds, rng):
     elif name == "given slates":
         logs = logs.replace(group=np.arange(n_rounds))
         drawn = rng.randint(-1, m, size=(n_rounds, 5, n_slots))
-        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)))
+        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)), by="group")
     return logger, logs
 
 

@@ -29,7 +29,8 @@ SOFT = RankingPolicy(LinearRegression(), 2, temperature=0.7).fit(
 )
 UNIFORM, BY_COLUMN = UniformSlatePolicy(2), PlackettLuceSlatePolicy("w", 2)
 PRODUCT = ProductSlatePolicy("p")
-SEEN = EmpiricalSlatePolicy({0: [[0, 1], [2, -1], [1, 0]], 1: [[1, 1], [3, 0]]})
+LISTS = {0: [[0, 1], [2, -1], [1, 0]], 1: [[1, 1], [3, 0]]}
+SEEN = EmpiricalSlatePolicy(LISTS, by="group")
 POLICIES = [
     UNIFORM,
     BY_COLUMN,
