@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, UniformSlatePolicy
 from skope_ope.datasets import RankingWorld, make_slate_logs_from_ranking
-from tests.policies._slate_worlds import enumerated_law
+from tests.policies._slate_worlds import enumerated_distribution
 
 QID = np.array([5, 5, 3, 3, 3, 5, 5, 3, 3])
 Y = np.array([0, 1, 2, 0, 1, 3, 0, 0, 1])
@@ -44,7 +44,7 @@ def test_smaller_queries_have_fewer_candidates():
 def test_values_equal_enumeration(metric, discount):
     own = world(metric=metric, discount=discount, n_candidates=None)
     policy = PlackettLuceSlatePolicy([1, 2, 3, 4, 5], 2)
-    slates, proba = enumerated_law(policy, own.queries)
+    slates, proba = enumerated_distribution(policy, own.queries)
     possible = proba.any(axis=0)
     rewards = np.stack(
         [own.reward([0, 1], np.tile(slate, (2, 1))) for slate in slates[possible]]
@@ -72,7 +72,7 @@ def test_logs_come_from_the_world(global_random_seed):
     assert_array_equal(logs.columns["query"], np.array([3, 5])[query])
     assert_allclose(logs.propensity, logger.slate_proba(logs))
     assert logs.logging_policy is logger
-    assert len(logger.laws(logs)) == 1
+    assert len(logger.distributions(logs)) == 1
     error = logs.reward.std() / np.sqrt(4000)
     value = own.value(logger, n_samples=2000)
     assert abs(logs.reward.mean() - value) < 6 * error  # both are means over draws

@@ -156,7 +156,7 @@ def test_streaming_and_batch_learn_the_same():
 FIELDS = ("context", "slate", "reward", "item_id")
 
 
-def test_loggers_of_other_laws():
+def test_loggers_of_other_distributions():
     """What a weighted logger tells has the same mean."""
     logs, ranker = given_values(np.array([[0.3, 0.1, 0.6], [0.2, 0.9, 0.1]]))
     logger = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)

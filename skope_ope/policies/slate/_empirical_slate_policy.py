@@ -58,8 +58,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     array([1., 1.])
     """
 
-    # rows of a law stand for themselves: another order of the candidates is another
-    # list of slates
+    # rows of a distribution stand for themselves: another order of the candidates is
+    # another list of slates
     _sorted = False
 
     def __init__(self, slates, proba=None, *, by=None):
@@ -147,15 +147,15 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             )
         return list(given), lists
 
-    def _law_of(self, logs):
+    def _number_of(self, logs):
         """Return the list that every round draws from, after checks."""
         labels, lists = self._lists()
         if labels == [ALL]:
-            law = np.zeros(len(logs), dtype=np.intp)
+            number = np.zeros(len(logs), dtype=np.intp)
         else:
-            law = self._codes_of(labels, logs)
+            number = self._codes_of(labels, logs)
         shown = np.zeros((len(lists), self._slots_of(logs), logs.max_candidates), bool)
-        for number, (slates, _) in enumerate(lists):
+        for one, (slates, _) in enumerate(lists):
             if slates.max() >= logs.max_candidates:
                 raise ValueError(
                     f"slates show candidate {slates.max()}, the logs have "
@@ -163,12 +163,12 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     f"{logs.max_candidates - 1})."
                 )
             which, slots = np.nonzero(slates != EMPTY)
-            shown[number, slots, slates[which, slots]] = True
+            shown[one, slots, slates[which, slots]] = True
         if logs.offered is not None:
             offered = offered_slots(logs, shown.shape[1])
             if offered.shape[1] == 1:
                 shown = shown.any(axis=1, keepdims=True)
-            wrong = shown[law] & ~offered
+            wrong = shown[number] & ~offered
             if wrong.any():
                 row, slot, candidate = np.argwhere(wrong)[0]
                 where = f" in slot {slot}" if logs.offered.ndim == 3 else ""
@@ -176,7 +176,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     f"slates show candidate {candidate}{where}, which row {row} does "
                     "not offer."
                 )
-        return law
+        return number
 
     def _codes_of(self, labels, logs):
         """Return the position among the labels of that of every round."""
@@ -190,22 +190,22 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                 stacklevel=2,
             )
             by = "group"
-        codes = {plain(label): code for code, label in enumerate(labels)}
+        position = {plain(label): code for code, label in enumerate(labels)}
         found = round_labels(by, logs)
-        law = np.fromiter(
-            (codes.get(label, -1) for label in found.tolist()), np.intp, len(logs)
+        codes = np.fromiter(
+            (position.get(label, -1) for label in found.tolist()), np.intp, len(logs)
         )
-        if (law < 0).any():
-            row = int(np.flatnonzero(law < 0)[0])
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
             raise ValueError(
                 f"slates know no label {plain(found[row])!r}, that of row {row}."
             )
-        return law
+        return codes
 
     def _items(self, logs):
-        law = self._law_of(logs)
+        number = self._number_of(logs)
         items = np.empty((len(logs), logs.max_candidates, 2))
-        items[:, :, 0] = law[:, None]
+        items[:, :, 0] = number[:, None]
         items[:, :, 1] = np.arange(logs.max_candidates)  # no two are exchangeable
         return items
 
@@ -214,26 +214,26 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         n_slots, n_types = lists[0][0].shape[1], len(sizes)
         same = np.zeros((len(items), n_slots, n_slots, n_types))
         pairs = np.zeros((*same.shape, n_types))
-        for row, law in enumerate(items[:, 0, 0].astype(int)):
-            add_moments(same[row], pairs[row], *lists[law], np.arange(n_types))
+        for row, number in enumerate(items[:, 0, 0].astype(int)):
+            add_moments(same[row], pairs[row], *lists[number], np.arange(n_types))
         return TypeMoments(same, pairs)
 
     def _slot_marginals(self, items, sizes):
         lists = self._lists()[1]
         marginals = np.zeros((len(items), lists[0][0].shape[1], len(sizes)))
-        for row, law in enumerate(items[:, 0, 0].astype(int)):
-            slates, proba = lists[law]
+        for row, number in enumerate(items[:, 0, 0].astype(int)):
+            slates, proba = lists[number]
             which, slots = np.nonzero(slates != EMPTY)
             np.add.at(marginals[row], (slots, slates[which, slots]), proba[which])
         return marginals
 
     def _prefix_proba(self, items, slates):
         lists = self._lists()[1]
-        laws = items[:, 0, 0].astype(int)
+        numbers = items[:, 0, 0].astype(int)
         out = np.empty(slates.shape)
-        for law in np.unique(laws):
-            known, proba = lists[law]
-            rows = np.flatnonzero(laws == law)
+        for number in np.unique(numbers):
+            known, proba = lists[number]
+            rows = np.flatnonzero(numbers == number)
             size = max(1, 2**24 // known.size)
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
@@ -244,12 +244,12 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     def _sample(self, items, n_rounds, rng):
         lists = self._lists()[1]
-        laws = np.broadcast_to(items[:, 0, 0].astype(int), n_rounds)
+        numbers = np.broadcast_to(items[:, 0, 0].astype(int), n_rounds)
         uniform = rng.random_sample(n_rounds)
         slates = np.empty((n_rounds, lists[0][0].shape[1]), dtype=np.intp)
-        for law in np.unique(laws):
-            known, proba = lists[law]
-            rows = laws == law
+        for number in np.unique(numbers):
+            known, proba = lists[number]
+            rows = numbers == number
             sums = np.cumsum(proba)
             drawn = np.searchsorted(sums, uniform[rows] * sums[-1], side="right")
             slates[rows] = known[drawn]

@@ -213,9 +213,9 @@ class _Mixed:
             self.members, np.split(items, self.ends, axis=2), self.weights, strict=True
         )
 
-    def _bytes_per_law(self, items, sizes, n_slots):
+    def _bytes_per_distribution(self, items, sizes, n_slots):
         return sum(
-            member._bytes_per_law(part, sizes, n_slots)
+            member._bytes_per_distribution(part, sizes, n_slots)
             for member, part, _ in self._parts(items)
         )
 

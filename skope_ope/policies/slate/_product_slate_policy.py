@@ -147,7 +147,7 @@ class ProductSlatePolicy(BaseSlatePolicy):
         return np.array(np.broadcast_to(table, (len(logs), *table.shape[1:])))
 
     def closed_form(self, logs):
-        """Name the form of the law for which the pseudoinverse is known.
+        """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters
         ----------

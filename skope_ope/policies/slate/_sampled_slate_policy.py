@@ -30,7 +30,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
         every round, integers of shape (n_rounds, n_slots). Only slate policies of
         this package can stand for loggers.
     n_samples : int, default=1000
-        Draws per round, or per distinct law of a slate policy.
+        Draws per round, or per distinct distribution of a slate policy.
     random_state : int or RandomState instance, default=0
         Seed of the draws. The same number gives the same marginals again. The moments
         of a logger leave an instance as it is: they are those of the same draws
@@ -101,7 +101,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
         return self.policy
 
     def _for(self, logs):
-        policy = self._known("the law of a logger")
+        policy = self._known("the distribution of a logger")
         n_slots = policy._slots_of(logs)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -193,7 +193,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
 
 
 class _Drawn:
-    """Moments of the laws of a policy as means over draws."""
+    """Moments of the distributions of a policy as means over draws."""
 
     def __init__(self, policy, n_samples, seeds, n_slots):
         self.policy, self.n_samples, self.seeds = policy, n_samples, seeds
@@ -203,16 +203,16 @@ class _Drawn:
     def _items(self, logs):
         return self.policy._items(logs)
 
-    def _bytes_per_law(self, items, sizes, n_slots):
+    def _bytes_per_distribution(self, items, sizes, n_slots):
         moments = 16 * (n_slots * int(np.sum(sizes))) ** 2
         return moments + 32 * self.n_samples * int(np.sum(sizes))
 
     def _draws(self, items, sizes):
-        """Yield slates for every law; its own content seeds them, not its place."""
+        """Yield slates of every distribution; its content seeds them, not its place."""
         items = np.repeat(items, sizes, axis=1)
-        for law in items:
-            rng = np.random.RandomState([*self.seeds, zlib.crc32(law.tobytes())])
-            yield self.policy._sample(law[None], self.n_samples, rng)
+        for table in items:
+            rng = np.random.RandomState([*self.seeds, zlib.crc32(table.tobytes())])
+            yield self.policy._sample(table[None], self.n_samples, rng)
 
     def _moments(self, items, sizes):
         n_types = len(sizes)

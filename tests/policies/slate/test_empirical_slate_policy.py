@@ -19,7 +19,7 @@ def test_distinct_slates_are_alike(global_random_seed):
     policy = EmpiricalSlatePolicy(SLATES)
     given = np.array([[0, 1], [2, 2], [2, 1]])
     assert_allclose(policy.slate_proba(logs, given), [0.25, 0.25, 0])
-    assert len(policy.laws(logs)) == 1
+    assert len(policy.distributions(logs)) == 1
     check_moments(policy, logs)
     check_sample(policy, logs, global_random_seed)
 
@@ -40,7 +40,7 @@ def test_slates_seen_in_logs_by_label():
     often = EmpiricalSlatePolicy.seen_in(logs[:4], True, by="group")
     assert_allclose(often.slate_proba(logs[:4]), 0.5)
     check_moments(seen, logs)
-    assert len(seen.laws(logs)) == 2
+    assert len(seen.distributions(logs)) == 2
     alone = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5))
     often = EmpiricalSlatePolicy.seen_in(alone, frequencies=True)
     assert_allclose(often.slate_proba(alone), [0.4, 0.2, 0.4, 0.4, 0.4])
