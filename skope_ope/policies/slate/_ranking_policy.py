@@ -247,20 +247,6 @@ class RankingPolicy(BaseSlatePolicy):
         check_is_fitted(self)
         check_n_slots(self.n_slots, logs)
 
-    def slot_marginals(self, logs):
-        """Probability of every candidate in every slot.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
-        return self._for(logs).slot_marginals(logs)
-
     def __sklearn_is_fitted__(self):
         frozen = type(self.regressor).__name__ == "FrozenEstimator"
         return frozen or hasattr(self, "regressor_")

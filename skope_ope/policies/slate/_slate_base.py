@@ -32,6 +32,11 @@ class BaseSlatePolicy(BaseEstimator):
       of them;
     - ``_prefix_proba(items, slates)`` and ``_sample(items, n_rounds, rng)``, by round.
 
+    One that answers for the rounds of logs without tables overrides, in their place,
+    ``_round_marginals(logs)``, ``_round_slots(logs, slates)``,
+    ``_round_prefixes(logs, slates)`` and ``_round_draws(logs, rng)``: what the public
+    methods give after their checks.
+
     Attributes
     ----------
     exact : bool
@@ -116,6 +121,13 @@ class BaseSlatePolicy(BaseEstimator):
         marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
             A slot sums to one, or to less by the probability that it stays empty.
         """
+        self._check_logs(logs)
+        return self._round_marginals(logs)
+
+    def _round_marginals(self, logs):
+        policy = self._for(logs)
+        if policy is not self and isinstance(policy, BaseSlatePolicy):
+            return policy.slot_marginals(logs)
         drawn = self.distributions(logs)
         table = drawn.slot_marginals()
         if len(drawn.place) == 1:
@@ -161,7 +173,9 @@ class BaseSlatePolicy(BaseEstimator):
             Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
         """
         self._check_logs(logs)
-        slates = self._check_slates(slates, logs)
+        return self._round_prefixes(logs, self._check_slates(slates, logs))
+
+    def _round_prefixes(self, logs, slates):
         proba = np.empty(slates.shape)
         policy = self._for(logs)
         for part in self._chunks(logs):
@@ -185,8 +199,11 @@ class BaseSlatePolicy(BaseEstimator):
             The slot marginals of the slate's candidates; one minus their sum where a
             slot is empty.
         """
+        self._check_logs(logs)
+        return self._round_slots(logs, self._check_slates(slates, logs))
+
+    def _round_slots(self, logs, slates):
         drawn = self.distributions(logs)
-        slates = self._check_slates(slates, logs)
         table = drawn.slot_marginals()
         slots = np.arange(drawn.n_slots)
         index = drawn.index[:, None]
@@ -194,7 +211,10 @@ class BaseSlatePolicy(BaseEstimator):
         return np.where(slates == EMPTY, 1 - table.sum(axis=2)[index, slots], proba)
 
     def _check_slates(self, slates, logs):
-        slates = logs.slate if slates is None else check_slates(slates, logs)
+        if slates is None or slates is logs.slate:  # which the logs have checked
+            slates = logs.slate
+        else:
+            slates = check_slates(slates, logs)
         n_slots = self._slots_of(logs)
         if slates.shape[1] != n_slots:
             raise ValueError(
@@ -219,7 +239,9 @@ class BaseSlatePolicy(BaseEstimator):
             Index of the candidate in every slot; -1: empty.
         """
         self._check_logs(logs)
-        rng = check_random_state(random_state)
+        return self._round_draws(logs, check_random_state(random_state))
+
+    def _round_draws(self, logs, rng):
         slates = np.empty((len(logs), self._slots_of(logs)), dtype=np.intp)
         policy = self._for(logs)
         for part in self._chunks(logs):
