@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import check_group, group_index, n_groups
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._validation import (
     as_numbers,
-    check_context,
     check_length,
     check_propensity,
     check_reward_range,

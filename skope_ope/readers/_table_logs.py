@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._validation import check_context_names
+from skope_ope.logs._contexts import check_context_names
 from skope_ope.readers._context_encoder import ContextEncoder
 from skope_ope.readers._read_table import column_names, read_columns
 from skope_ope.readers._texts import parse_labels
