@@ -18,6 +18,8 @@ from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._result import PolicyValue
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._auto import AUTO
+from skope_ope.evaluators.static._clipping_curve import clipping_curve
+from skope_ope.evaluators.static._weights_of import weights_of
 from skope_ope.logs._slate_logs import SlateLogs, column_weights
 from skope_ope.logs._validation import as_numbers, check_length
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -47,10 +49,7 @@ class StaticEvaluator(BaseEvaluator):
         return w
 
     def _evaluate(self, policy, logs, sample_weight):
-        target = Target(policy, logs)
-        self._check_target(target)
-        weight = combined_weights(logs, sample_weight)
-        source = self._source_for(target, logs, weight)
+        target, weight, source = self._start(policy, logs, sample_weight)
         chosen = self._chosen(target, logs, source, weight)
         if chosen is not self:
             name = self._auto.name
@@ -58,6 +57,22 @@ class StaticEvaluator(BaseEvaluator):
         job = chosen._job(target, source, logs)
         overlap = run(logs, [job], weight)[id(target)]
         return chosen._policy_value(job, overlap, logs, weight)
+
+    def _start(self, policy, logs, sample_weight=None):
+        """Return the target, the weights of the rounds, and whence predictions come."""
+        target = Target(policy, logs)
+        self._check_target(target)
+        weight = combined_weights(logs, sample_weight)
+        return target, weight, self._source_for(target, logs, weight)
+
+    def _weights_on(self, policy, logs=None):
+        """Return the importance weights of the rounds, and what they become."""
+        return weights_of(self, policy, self.logs_ if logs is None else logs)
+
+    def _clipping_curve(self, policy, logs=None, bounds=None):
+        """Return the values with many bounds on the weights."""
+        logs = self.logs_ if logs is None else logs
+        return clipping_curve(self, policy, logs, bounds)
 
     def _chosen(self, target, logs, source, weight):
         """Return self, or a copy with the number that "auto" is for this policy."""
