@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
@@ -21,12 +22,12 @@ from skope_ope.logs._validation import (
     as_array,
     as_numbers,
     check_agreement,
-    check_context,
     check_labels,
     check_length,
     check_probabilities,
     check_propensity,
     check_reward_range,
+    check_sample_weight,
     check_timestamp,
     count_codes,
     encode_labels,
@@ -251,17 +252,7 @@ class BanditLogs(Grouped, RowContainer):
         return check_group(group, len(self))
 
     def _check_sample_weight(self, sample_weight):
-        weight = as_numbers("sample_weight", sample_weight)
-        check_length("sample_weight", weight, len(self))
-        if weight.size and weight.min() < 0:
-            row = int(np.flatnonzero(weight < 0)[0])
-            raise ValueError(
-                f"sample_weight must not be negative, got {weight[row]:.6g} at row "
-                f"{row}. Use 1 / (probability of being kept)."
-            )
-        if weight.size and not weight.any():
-            raise ValueError("sample_weight is zero everywhere: no round counts.")
-        return weight
+        return check_sample_weight(sample_weight, len(self))
 
     def _check_action_context(self, action_context):
         action_context = as_array("action_context", action_context)

@@ -3,16 +3,15 @@
 """Logged slates: several actions shown together, one reward for all of them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._validation import (
     as_numbers,
-    check_context,
     check_length,
     check_propensity,
     check_reward_range,
@@ -356,7 +355,6 @@ class SlateLogs(Grouped, RowContainer):
         if name == "n_candidates":
             return isinstance(value, np.ndarray)
         return name != "item_features" or value.ndim == 3
-
 
     @property
     def n_slots(self):
