@@ -526,7 +526,7 @@ def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
     n_models = 3 if encoding == "per_action" else 1
     expected = losses(None)
     assert count(path) == 2 * 3 * 3 * n_models
-    for memory in (folder, str(folder), joblib.Memory(folder, verbose=0)):
+    for memory in (folder, str(folder), joblib.Memory(str(folder), verbose=0)):
         np.testing.assert_array_equal(losses(memory), expected)
         # once in all: three folds, three inner ones
         assert count(path) == (3 * 3 * n_models if memory is folder else 0)
