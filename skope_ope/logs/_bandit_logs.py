@@ -8,14 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.logs._contexts import check_context
+from skope_ope.logs import _propensity_audit
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import (
-    action_count_law,
-    inverse_propensity_z,
-    propensities_drift,
-)
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -374,9 +370,9 @@ class BanditLogs(Grouped, RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
-    inverse_propensity_z = cached_property(inverse_propensity_z)
-    action_count_law = cached_property(action_count_law)
-    propensities_drift = cached_property(propensities_drift)
+    inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
+    action_count_law = cached_property(_propensity_audit.action_count_law)
+    propensities_drift = cached_property(_propensity_audit.propensities_drift)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")
