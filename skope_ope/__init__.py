@@ -58,7 +58,7 @@ from skope_ope.learning import (
     PseudoInverseRanker,
     RewardModelPolicy,
 )
-from skope_ope.logs import BanditLogs, DistinctViews, SlateLogs
+from skope_ope.logs import BanditLogs, DistinctViews, HashKFold, SlateLogs
 from skope_ope.policies import (
     UCB1,
     AdaptiveFunctionPolicy,
@@ -109,6 +109,7 @@ __all__ = [  # noqa: RUF022
     # what was logged
     "BanditLogs",
     "DistinctViews",
+    "HashKFold",
     "SlateLogs",
     # where logs come from
     "read_open_bandit",

@@ -12,7 +12,9 @@ from skope_ope import __version__
 from skope_ope._command import LEVEL, run_demo, run_evaluate
 from skope_ope.displays._progress import Progress
 from skope_ope.displays._value_report import to_json, to_text
-from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES, KNOWN
+from skope_ope.evaluators._evaluate import DEFAULTS
+from skope_ope.evaluators._names import STATIC, evaluators_for
+from skope_ope.logs import BanditLogs
 from skope_ope.policies._learned_policy import LEARNERS
 from skope_ope.readers._read_logs import FORMATS
 
@@ -195,13 +197,14 @@ def _add_evaluate(commands):
     )
     add("--random-state", type=int, default=0, metavar="SEED", help="default 0")
     add = command.add_argument_group("the evaluation").add_argument
-    static = f"{next(iter(BY_NAME))} to {list(BY_NAME)[-1]}"
+    static = f"{next(iter(STATIC))} to {list(STATIC)[-1]}"
     add(
         "--evaluators",
         type=names,
         metavar="NAMES",
-        help=f"some of {', '.join(KNOWN)}; parameters as in IPS:cmax=10; 'all' is "
-        f"{static}; default {','.join(DEFAULT_NAMES)}. A policy that learns needs "
+        help=f"some of {', '.join(evaluators_for(BanditLogs))}; parameters as in "
+        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)}. A policy that "
+        "learns needs "
         "DRns:horizon=100, RejectionSampling, Replay or DirectMethod",
     )
     add(

@@ -12,9 +12,9 @@ from skope_ope import __version__
 from skope_ope.datasets._digits_demo import digits_demo
 from skope_ope.displays._value_report import value_record, warning_records
 from skope_ope.evaluators import evaluate
-from skope_ope.evaluators._evaluate import BY_NAME
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
+from skope_ope.evaluators._names import STATIC
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.policies import ConstantPolicy, UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -340,7 +340,7 @@ def start_report(args, values):
 def run_demo(args, progress, caught):
     """Return the report of `demo`, see `run_evaluate`."""
     with progress.step("evaluating a policy on handwritten digits"):
-        demo = digits_demo(list(BY_NAME), args.random_state)
+        demo = digits_demo(list(STATIC), args.random_state)
     report = start_report(
         args, [value_record(name, value, LEVEL) for name, value in demo.table.items()]
     )

@@ -70,3 +70,11 @@ class SingleTrajectoryWarning(OPEWarning):
 
 class LoggerWarning(OPEWarning):
     """The rounds of one of several loggers do not bear the weight it gets."""
+
+
+class FewGroupsWarning(OPEWarning):
+    r"""A standard error rests on few groups: below 40 effective ones, or on one.
+
+    Its value is the effective number of groups, :math:`(\sum_g n_g)^2 / \sum_g n_g^2`
+    for groups of :math:`n_g` rounds.
+    """

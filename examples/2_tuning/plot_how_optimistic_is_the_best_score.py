@@ -68,7 +68,7 @@ search = GridSearchCV(
     [
         {
             "policy": [RewardModelPolicy(Ridge())],
-            "policy__regressor__alpha": [1.0, 100.0],
+            "policy__reward_model__alpha": [1.0, 100.0],
             "policy__epsilon": [0.0, 0.2],
         },
         {

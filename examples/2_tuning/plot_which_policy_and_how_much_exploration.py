@@ -84,7 +84,7 @@ GRID = [
     },
     {
         "policy": [RewardModelPolicy(Ridge())],
-        "policy__regressor__alpha": [1.0, 30.0],
+        "policy__reward_model__alpha": [1.0, 30.0],
         "policy__epsilon": EPSILON,
     },
 ]
@@ -105,7 +105,7 @@ def search_policies(logs):
 def name_of(parameters):
     """Return the short name of a candidate."""
     policy = type(parameters["policy"]).__name__
-    alpha = parameters.get("policy__regressor__alpha")
+    alpha = parameters.get("policy__reward_model__alpha")
     return policy if alpha is None else f"{policy}, alpha={alpha:g}"
 
 
@@ -116,7 +116,7 @@ for seed in range(repetitions):
         warnings.simplefilter("ignore", OPEWarning)
         search = search_policies(inner)
         chosen = search.best_estimator_
-        comparison = compare_policies(evaluator, {"chosen": chosen}, outer)
+        comparison = compare_policies({"chosen": chosen}, outer, evaluator=evaluator)
     scores.append(search.cv_results_["mean_test_score"])
     pi = chosen.predict_proba(outer.context)
     accuracy = pi[np.arange(len(labels)), np.searchsorted(chosen.classes_, labels)]

@@ -153,14 +153,14 @@ def ratios(pages):
     """Click ratios on the second half of the pages, by name of the order."""
     train, test = pages[: len(pages) // 2], pages[len(pages) // 2 :]
     decay = AttentionDecay().fit(train)
-    scavenger = ReorderingScavenging(decay.coefficients_).fit(test)
+    scavenger = ReorderingScavenging(attention=decay.coefficients_).fit(test)
     orders = {
         "as logged": test.slate,
         "by click rate of the train pages": ReorderingPolicy().fit(train).reorder(test),
         "random": ReorderingPolicy("random").fit(train),
     }
     found = {name: scavenger.evaluate(order) for name, order in orders.items()}
-    known = ReorderingScavenging(TRUE).fit(test)
+    known = ReorderingScavenging(attention=TRUE).fit(test)
     found["random, known coefficients"] = known.evaluate(orders["random"])
     return found, closed_form(test)
 
@@ -196,7 +196,10 @@ together = float((logs.slate == top).all(axis=1).mean())
 print(f"\nthe four best items: shown so on {together:.6f} of the pages")
 for pooled in (False, True):
     evaluator = PositionScavenging(
-        AttentionDecay(), pooled=pooled, n_bootstrap=N_BOOTSTRAP, random_state=0
+        attention=AttentionDecay(),
+        pooled=pooled,
+        n_bootstrap=N_BOOTSTRAP,
+        random_state=0,
     )
     value = evaluator.fit(logs).evaluate(target)
     print(

@@ -76,11 +76,11 @@ def tasks(n_impressions):
     yield "AttentionDecay", lambda: AttentionDecay().fit(pages)
     yield (
         "PositionScavenging",
-        lambda: PositionScavenging(ATTENTION).fit(pages).score(target),
+        lambda: PositionScavenging(attention=ATTENTION).fit(pages).score(target),
     )
     yield (
         "ReorderingScavenging",
-        lambda: ReorderingScavenging(ATTENTION).fit(pages).score(reordered),
+        lambda: ReorderingScavenging(attention=ATTENTION).fit(pages).score(reordered),
     )
 
 

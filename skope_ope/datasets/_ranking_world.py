@@ -22,7 +22,7 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import as_numbers, check_labels
 from skope_ope.policies import UniformSlatePolicy
-from skope_ope.policies.slate._deterministic_slates import slate_policy
+from skope_ope.policies.slate._slate_policy import slate_policy
 
 METRICS = {"dcg", "ndcg", "err", "reciprocal_rank"}
 
@@ -186,7 +186,7 @@ class RankingWorld:
             gains = np.divide(gains, best, out=np.zeros(gains.shape), where=best > 0)
         return slot_discounts(self.n_slots, self.discount)[:, None] * gains[:, None]
 
-    def value(self, policy, *, n_samples=1000, random_state=0):
+    def value(self, policy, *, n_samples=1000, random_state=None):
         """Value of a policy: the mean over queries of its expected reward.
 
         Parameters
@@ -196,7 +196,7 @@ class RankingWorld:
         n_samples : int, default=1000
             Draws per query, where the metric is no sum over slots and the policy is
             random. All other values are exact.
-        random_state : int, RandomState instance or None, default=0
+        random_state : int, RandomState instance or None, default=None
             Seed of these draws.
 
         Returns
@@ -208,7 +208,9 @@ class RankingWorld:
             marginals = policy.slot_marginals(self.queries)
             return float(np.einsum("qja,qja->q", phi, marginals).mean())
         every = np.arange(self.n_queries)
-        slates = policy.deterministic_slates(self.queries)
+        slates = None
+        if hasattr(policy, "deterministic_slates"):
+            slates = policy.deterministic_slates(self.queries)
         if slates is not None:
             return float(self.reward(every, slates).mean())
         rng = check_random_state(random_state)

@@ -19,7 +19,7 @@ from skope_ope.policies import (
     ProductSlatePolicy,
     UniformSlatePolicy,
 )
-from skope_ope.policies.slate._deterministic_slates import slate_policy
+from skope_ope.policies.slate._slate_policy import slate_policy
 
 MAX_SLATES = 20_000  # of a round: over more of them no value is summed
 

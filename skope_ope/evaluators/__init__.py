@@ -4,7 +4,7 @@
 
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.multi_logger import (
     LoggerOverlap,
     MultiLoggerDR,

@@ -4,91 +4,39 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators.core._engine import run
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.multi_logger import MultiLoggerDR, MultiLoggerIPS
-from skope_ope.evaluators.scavenging import ExplorationScavenging
-from skope_ope.evaluators.sequential import DRns, RejectionSampling, Replay
-from skope_ope.evaluators.slate import (
-    CascadeDR,
-    CascadeIPS,
-    IndependentSlotIPS,
-    PseudoInverse,
-    SlateDirectMethod,
-    SlateDoublyRobust,
-    SlateEvaluator,
-    SlateIPS,
-)
+from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.evaluators.slate import PseudoInverse, SlateDirectMethod, SlateIPS
 from skope_ope.evaluators.static import (
     IPS,
-    MRDR,
-    SNDR,
     SNIPS,
     DirectMethod,
     DoublyRobust,
     DRos,
-    LogSmoothing,
-    StaticEvaluator,
-    SubGaussianDR,
-    SubGaussianIPS,
     SwitchDR,
 )
-from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.evaluators.static._base import evaluate_jobs
 from skope_ope.logs import BanditLogs, SlateLogs
-from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 
-BY_NAME = {
-    cls.__name__: cls
-    for cls in (
-        IPS,
-        SNIPS,
-        DirectMethod,
-        DoublyRobust,
-        SwitchDR,
-        DRos,
-        SNDR,
-        MRDR,
-        SubGaussianIPS,
-        SubGaussianDR,
-        LogSmoothing,
-    )
-}
-# Those that depend on the order of the rounds, or ask more of a log than others.
-SPECIAL = {
-    cls.__name__: cls
-    for cls in (
-        Replay,
-        RejectionSampling,
-        DRns,
-        ExplorationScavenging,
-        MultiLoggerIPS,
-        MultiLoggerDR,
-    )
-}
-KNOWN = {**BY_NAME, **SPECIAL}
-DEFAULT_NAMES = ("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos")
-DEFAULTS = {name: BY_NAME[name]() for name in DEFAULT_NAMES}
-SLATE_BY_NAME = {
-    cls.__name__: cls
-    for cls in (
-        SlateIPS,
-        PseudoInverse,
-        SlateDirectMethod,
-        SlateDoublyRobust,
-        IndependentSlotIPS,
-        CascadeIPS,
-        CascadeDR,
-    )
+DEFAULTS = {
+    "IPS": IPS(),
+    "SNIPS": SNIPS(),
+    "DirectMethod": DirectMethod(),
+    "DoublyRobust": DoublyRobust(),
+    "SwitchDR": SwitchDR(),
+    "DRos": DRos(),
 }
 SLATE_DEFAULTS = {
     "SlateIPS": SlateIPS(),
@@ -145,6 +93,26 @@ def evaluate(
     >>> bool(table["DoublyRobust"].standard_error < table["IPS"].standard_error)
     True
     """
+    _check_arguments(policies, logs)
+    if isinstance(cv, Iterator):  # used by more than one fit
+        cv = list(cv)
+    known = SLATE_DEFAULTS if isinstance(logs, SlateLogs) else DEFAULTS
+    usual = known if evaluators is None else ()
+    evaluators = _named_evaluators(evaluators, logs)
+    if random_state is not None:
+        evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
+    shared = SharedModel(reward_model, cv, logs)
+    results = {}
+    single = not isinstance(policies, Mapping)
+    wanted = {None: policies} if single else policies
+    for (policy, name), value in _values(wanted, evaluators, shared).items():
+        results[name if single else (policy, name)] = value
+    _warn_once(results)
+    return ValueTable(results, [name for name in usual if name not in evaluators])
+
+
+def _check_arguments(policies, logs):
+    """Raise unless there are policies and rounds."""
     if not isinstance(logs, (BanditLogs, SlateLogs)):
         raise TypeError(
             f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
@@ -155,66 +123,41 @@ def evaluate(
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")
     if isinstance(policies, (list, tuple)) and any(
-        hasattr(policy, "predict_proba") or hasattr(policy, "slate_proba")
+        hasattr(policy, "predict_proba") or is_slate_policy(policy)
         for policy in policies
     ):
         raise TypeError(
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
             "logs), got a list."
         )
-    if isinstance(cv, Iterator):  # used by more than one fit
-        cv = list(cv)
-    known = SLATE_DEFAULTS if isinstance(logs, SlateLogs) else DEFAULTS
-    usual = known if evaluators is None else ()
-    evaluators = _named_evaluators(evaluators, logs)
-    if random_state is not None:
-        evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
-    single = not isinstance(policies, Mapping)
-    slates = isinstance(logs, SlateLogs)  # whose evaluators make their own targets
-    targets = {
-        name: None if slates else Target(policy, logs)
-        for name, policy in ({None: policies} if single else policies).items()
-    }
-    shared = _shared_sources(evaluators, logs, reward_model, cv)
-    weight = combined_weights(logs, None)
-    jobs, others = {}, {}
-    for policy, target in targets.items():
-        learns = not slates and isinstance(target.policy, AdaptivePolicy)
+
+
+def _values(policies, evaluators, shared):
+    """Return the value of every (policy, evaluator).
+
+    Those that take part in one pass over the rounds share it; the others are fitted
+    once each, so that all policies meet the same random numbers.
+    """
+    logs = shared.logs
+    entering, jobs, fitted = Entering(logs, combined_weights(logs, None)), {}, {}
+    for policy, given in policies.items():
+        # slates have targets of their own
+        target = Target(given, logs) if isinstance(logs, BanditLogs) else None
         for name, evaluator in evaluators.items():
-            key = name if single else (policy, name)
-            walks = learns and isinstance(evaluator, DirectMethod)
-            if walks or not isinstance(evaluator, StaticEvaluator):
-                if name not in others:  # one fit: policies share random numbers
-                    others[name] = _fitted(evaluator, logs, reward_model, cv)
-                continue
-            evaluator._check_target(target)
-            if isinstance(evaluator, MRDR):
-                evaluator = clone(evaluator)
-                if evaluator.reward_model is None:  # the folds come with the model
-                    evaluator.reward_model, evaluator.cv = reward_model, cv
-                evaluator.fit(logs)
-                source = evaluator._source_for(target, logs, weight)
-            else:
-                source = shared.get(name)
-            chosen = evaluator._chosen(target, logs, source, weight)
-            jobs[key] = chosen._job(target, source, logs)
-    overlaps = run(logs, list(jobs.values()), weight) if jobs else {}
-    results = {}
-    for policy in targets:
-        wanted = policies if single else policies[policy]
-        learned = learned_warnings(wanted, logs) if jobs else ()
+            if target is not None and evaluator._takes_part(target):
+                jobs[policy, name] = evaluator._prepare(target, entering, shared)
+            elif name not in fitted:
+                fitted[name] = shared.fitted(evaluator)
+    of_pass = iter(evaluate_jobs(logs, list(jobs.values()), entering) if jobs else ())
+    values = {}
+    for policy, given in policies.items():
+        learned = learned_warnings(given, logs) if jobs else ()
         for name in evaluators:
-            key = name if single else (policy, name)
-            if key in jobs:
-                job = jobs[key]
-                results[key] = job.evaluator._policy_value(
-                    job, overlaps[id(job.target)], logs, weight
-                )
-                results[key].warnings = learned + results[key].warnings
+            if (policy, name) in jobs:
+                values[policy, name] = next(of_pass).with_warnings(learned)
             else:
-                results[key] = others[name]._result(wanted, logs, None)
-    _warn_once(results)
-    return ValueTable(results, [name for name in usual if name not in evaluators])
+                values[policy, name] = fitted[name]._result(given, logs, None)
+    return values
 
 
 def _named_evaluators(evaluators, logs):
@@ -259,10 +202,7 @@ def _slate_defaults(logs):
 
 def _one_evaluator(evaluator, logs):
     if isinstance(evaluator, str):
-        known = SLATE_BY_NAME if isinstance(logs, SlateLogs) else KNOWN
-        if evaluator not in known:
-            raise unknown_evaluator(evaluator, known)
-        evaluator = known[evaluator]()
+        evaluator = evaluator_named(evaluator, type(logs))
     if isinstance(evaluator, type):
         raise TypeError(
             f"evaluators must be names or instances, got the class "
@@ -277,55 +217,6 @@ def _one_evaluator(evaluator, logs):
     evaluator._check_kind(logs)
     evaluator._check_logs(logs)
     return evaluator
-
-
-def unknown_evaluator(name, known=KNOWN):
-    """Return the error about a name that no evaluator has."""
-    names = {one.lower(): one for one in known}
-    # what a name is called for short, as DR or DM (the first of several); then what
-    # is spelt nearly like it
-    short = {"".join(filter(str.isupper, n)).lower(): n for n in reversed(known)}
-    word = name.lower()
-    near = [short[word]] if word in short else []
-    near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
-    meant = f" Did you mean {near[0]}?" if near else ""
-    return ValueError(
-        f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
-    )
-
-
-def _fitted(evaluator, logs, reward_model, cv):
-    """Fit a clone, with the shared model and folds where it has none of its own."""
-    evaluator = clone(evaluator)
-    model = _own_model(evaluator, reward_model)
-    shares = getattr(evaluator, "reward_model", None) is None
-    if evaluator._uses_model and (
-        model is not None or (shares and isinstance(evaluator, SlateEvaluator))
-    ):
-        evaluator.set_params(cv=cv)
-    return evaluator.fit(logs, model)
-
-
-def _own_model(evaluator, reward_model):
-    own = getattr(evaluator, "reward_model", None)
-    return reward_model if own is None else None
-
-
-def _shared_sources(evaluators, logs, reward_model, cv):
-    """One source per distinct (model, cv), by name of the evaluator."""
-    made, by_name = {}, {}
-    for name, evaluator in evaluators.items():
-        if not isinstance(evaluator, StaticEvaluator) or not evaluator._uses_model:
-            continue
-        if isinstance(evaluator, MRDR):
-            continue
-        own = evaluator.reward_model
-        model, folds = (reward_model, cv) if own is None else (own, evaluator.cv)
-        key = (id(model), folds if isinstance(folds, (int, str)) else id(folds))
-        if key not in made:
-            made[key] = reward_source(model, logs, folds)
-        by_name[name] = made[key]
-    return by_name
 
 
 def _seeded(evaluators, reward_model, random_state):

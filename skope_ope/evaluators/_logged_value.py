@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the logger earned: the mean reward of the logs."""
 
-import numpy as np
-
-from skope_ope.evaluators.core._result import PolicyValue
-from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._sums import Sums
 
 
 def logged_value(logs):
@@ -25,23 +28,14 @@ def logged_value(logs):
         Estimates of other policies on the same rounds can be compared with it in
         pairs.
     """
-    reward, weight, n_rounds = logs.reward, combined_weights(logs, None), len(logs)
-    size = float(n_rounds)
-    if weight is None:
-        value, round_values = float(reward.mean()), reward
-    else:
-        value = float(np.average(reward, weights=weight))
-        round_values = value + weight * (reward - value) / weight.mean()
-        size = float(weight.sum() ** 2 / (weight**2).sum())
-    error = float("nan")
-    if n_rounds > 1:
-        error = float(round_values.std(ddof=1) / np.sqrt(n_rounds))
+    entering = Entering(logs, combined_weights(logs, None))
+    design, n = entering.design, len(logs)
+    sums = Sums(design)
+    sums.add(design.block(0, n), (logs.reward,))
+    mass, square = sums.mass, sums.square
     return PolicyValue(
-        value,
-        error,
-        n_rounds,
+        Estimate(sums, mean),
+        Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
-        logs=logs,
-        round_values=round_values,
-        effective_sample_size=size,
+        effective_sample_size=mass * mass / square,
     )

@@ -3,7 +3,13 @@
 """Evaluators that words on the command line name."""
 
 from skope_ope._sklearn import StrOptions
-from skope_ope.evaluators._evaluate import BY_NAME, KNOWN, unknown_evaluator
+from skope_ope.evaluators._names import (
+    STATIC,
+    evaluator_named,
+    evaluators_for,
+    unknown_evaluator,
+)
+from skope_ope.logs import BanditLogs
 
 
 def named_evaluators(texts, cv=5):
@@ -23,12 +29,12 @@ def named_evaluators(texts, cv=5):
         Evaluators by name and parameters.
     """
     chosen = {}
-    known = {name.lower(): name for name in KNOWN}
-    for text in BY_NAME if tuple(texts) == ("all",) else texts:
+    known = {name.lower(): name for name in evaluators_for(BanditLogs)}
+    for text in STATIC if tuple(texts) == ("all",) else texts:
         name, *settings = text.split(":")
         if name.lower() not in known:
             raise unknown_evaluator(name)
-        evaluator = KNOWN[known[name.lower()]]()
+        evaluator = evaluator_named(known[name.lower()])
         own = [
             key for key in evaluator.get_params() if key not in ("reward_model", "cv")
         ]

@@ -17,8 +17,8 @@ import numpy as np
 from skope_ope.evaluators.slate._base import check_logged_slates
 from skope_ope.evaluators.slate._second_moments import by_law, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
-from skope_ope.policies.slate._slate_base import offered_slots
-from skope_ope.policies.slate._slate_laws import distinct_rows
+from skope_ope.policies.slate._distinct_rows import distinct_rows
+from skope_ope.policies.slate._slate_tables import offered_slots
 
 CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where no law is inverted
 

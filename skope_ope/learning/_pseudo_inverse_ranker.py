@@ -7,6 +7,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
 from skope_ope.logs import SlateLogs
@@ -15,12 +16,14 @@ from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, check_slate_logs
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import check_slate_logs
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 
 CHUNK = 2**18  # rows that are predicted at once
 
 
+@renamed_parameters(regressor="reward_model", regressor_="reward_model_")
 class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     r"""Learn rankings from the rewards of whole slates [1]_.
 
@@ -37,7 +40,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
 
     Parameters
     ----------
-    regressor : scikit-learn regressor
+    reward_model : scikit-learn regressor
         It predicts from a row of `logs.item_features` followed by the number of the
         slot, counted from 0. Every query weighs the same, its rows 1 / (candidates
         times slots); a regressor without `sample_weight` is fitted unweighted. In a
@@ -49,7 +52,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
 
     Attributes
     ----------
-    regressor_ : regressor
+    reward_model_ : regressor
         The fitted regressor.
     n_slots_ : int
         Number of slots.
@@ -95,12 +98,12 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     """
 
     _parameter_constraints: dict = {
-        "regressor": [HasMethods(["fit", "predict"])],
+        "reward_model": [HasMethods(["fit", "predict"])],
         "assignment": [StrOptions({"optimal", "greedy"})],
     }
 
-    def __init__(self, regressor, *, assignment="optimal"):
-        self.regressor = regressor
+    def __init__(self, reward_model, *, assignment="optimal"):
+        self.reward_model = reward_model
         self.assignment = assignment
 
     def fit(self, logs, y=None):
@@ -131,11 +134,11 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         rows = offered.sum(axis=(1, 2))  # candidates times slots
         weight = np.repeat(1 / np.maximum(rows, 1), rows)
         weight /= weight.mean()
-        if np.ptp(weight) < 1e-12 or weight_parameter(self.regressor) is None:
+        if np.ptp(weight) < 1e-12 or weight_parameter(self.reward_model) is None:
             weight = None
         X = design(rewards.features, offered)
         y = rewards.mean()[offered]
-        self.regressor_ = fit_weighted(clone(self.regressor), X, y, weight)
+        self.reward_model_ = fit_weighted(clone(self.reward_model), X, y, weight)
         # batches are logs of their own, which do not come again
         remember_rows(self, logs if isinstance(logs, SlateLogs) else None)
         return self
@@ -216,10 +219,11 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             offered = queries.offered[part]
             if offered.any():
                 X = design(queries.features[part], offered)
-                values[part][offered] = self.regressor_.predict(X)
+                values[part][offered] = self.reward_model_.predict(X)
         if not np.isfinite(values[queries.offered]).all():
             raise ValueError(
-                f"{type(self.regressor_).__name__} predicts a value that is not finite."
+                f"{type(self.reward_model_).__name__} predicts a value that is not "
+                "finite."
             )
         return values, queries.index
 
@@ -234,12 +238,12 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         check_is_fitted(self)
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "regressor_")
+        return hasattr(self, "reward_model_")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.requires_fit = True
-        tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
+        tags.input_tags.allow_nan = get_tags(self.reward_model).input_tags.allow_nan
         return tags
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
+from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.learning._logs_policy import LogsPolicy, prefer
 from skope_ope.policies._action_probabilities import unwrap
@@ -25,6 +26,7 @@ def _features_vary(policy):
     )
 
 
+@renamed_parameters(regressor="reward_model")
 class RewardModelPolicy(LogsPolicy):
     r"""Act on a model of the rewards, learned from logs.
 
@@ -38,7 +40,7 @@ class RewardModelPolicy(LogsPolicy):
 
     Parameters
     ----------
-    regressor : regressor, classifier or ActionRewardModel
+    reward_model : regressor, classifier or ActionRewardModel
         Any scikit-learn regressor (a classifier for 0/1 rewards), fitted per action;
         an `ActionRewardModel` chooses otherwise.
     weight : {"uniform", "inverse_propensity"}, default="uniform"
@@ -87,13 +89,15 @@ class RewardModelPolicy(LogsPolicy):
     """
 
     _parameter_constraints: dict = {
-        "regressor": [HasMethods(["fit", "predict"])],
+        "reward_model": [HasMethods(["fit", "predict"])],
         "weight": [StrOptions({"uniform", "inverse_propensity"})],
         **ACTING_CONSTRAINTS,
     }
 
-    def __init__(self, regressor, *, weight="uniform", epsilon=0.0, temperature=None):
-        self.regressor = regressor
+    def __init__(
+        self, reward_model, *, weight="uniform", epsilon=0.0, temperature=None
+    ):
+        self.reward_model = reward_model
         self.weight = weight
         self.epsilon = epsilon
         self.temperature = temperature
@@ -103,12 +107,12 @@ class RewardModelPolicy(LogsPolicy):
         return self.weight == "inverse_propensity"
 
     def _fit(self, logs):
-        model = self.regressor
-        refuse_non_models(model, "regressor")
+        model = self.reward_model
+        refuse_non_models(model, "reward_model")
         if model is not unwrap(model):
             raise TypeError(
-                f"regressor is a {type(model).__name__} around a fitted model, but it "
-                "is fitted here. Pass the model itself."
+                f"reward_model is a {type(model).__name__} around a fitted model, but "
+                "it is fitted here. Pass the model itself."
             )
         if not isinstance(model, ActionRewardModel):
             model = ActionRewardModel(model)
@@ -154,5 +158,5 @@ class RewardModelPolicy(LogsPolicy):
         return explore(proba, self.epsilon, available)
 
     def __sklearn_tags__(self):
-        model = getattr(self.regressor, "model", self.regressor)
+        model = getattr(self.reward_model, "model", self.reward_model)
         return with_inputs_of(model, super().__sklearn_tags__())

@@ -4,6 +4,7 @@
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._distinct_views import DistinctViews
+from skope_ope.logs._hash_folds import HashKFold
 from skope_ope.logs._slate_logs import SlateLogs
 
-__all__ = ["BanditLogs", "DistinctViews", "SlateLogs"]
+__all__ = ["BanditLogs", "DistinctViews", "HashKFold", "SlateLogs"]

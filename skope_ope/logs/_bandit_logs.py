@@ -8,8 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
+from skope_ope.logs._groups import check_group, group_index, n_groups
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import action_count_law, inverse_propensity_z
+from skope_ope.logs._propensity_audit import (
+    action_count_law,
+    inverse_propensity_z,
+    propensities_drift,
+)
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
@@ -17,7 +22,6 @@ from skope_ope.logs._validation import (
     as_numbers,
     check_agreement,
     check_context,
-    check_group,
     check_labels,
     check_length,
     check_probabilities,
@@ -66,8 +70,9 @@ class BanditLogs(RowContainer):
         (n_rounds, n_actions, n_action_features).
     timestamp : array-like of shape (n_rounds,), default=None
         Numbers or datetimes.
-    group : array-like of shape (n_rounds,), default=None
-        Rounds that belong together (a user's, a session's).
+    group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None
+        Rounds that belong together (a user's, a session's): one label per round, or
+        one row of a 2-d array or frame, kept as a tuple.
     sample_weight : array-like of shape (n_rounds,), default=None
         Non-negative weights for subsampled logs, 1 / (probability of being kept).
     reward_range : tuple of (float, float), default=None
@@ -81,6 +86,10 @@ class BanditLogs(RowContainer):
         Codes 0..n_actions-1 of the logged actions.
     loggers : ndarray of shape (n_loggers,) or None
         Ordered labels of the loggers.
+    group_index : ndarray of shape (n_rounds,) or None
+        Codes 0..n_groups-1 of the groups.
+    n_groups : int or None
+        Number of groups.
     row_id : RowId
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
@@ -376,6 +385,9 @@ class BanditLogs(RowContainer):
 
     inverse_propensity_z = cached_property(inverse_propensity_z)
     action_count_law = cached_property(action_count_law)
+    group_index = cached_property(group_index)
+    n_groups = property(n_groups)
+    propensities_drift = cached_property(propensities_drift)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")

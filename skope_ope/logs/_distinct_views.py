@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._groups import check_group, factorise
 from skope_ope.logs._transformer import BaseLogTransformer
-from skope_ope.logs._validation import check_labels
 
 
 class DistinctViews(BaseLogTransformer):
@@ -81,7 +81,7 @@ class DistinctViews(BaseLogTransformer):
 
     def _runs(self, logs):
         """Return the first row of every run, and its largest reward."""
-        _, groups = np.unique(self._groups(logs), return_inverse=True)
+        groups = self._groups(logs)
         order = np.argsort(groups, kind="stable")  # one user's rounds after the other
         groups, action = groups[order], logs.action_index[order]
         same_user = groups[1:] == groups[:-1]
@@ -98,13 +98,13 @@ class DistinctViews(BaseLogTransformer):
                     "DistinctViews needs to know whose rounds these are: build the "
                     "logs with group=..., or name a column, DistinctViews('user')."
                 )
-            return logs.group
+            return logs.group_index
         if self.group not in logs.columns:
             raise ValueError(
                 f"group {self.group!r} is not a column of the logs (they have "
                 f"{sorted(logs.columns)}). Add it with logs.with_columns."
             )
-        return check_labels("group", logs.columns[self.group])
+        return factorise(check_group(logs.columns[self.group], len(logs)))[1]
 
 
 def _check_time(logs, order, same_user):

@@ -68,6 +68,29 @@ def repeated_positions(logs):
     return position
 
 
+def folds_of(cv, logs):
+    """Return checked pairs (train, test) of row numbers.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of (train, test) or None
+        See `HeldOut`.
+    logs : BanditLogs or SlateLogs
+        The rounds that are split.
+
+    Returns
+    -------
+    folds : list of tuple
+        At least one.
+    """
+    folds = list(_checked(cv, logs, repeated_positions(logs)))
+    empty = [k for k, (_, test) in enumerate(folds) if not test.size]
+    if empty or not folds:
+        where = f" in fold {empty[0]}" if empty else ""
+        raise ValueError(f"cv gives no test round{where}.")
+    return folds
+
+
 def _checked(cv, logs, position):
     for k, parts in enumerate(_split(cv, logs, position)):
         try:
@@ -132,7 +155,7 @@ def _split(cv, logs, position):
         return cv
     from sklearn.model_selection import GroupKFold, KFold
 
-    groups, unit = logs.group, "rounds"
+    groups, unit = logs.group_index, "rounds"
     if groups is not None:
         unit = "groups"
     elif position is not None:

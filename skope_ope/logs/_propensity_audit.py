@@ -6,6 +6,7 @@ from math import copysign, inf, nan, sqrt
 
 import numpy as np
 
+DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
 BLOCK = 8192  # rows; nothing as long as the logs is made
 
@@ -115,3 +116,16 @@ def action_count_chance(logs):
     variance = np.maximum(variance, 1e-12)
     u = np.abs(logs.action_counts - mean) / variance
     return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))
+
+
+def propensities_drift(logs):
+    """Tell whether propensities of some action move with time beyond chance."""
+    time = np.arange(len(logs)) - (len(logs) - 1) / 2
+    for code in range(logs.n_actions):
+        rows = np.flatnonzero(logs.action_index == code)
+        p, t = logs.propensity[rows], time[rows]
+        if len(rows) < 30 or p.std() < 1e-9:
+            continue
+        if abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows)) > DRIFT_Z:
+            return True
+    return False

@@ -3,13 +3,12 @@
 """The protocol by which logs travel through scikit-learn's splitters and searches."""
 
 import uuid
-import weakref
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
-from skope_ope.logs._shelf import any_shelf, find_rows
 
 
 class RowId:
@@ -67,14 +66,10 @@ class RowContainer:
     _row_fields = ()
     _carried_fields = ()
     _in_order = True  # whether rows were taken in the order in which they are stored
-    _taken_by = None  # weak reference to the array of row numbers
-    _shelf = None  # what a search keeps for its next candidates
 
     def _start_rows(self):
-        object.__setattr__(self, "columns", {})
-        object.__setattr__(self, "_origin", uuid.uuid4().hex)
-        object.__setattr__(self, "_contents", self._origin)
-        object.__setattr__(self, "_position", None)
+        origin = uuid.uuid4().hex
+        self.__dict__.update(columns={}, _origin=origin, _position=None)
 
     @property
     def row_id(self):
@@ -131,14 +126,7 @@ class RowContainer:
         return np.where(key < 0, key + n, key)
 
     def __getitem__(self, key):
-        asked = key[0] if isinstance(key, tuple) else key
         key = self._row_key(key)
-        position = self._positions_of(key)
-        by_array = isinstance(key, np.ndarray)
-        if by_array and any_shelf(self._contents):
-            found = find_rows(self._contents, position)
-            if found is not None and self._agrees_with(found, key):
-                return found  # the fold of a search, for its next candidate
         out = object.__new__(type(self))
         state = out.__dict__
         for name in self._carried_fields:
@@ -146,33 +134,22 @@ class RowContainer:
         for name in self._row_fields:
             value = getattr(self, name)
             if value is not None and self._is_row_aligned(name):
-                value = take_rows(value, key)
+                value = freeze(take_rows(value, key))
             state[name] = value
-        state["columns"] = {k: take_rows(v, key) for k, v in self.columns.items()}
-        state["_origin"], state["_contents"] = self._origin, self._contents
-        state["_position"] = position
-        if by_array:
-            state["_in_order"] = bool((key[1:] > key[:-1]).all())
-            if isinstance(asked, np.ndarray) and asked.ndim == 1:
-                state["_taken_by"] = weakref.ref(asked)
+        columns = {k: freeze(take_rows(v, key)) for k, v in self.columns.items()}
+        state["columns"] = columns
+        state["_origin"] = self._origin
+        state["_position"] = position = freeze(self._positions_of(key))
+        if isinstance(key, np.ndarray):
+            state["_in_order"] = _ascends(key) or _ascends(position)
         return out
-
-    def _agrees_with(self, found, key):
-        """Whether nobody has written to rewards and the like since rows were taken."""
-        fields = {name: getattr(self, name) for name in self._row_fields}
-        return all(
-            np.array_equal(getattr(found, name), take_rows(value, key))
-            for name, value in fields.items()
-            if isinstance(value, np.ndarray)
-            and (value.ndim, value.dtype.kind) == (1, "f")
-        )
 
     def _positions_of(self, key):
         if self._position is not None:
             return self._position[key]
         if isinstance(key, slice):
             return np.arange(*key.indices(len(self)))
-        return key  # never the array that was passed, whose end ends a shelf
+        return key
 
     def _is_row_aligned(self, name):
         return True
@@ -206,7 +183,7 @@ class RowContainer:
                     f"{name!r} is a field of {type(self).__name__}; choose another "
                     "name for the column."
                 )
-            values = read_only(np.asarray(values))
+            values = keep(values, np.asarray(values))
             if values.ndim == 0 or len(values) != len(self):
                 raise ValueError(
                     f"column {name!r} must have one entry per round ({len(self)}), "
@@ -223,13 +200,22 @@ class RowContainer:
         names = (*self._row_fields, *self._carried_fields)
         for name in (*names, "columns", "_origin", "_position", "_in_order"):
             out.__dict__[name] = getattr(self, name)
-        # The same rows, but something in them is about to differ.
-        out.__dict__["_contents"] = uuid.uuid4().hex
         return out
 
     def __getstate__(self):
-        ours = ("_taken_by", "_shelf")  # of this process
-        return {name: v for name, v in self.__dict__.items() if name not in ours}
+        # Without cached properties: what was asked of logs changes no pickle, no hash.
+        cached = {
+            name
+            for kind in type(self).__mro__
+            for name, value in vars(kind).items()
+            if isinstance(value, cached_property)
+        }
+        return {name: v for name, v in self.__dict__.items() if name not in cached}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for values in (*state.values(), *self.columns.values()):
+            freeze(values)  # pickles do not tell what is read-only
 
     def __sklearn_clone__(self):
         return self  # nothing writes to logs: a policy that holds them shares them
@@ -243,8 +229,49 @@ class RowContainer:
         )
 
 
+def in_stored_order(logs):
+    """Return rows in the order of the logs that they were taken from."""
+    if logs._in_order:
+        return logs
+    return logs[np.argsort(logs.row_id.position, kind="stable")]
+
+
+def _ascends(rows):
+    return bool((rows[1:] >= rows[:-1]).all())
+
+
 def read_only(array):
     """Return a view of `array` through which nothing can be written."""
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def keep(given, array):
+    """Return what logs keep of an array: a copy of one dimension, a view of more.
+
+    Parameters
+    ----------
+    given : object
+        What the caller passed. Maps of files that nobody can write to stay maps.
+    array : ndarray
+        The same as an array.
+
+    Returns
+    -------
+    array : ndarray
+        Read-only.
+    """
+    if array.ndim == 1 and not (isinstance(given, np.memmap) and given.mode == "r"):
+        array = array.copy()
+    return read_only(array)
+
+
+def freeze(values):
+    """Make an array or sparse matrix of our own read-only and return it."""
+    if sparse.issparse(values):
+        for array in (values.data, values.indices, values.indptr):
+            array.flags.writeable = False
+    elif isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values

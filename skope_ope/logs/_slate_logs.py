@@ -3,15 +3,16 @@
 """Logged slates: several actions shown together, one reward for all of them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
+from skope_ope.logs._groups import check_group, group_index, n_groups
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._validation import (
     as_numbers,
     check_context,
-    check_group,
     check_length,
     check_propensity,
     check_reward_range,
@@ -57,8 +58,11 @@ class SlateLogs(RowContainer):
         The policy that composed the slates, where known.
     propensity : array-like of shape (n_rounds,), default=None
         Probability with which the logger composed the slate, where known.
-    timestamp, group : array-like of shape (n_rounds,), default=None
-        Times, and rounds that belong together.
+    timestamp : array-like of shape (n_rounds,), default=None
+        Numbers or datetimes.
+    group : array-like of shape (n_rounds,) or (n_rounds, n_parts), default=None
+        Rounds that belong together (a user's, a session's): one label per round, or
+        one row of a 2-d array or frame, kept as a tuple.
     reward_range : tuple of (float, float), default=None
         Known bounds of the reward.
 
@@ -66,6 +70,10 @@ class SlateLogs(RowContainer):
     ----------
     n_slots : int
         Number of slots.
+    group_index : ndarray of shape (n_rounds,) or None
+        Codes 0..n_groups-1 of the groups.
+    n_groups : int or None
+        Number of groups.
     row_id : RowId
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
@@ -349,6 +357,9 @@ class SlateLogs(RowContainer):
             return isinstance(value, np.ndarray)
         return name != "item_features" or value.ndim == 3
 
+    group_index = cached_property(group_index)
+    n_groups = property(n_groups)
+
     @property
     def n_slots(self):
         """Number of slots of a slate."""
@@ -401,6 +412,8 @@ class SlateLogs(RowContainer):
             out["logging policy"] = type(self.logging_policy).__name__
         if self.propensity is not None:
             out["propensity"] = value_range(self.propensity)
+        if self.group is not None:
+            out["groups"] = f"{self.n_groups:,}"
         if self.columns:
             out["columns"] = ", ".join(self.columns)
         return out

@@ -28,6 +28,8 @@ def bandit_summary(logs):
         sizes = np.bincount(logs.logger_index, minlength=len(logs.loggers))
         pairs = zip(logs.loggers.tolist(), sizes.tolist(), strict=True)
         out["loggers"] = ", ".join(f"{name}: {size:,}" for name, size in pairs)
+    if logs.group is not None:
+        out["groups"] = f"{logs.n_groups:,}"
     if logs.available is not None:
         out["offered actions"] = value_range(logs.available.sum(axis=1))
     if logs.timestamp is not None:

@@ -5,7 +5,7 @@
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._row_container import read_only
+from skope_ope.logs._row_container import freeze, keep, read_only
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6
@@ -14,6 +14,7 @@ PROBABILITY_TOLERANCE = 1e-6
 def as_numbers(name, values, ndim=1, finite=True):
     """Return a read-only float array with `ndim` dimensions and finite entries.
 
+    One dimension is copied, more are a view of what was given where that holds floats.
     The caller looks for NaN and infinity itself where `finite` is false.
     """
     if sparse.issparse(values):
@@ -41,10 +42,10 @@ def as_numbers(name, values, ndim=1, finite=True):
         raise ValueError(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}.{remedy}"
         )
-    array = np.asarray(array, dtype=np.float64)
+    as_given, array = array, np.asarray(array, dtype=np.float64)
     if finite:
         check_finite(name, array)
-    return read_only(array)
+    return keep(values, array) if array is as_given else read_only(array)
 
 
 def as_array(name, values, labels=None):
@@ -90,7 +91,7 @@ def check_length(name, array, n_rounds, reference="action"):
 
 
 def check_context(context):
-    """Return the context as 2-d array, CSR matrix or untouched frame."""
+    """Return the context as a view: a 2-d array, a CSR matrix or a frame."""
     if context is None:
         raise TypeError(
             "context must not be None. Logs without features take an array of shape "
@@ -101,9 +102,9 @@ def check_context(context):
             raise ValueError(f"context must be 2-d, got shape {context.shape}.")
         if context.dtype.kind not in "biuf":
             raise TypeError(f"context must hold numbers, got {context.dtype}.")
-        return context.tocsr()
+        return _view_of_sparse(context)
     if is_frame(context):
-        return context
+        return _view_of_frame(context)
     array = as_array("context", context)
     if array.ndim != 2:
         raise ValueError(
@@ -117,6 +118,25 @@ def check_context(context):
             "inside the reward model and the policy (ColumnTransformer)."
         )
     return read_only(array)
+
+
+def _view_of_sparse(context):
+    """Return a read-only CSR matrix that shares the memory of the caller's."""
+    rows = context.tocsr()
+    parts = (read_only(rows.data), read_only(rows.indices), read_only(rows.indptr))
+    view = type(rows)(parts, shape=rows.shape)
+    if view.has_canonical_format:
+        return view
+    view = view.copy()  # others would sort it in place
+    view.sum_duplicates()
+    return freeze(view)
+
+
+def _view_of_frame(frame):
+    """Return a frame whose columns can be replaced without those of the caller."""
+    if hasattr(frame, "clone"):  # polars
+        return frame.clone()
+    return frame.copy(deep=False) if hasattr(frame, "iloc") else frame
 
 
 def is_frame(values):
@@ -144,25 +164,29 @@ def check_labels(name, values):
         missing = np.isnat(array)
     elif array.dtype.kind in "OT":  # "T": numpy's text of any length
         missing = _missing_objects(array.astype(object, copy=False))
+    elif array.dtype.kind in "US" and isinstance(values, (list, tuple)):
+        # numpy has made the text "nan" of a NaN among texts
+        missing = _missing_objects(values)
     else:
-        return read_only(array)
+        return keep(values, array)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise ValueError(
             f"{name} has a missing label ({array[row]}) at row {row} "
             f"({int(missing.sum())} such rows). Drop these rows."
         )
-    return read_only(array)
+    return keep(values, array)
 
 
 def _missing_objects(array):
     try:
         return np.fromiter((v is None or v != v for v in array), bool, len(array))
     except TypeError:  # pandas' NA: whether it differs from itself is NA, no boolean
-        return np.fromiter(map(_is_missing, array), bool, len(array))
+        return np.fromiter(map(is_missing, array), bool, len(array))
 
 
-def _is_missing(label):
+def is_missing(label):
+    """Tell whether an object is None, NaN, NaT or pandas' NA."""
     differs = label != label
     return label is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
@@ -173,7 +197,7 @@ def encode_labels(name, values, labels=None, labels_name=None):
     The labels are the sorted distinct values, or those given, in their order.
     """
     if labels is None:
-        counted = _count_integers(values)
+        counted = count_integers(values)
         if counted is not None:
             return counted
         labels = _distinct(name, values)
@@ -191,7 +215,7 @@ def encode_labels(name, values, labels=None, labels_name=None):
     return labels, read_only(codes)
 
 
-def _count_integers(values):
+def count_integers(values):
     """Return (sorted distinct values, codes) of integers that lie close, else None."""
     if values.dtype.kind not in "iu" or not values.size:
         return None
@@ -462,7 +486,7 @@ def check_timestamp(timestamp, n_rounds):
         hasattr(timestamp, "dt") or getattr(timestamp, "tz", None) is not None
     ):
         timestamp = timestamp.to_numpy(dtype="datetime64[us]")  # drops the zone
-    timestamp = as_array("timestamp", timestamp)
+    given, timestamp = timestamp, as_array("timestamp", timestamp)
     if timestamp.ndim != 1 or timestamp.dtype.kind not in "iufM":
         raise TypeError(
             "timestamp must be 1-d and hold numbers or datetimes, got dtype "
@@ -477,14 +501,7 @@ def check_timestamp(timestamp, n_rounds):
             f"timestamp is {'infinite' if np.isinf(found) else 'missing'} at row "
             f"{missing[0]} ({missing.size} such rows). Drop these rows."
         )
-    return read_only(timestamp)
-
-
-def check_group(group, n_rounds):
-    """Return one label per round."""
-    group = check_labels("group", group)
-    check_length("group", group, n_rounds)
-    return group
+    return keep(given, timestamp)
 
 
 def value_range(values):

@@ -228,7 +228,7 @@ def policy_probabilities(policy, logs, unknown="raise"):
     out = np.zeros((len(logs), logs.n_actions))
     out[:, codes[known]] = proba[:, known]
     if not known.all():
-        _report_unknown(classes[~known], proba[:, ~known], unknown)
+        report_unknown(classes[~known], proba[:, ~known], unknown)
     return out
 
 
@@ -245,6 +245,22 @@ def context_probabilities(policy, X, classes, available=None):
     return proba if own else restrict(proba, available)
 
 
+def answers_alone(policy):
+    """Tell whether a policy gives `logged_proba` and `mass_on`.
+
+    Those of a parent do not count where a subclass has changed the probabilities.
+    """
+    if not (hasattr(policy, "logged_proba") and hasattr(policy, "mass_on")):
+        return False
+    for one in type(policy).__mro__:
+        own = vars(one)
+        if "logged_proba" in own and "mass_on" in own:
+            return True
+        if own.keys() & {"_proba", "logs_proba", "predict_proba"}:
+            return False
+    return True  # attributes of the instance
+
+
 def _check_shape(policy, proba, shape):
     if proba.shape != shape:
         raise ValueError(
@@ -254,7 +270,8 @@ def _check_shape(policy, proba, shape):
     return as_floats(f"the output of {type(policy).__name__}", proba)
 
 
-def _report_unknown(labels, proba, unknown):
+def report_unknown(labels, proba, unknown="raise"):
+    """Raise, or warn, where a policy takes actions that the logs do not know."""
     mass = proba.sum(axis=1)
     wrong = np.flatnonzero(mass > PROBABILITY_TOLERANCE)
     if not wrong.size:

@@ -17,6 +17,20 @@ class BasePolicy(BaseEstimator):
     A subclass implements `_proba(X, available)`, one column per entry of `classes_`,
     or, if it depends on other row fields than the context, also `logs_proba(logs)`,
     one column per entry of `logs.actions`.
+
+    A policy that can answer without a column for every action may offer two more
+    methods, always both. With very many actions, evaluators that need no more then
+    never hold a table of probabilities. Both return one number per round:
+
+    - ``logged_proba(logs)``, the probability of the logged action;
+    - ``mass_on(logs, codes)``, the probability of a set of actions, given by their
+      distinct indices into `logs.actions`.
+
+    Both respect `logs.available`, and equal, up to rounding, what
+    `action_probabilities` gives: its column of the logged action, and the sum over
+    columns of the set. A policy that gives probability to actions that the logs do not
+    know raises, as it does there. A subclass that changes the probabilities of its
+    parent defines both methods again; otherwise those of the parent are not used.
     """
 
     _doc_link_module = "skope_ope"
@@ -221,14 +235,19 @@ def restrict(proba, available):
     check_some_available(available)
     kept = np.where(available, proba, 0.0)
     mass = kept.sum(axis=1, keepdims=True)
-    lost = np.flatnonzero(mass[:, 0] <= 0)
+    check_some_mass(mass[:, 0] > 0)
+    return kept / mass
+
+
+def check_some_mass(some):
+    """Raise where no offered action has any probability."""
+    lost = np.flatnonzero(~some)
     if lost.size:
         raise ValueError(
             f"the policy gives probability 0 to every offered action at row {lost[0]} "
             f"({lost.size} such rows). Give it exploration, or a policy that knows "
             "which actions are offered."
         )
-    return kept / mass
 
 
 def check_some_available(available):

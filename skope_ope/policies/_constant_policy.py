@@ -5,7 +5,13 @@
 import numpy as np
 
 from skope_ope.logs._validation import label_codes
-from skope_ope.policies._base import FitFreePolicy, n_rows, restrict
+from skope_ope.policies._action_probabilities import report_unknown
+from skope_ope.policies._base import (
+    FitFreePolicy,
+    check_some_mass,
+    n_rows,
+    restrict,
+)
 
 
 class ConstantPolicy(FitFreePolicy):
@@ -67,3 +73,44 @@ class ConstantPolicy(FitFreePolicy):
         proba = np.zeros((n_rows(X), len(self.classes_)))
         proba[:, label_codes(self.classes_, [self.action])[0]] = 1.0
         return restrict(proba, available)
+
+    def logged_proba(self, logs):
+        """Return the probability of the logged actions.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds,)
+            One where the action of the policy was logged.
+        """
+        return (logs.action_index == self._code_in(logs)).astype(float)
+
+    def mass_on(self, logs, codes):
+        """Return the probability of a set of actions.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        codes : array-like of int of shape (n_codes,)
+            Distinct indices into `logs.actions`.
+
+        Returns
+        -------
+        mass : ndarray of shape (n_rounds,)
+        """
+        return np.full(len(logs), float(np.isin(self._code_in(logs), codes)))
+
+    def _code_in(self, logs):
+        """Return the index of the action, which every round must be able to take."""
+        code = label_codes(logs.actions, [self.action])[0]
+        if logs.available is not None:
+            known = code >= 0
+            check_some_mass(logs.available[:, code] & known)
+        elif code < 0:
+            report_unknown(np.array([self.action]), np.ones((len(logs), 1)))
+        return code

@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._renamed import reordered
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import (
     check_agreement,
@@ -20,7 +21,12 @@ from skope_ope.policies._adaptive import AdaptivePolicy
 CHUNK_ENTRIES = 1 << 20  # probabilities asked of a policy at once
 
 
-def with_logger_policies(logs, policies):
+@reordered(
+    "logs",
+    "policies",
+    told_by=lambda first, *others, **named: isinstance(first, BanditLogs),
+)
+def with_logger_policies(policies, logs):
     """Return logs that know every logged action's probability under every logger.
 
     `logger_proba` is computed from the policies that logged; `propensity`, where the
@@ -28,12 +34,12 @@ def with_logger_policies(logs, policies):
 
     Parameters
     ----------
-    logs : BanditLogs
-        Logs with `logger`.
     policies : dict
         For every logger, by its label, the policy that it was: a policy, an array of
         shape (n_rounds, n_actions) or, for the logged actions alone, (n_rounds,), or
         the name of such a column.
+    logs : BanditLogs
+        Logs with `logger`.
 
     Returns
     -------
@@ -60,7 +66,7 @@ def with_logger_policies(logs, policies):
     ...     np.zeros((3, 1)), ["a", "b", "a"], [1.0, 0.0, 1.0], logger=[0, 1, 1]
     ... )
     >>> b_mostly = np.tile([0.2, 0.8], (3, 1))
-    >>> logs = with_logger_policies(logs, {0: UniformPolicy(), 1: b_mostly})
+    >>> logs = with_logger_policies({0: UniformPolicy(), 1: b_mostly}, logs)
     >>> logs.logger_proba
     array([[0.5, 0.2],
            [0.5, 0.8],
@@ -69,7 +75,10 @@ def with_logger_policies(logs, policies):
     array([0.5, 0.8, 0.2])
     """
     if not isinstance(logs, BanditLogs):
-        raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        raise TypeError(
+            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
+            "with_logger_policies(policies, logs)."
+        )
     if logs.loggers is None:
         raise ValueError(
             "the logs do not say who acted: build them with logger=..., the label of "

@@ -5,16 +5,24 @@
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
+    answers_alone,
     context_probabilities,
     refuse_non_policies,
     unwrap,
 )
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import FitFreePolicy, mixture_weights, n_rows
+
+
+def _members_answer_alone(mixture):
+    """Tell whether all members give `logged_proba` and `mass_on`."""
+    mixture._check()
+    return all(answers_alone(policy) for policy in mixture._members)
 
 
 class MixturePolicy(FitFreePolicy):
@@ -131,6 +139,44 @@ class MixturePolicy(FitFreePolicy):
         return sum(
             weight * action_probabilities(policy, logs)
             for policy, weight in zip(self._members, weights, strict=True)
+        )
+
+    @available_if(_members_answer_alone)
+    def logged_proba(self, logs):
+        """Return the probability of the logged actions; needs members that can.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds,)
+        """
+        return self._mean("logged_proba", logs)
+
+    @available_if(_members_answer_alone)
+    def mass_on(self, logs, codes):
+        """Return the probability of a set of actions; needs members that can.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        codes : array-like of int of shape (n_codes,)
+            Distinct indices into `logs.actions`.
+
+        Returns
+        -------
+        mass : ndarray of shape (n_rounds,)
+        """
+        return self._mean("mass_on", logs, codes)
+
+    def _mean(self, method, logs, *args):
+        return sum(
+            weight * getattr(policy, method)(logs, *args)
+            for policy, weight in zip(self._members, self._check(), strict=True)
         )
 
     def __sklearn_tags__(self):

@@ -48,6 +48,51 @@ class UniformPolicy(FitFreePolicy):
         """
         return self._uniform(len(logs), logs.n_actions, logs.available)
 
+    def logged_proba(self, logs):
+        """Return the probability of the logged actions.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_rounds,)
+            One over the number of offered actions.
+        """
+        return 1.0 / self._n_offered(logs)
+
+    def mass_on(self, logs, codes):
+        """Return the probability of a set of actions.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        codes : array-like of int of shape (n_codes,)
+            Distinct indices into `logs.actions`.
+
+        Returns
+        -------
+        mass : ndarray of shape (n_rounds,)
+            The share of the offered actions that are in the set.
+        """
+        codes = np.asarray(codes, dtype=np.intp)
+        if logs.available is None:
+            return len(codes) / self._n_offered(logs)
+        in_set = np.zeros(logs.n_actions, dtype=bool)
+        in_set[codes] = True
+        offered = logs.available.sum(axis=1, where=in_set)
+        return offered / self._n_offered(logs)
+
+    @staticmethod
+    def _n_offered(logs):
+        if logs.available is None:
+            return np.full(len(logs), float(logs.n_actions))
+        check_some_available(logs.available)
+        return logs.available.sum(axis=1, dtype=float)
+
     @staticmethod
     def _uniform(n_rounds, n_actions, available):
         if available is None:

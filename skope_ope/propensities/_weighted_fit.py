@@ -20,9 +20,9 @@ def weight_parameter(model):
     nested = getattr(model, "estimator", None)  # a search hands it to its estimator
     if nested is not None and hasattr(model, "cv"):
         return weight_parameter(nested)
-    nested = getattr(model, "regressor", None)  # so does TransformedTargetRegressor
-    if nested is not None and hasattr(model, "transformer"):
-        return weight_parameter(nested)
+    if hasattr(model, "transformer"):  # so does TransformedTargetRegressor
+        nested = getattr(model, "regressor", None)
+        return None if nested is None else weight_parameter(nested)
     return None
 
 

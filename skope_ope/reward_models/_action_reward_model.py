@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Expected reward of every action, from one scikit-learn model or one per action."""
 
+import os
 import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skope_ope._sklearn import HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
@@ -31,6 +32,10 @@ class ActionRewardModel(BaseEstimator):
         One clone of the model per action; or one model for all, which sees the
         context and the action as indicator columns (frames: as the column
         `action`), or as the features in `logs.action_context`.
+    memory : str, path or joblib.Memory, default=None
+        Folder in which fitted models are kept, as in scikit-learn's Pipeline: equal
+        models are fitted to equal rounds once, in whatever search or process. Classes
+        are known by their names there: delete the folder after you edit one.
 
     Attributes
     ----------
@@ -58,12 +63,14 @@ class ActionRewardModel(BaseEstimator):
     _parameter_constraints: dict = {
         "model": [HasMethods(["fit", "predict"])],
         "encoding": [StrOptions({"per_action", "one_hot", "action_context"})],
+        "memory": [None, str, os.PathLike, HasMethods(["cache"])],
     }
     _doc_link_module = "skope_ope"
 
-    def __init__(self, model, encoding="per_action"):
+    def __init__(self, model, encoding="per_action", memory=None):
         self.model = model
         self.encoding = encoding
+        self.memory = memory
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, sample_weight=None):
@@ -145,10 +152,19 @@ class ActionRewardModel(BaseEstimator):
                 return float(reward[0])
             reward = reward.astype(int)
         try:
-            return fit_weighted(clone(self.model), X, reward, weight)
+            return self._kept(fit_weighted)(clone(self.model), X, reward, weight)
         except ValueError as error:
             self._explain(error, f"{label}, fitted on {len(reward)} rounds")
             raise
+
+    def _kept(self, function):
+        """Return the function, with its results on disk where there is a memory."""
+        if self.memory is None:
+            return function
+        path = isinstance(self.memory, os.PathLike)
+        return check_memory(os.fspath(self.memory) if path else self.memory).cache(
+            function
+        )
 
     def predict(self, X):
         """Predict the reward of every action.

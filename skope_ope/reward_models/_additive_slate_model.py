@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
@@ -18,6 +19,7 @@ from skope_ope.reward_models._slate_design import (
 )
 
 
+@renamed_parameters(regressor="model", regressor_="model_")
 class AdditiveSlateModel(BaseEstimator):
     r"""A slate's reward as a sum over slots of one model of candidate and slot.
 
@@ -32,7 +34,7 @@ class AdditiveSlateModel(BaseEstimator):
 
     Parameters
     ----------
-    regressor : scikit-learn regressor, default=None
+    model : scikit-learn regressor, default=None
         The model of a slot. `None`: `Ridge()`.
     max_iter : int, default=20
         Most rounds of backfitting.
@@ -44,7 +46,7 @@ class AdditiveSlateModel(BaseEstimator):
     ----------
     intercept_ : float
         Mean reward b.
-    regressor_ : regressor
+    model_ : regressor
         The fitted model of a slot.
     n_iter_ : int
         Rounds of backfitting.
@@ -62,14 +64,14 @@ class AdditiveSlateModel(BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "regressor": [HasMethods(["fit", "predict"]), None],
+        "model": [HasMethods(["fit", "predict"]), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
     _doc_link_module = "skope_ope"
 
-    def __init__(self, regressor=None, *, max_iter=20, tol=1e-3):
-        self.regressor = regressor
+    def __init__(self, model=None, *, max_iter=20, tol=1e-3):
+        self.model = model
         self.max_iter = max_iter
         self.tol = tol
 
@@ -88,11 +90,11 @@ class AdditiveSlateModel(BaseEstimator):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(f"logs must be SlateLogs, got {type(logs).__name__}.")
-        regressor = self.regressor
-        if regressor is None:
+        model = self.model
+        if model is None:
             from sklearn.linear_model import Ridge
 
-            regressor = Ridge()
+            model = Ridge()
         rounds, slots = np.nonzero(logs.slate != EMPTY)
         n_shown = np.bincount(rounds, minlength=len(logs))
         self.n_features_in_ = logs.n_features
@@ -108,8 +110,8 @@ class AdditiveSlateModel(BaseEstimator):
         self.n_iter_, change = 0, np.inf
         while self.n_iter_ < self.max_iter and change > smallest:
             gap = (logs.reward - self.intercept_ - sums) / np.maximum(n_shown, 1)
-            self.regressor_ = clone(regressor).fit(X, parts + gap[rounds])
-            parts = np.asarray(self.regressor_.predict(X), dtype=float)
+            self.model_ = clone(model).fit(X, parts + gap[rounds])
+            parts = np.asarray(self.model_.predict(X), dtype=float)
             before, sums = sums, np.bincount(rounds, parts, minlength=len(logs))
             change = np.abs(sums - before).max()
             self.n_iter_ += 1
@@ -160,6 +162,6 @@ class AdditiveSlateModel(BaseEstimator):
         for start in range(0, len(rounds), step):
             some = slice(start, start + step)
             X = slot_design(logs, rounds[some], slots[some], candidates[some])
-            parts[some] = self.regressor_.predict(X)
+            parts[some] = self.model_.predict(X)
         parts *= weight
         return self.intercept_ + np.bincount(rounds, parts, minlength=len(logs))

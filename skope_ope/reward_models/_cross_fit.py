@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.exceptions import ModelErrorWarning
-from skope_ope.logs._fingerprint import fingerprint
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.logs._shelf import has_room
 from skope_ope.reward_models._action_reward_model import match_actions
+
+LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candidates
 
 
 class MeanReward:
@@ -78,7 +78,6 @@ class CrossFittedModel:
         self.cv = cv
         self.sample_weight = sample_weight
         self.uncovered = uncovered
-        self._own_predictions = None
         self.held_out_ = HeldOut(logs, cv)
         self.models_ = {
             k: self._fit(train, k) for k, train in enumerate(self.held_out_.train)
@@ -115,9 +114,6 @@ class CrossFittedModel:
 
     def bind(self, logs):
         """Return `predict(rounds, start)` for consecutive rounds of `logs`."""
-        own = self._own_predictions
-        if own is not None and logs is self.logs:
-            return lambda rounds, start: own[start : start + len(rounds)]
         fold = self.held_out_.of(logs)
 
         def predict(rounds, start):
@@ -142,59 +138,41 @@ class CrossFittedModel:
             self.models_[FULL] = clone(self.model).fit(
                 self.logs, sample_weight=self.sample_weight
             )
-        elif fold not in self.models_:  # only its predictions were kept
-            self.models_[fold] = self._fit(self.held_out_.train[fold], fold)
         return self.models_[fold]
 
-    def keep_predictions(self):
-        """Keep what is predicted for the rounds of fit, in place of the fold models.
-
-        Models may be of any size; the predictions are one number per round and
-        action. A fold model is fitted again where other logs ask for it.
-        """
-        if self._own_predictions is None:
-            self._own_predictions = self.bind(self.logs)(self.logs, 0)
-            self.models_ = {k: model for k, model in self.models_.items() if k < 0}
-        return self
+    def shared(self, logs):
+        """Return what several evaluators of these rounds share."""
+        return kept_predictions(self, logs)
 
 
-def cross_fitted(model, logs, cv, sample_weight=None, uncovered=None):
-    """Return a CrossFittedModel; the candidates of a search share those that agree."""
-    key, shelf = None, logs._shelf  # another thread may take it away
-    if sample_weight is None and shelf is not None and has_room(_size(logs)):
-        key = _key(model, cv, uncovered)
-    if key is None:
-        return CrossFittedModel(model, logs, cv, sample_weight, uncovered)
-    return shelf.get(
-        key,
-        lambda: CrossFittedModel(model, logs, cv, None, uncovered).keep_predictions(),
-        _size(logs),
-    )
+class KeptPredictions:
+    """A source whose predictions for some rounds lie in a table.
 
+    Evaluators that differ in nothing but what comes after the model read the table
+    in place of asking the model again. Other rounds go to the source itself.
 
-def leave_for_others(source):
-    """Put a fitted model on the shelf of its rounds, for the next candidates."""
-    if not isinstance(source, CrossFittedModel) or source.sample_weight is not None:
-        return
-    logs, shelf = source.logs, source.logs._shelf
-    if shelf is None or not has_room(_size(logs)):
-        return
-    key = _key(source.model, source.cv, source.uncovered)
-    if key is not None and key not in shelf:
-        shelf.put(key, source.keep_predictions(), _size(logs))
-
-
-def _key(model, cv, uncovered):
-    """Return what tells a fit on given rounds from others, or None.
-
-    A model without a seed is fitted once, too: every candidate then meets the same
-    draw of a fit, which has the law that its own would have.
+    Parameters
+    ----------
+    source : source
+        See `reward_source`.
+    logs : BanditLogs
+        The rounds.
     """
-    if hasattr(cv, "__next__"):  # a generator is used up by the first fit
-        return None
-    content = fingerprint(clone(model), cv, uncovered)
-    return None if content is None else ("model", content)
+
+    def __init__(self, source, logs):
+        self.source, self.logs = source, logs
+        self.n_uncovered_ = source.n_uncovered_
+        self.held_out_ = getattr(source, "held_out_", None)
+        self.table = source.bind(logs)(logs, 0)
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        if logs is not self.logs:
+            return self.source.bind(logs)
+        return lambda rounds, start: self.table[start : start + len(rounds)]
 
 
-def _size(logs):
-    return 8 * len(logs) * logs.n_actions
+def kept_predictions(source, logs):
+    """Return the source with its predictions for `logs`, where there is room."""
+    small = 8 * len(logs) * logs.n_actions <= LARGEST_TABLE
+    return KeptPredictions(source, logs) if small else source

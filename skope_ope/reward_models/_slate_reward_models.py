@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
-from skope_ope.reward_models._sources import refuse_non_models
+from skope_ope.reward_models._sources import is_source, refuse_non_models
 
 
 class MeanSlateModel(BaseEstimator):
@@ -43,31 +43,31 @@ class SlateModel(BaseEstimator):
 
     Parameters
     ----------
-    regressor : regressor, or classifier where rewards are 0/1
+    model : regressor, or classifier where rewards are 0/1
         It sees the columns of `slate_design`.
     """
 
-    def __init__(self, regressor):
-        self.regressor = regressor
+    def __init__(self, model):
+        self.model = model
 
     def fit(self, logs):
-        """Fit a clone of the regressor."""
-        if is_classifier(self.regressor) and not np.isin(logs.reward, (0, 1)).all():
+        """Fit a clone of the model."""
+        if is_classifier(self.model) and not np.isin(logs.reward, (0, 1)).all():
             raise ValueError(
-                f"the classifier {type(self.regressor).__name__} models rewards of 0 "
+                f"the classifier {type(self.model).__name__} models rewards of 0 "
                 "and 1, these logs have others. Use a regressor."
             )
         X = slate_design(logs, logs.slate)
         self.items_ = ItemColumns(logs)
-        self.regressor_ = clone(self.regressor).fit(X, logs.reward)
+        self.model_ = clone(self.model).fit(X, logs.reward)
         return self
 
     def predict(self, logs, slates):
         """Predict the reward of slates."""
-        regressor = getattr(self, "regressor_", self.regressor)
+        model = getattr(self, "model_", self.model)
         if hasattr(self, "items_"):
             self.items_.check(logs)
-        return expected_reward(regressor, slate_design(logs, slates))
+        return expected_reward(model, slate_design(logs, slates))
 
 
 def expected_reward(model, X):
@@ -144,6 +144,10 @@ class CrossFittedSlateModel:
             values[rows] = call(self._model(k), logs[rows], rows)
         return values
 
+    def shared(self, logs):
+        """Return what several evaluators of these rounds share: the fitted models."""
+        return self
+
     def _model(self, fold):
         if fold == FULL and FULL not in self.models_:
             # of all training rounds, fitted when other logs first ask
@@ -169,6 +173,8 @@ def slate_reward_source(model, logs, cv, wrap):
     -------
     source : object with `predict(logs, call)`
     """
+    if is_source(model):
+        return model
     refuse_non_models(model, "reward_model")
     if isinstance(model, Real) and not isinstance(model, bool):
         if not np.isfinite(model):

@@ -15,7 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope.logs._validation import as_array, as_numbers
 from skope_ope.policies import BasePolicy
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
-from skope_ope.reward_models._cross_fit import MeanReward, cross_fitted
+from skope_ope.reward_models._cross_fit import (
+    CrossFittedModel,
+    MeanReward,
+    kept_predictions,
+)
 
 
 class NumberSource:
@@ -43,8 +47,9 @@ class ArraySource:
     def __init__(self, q_hat, logs):
         self.logs = logs
         remedy = (
-            " An array belongs to the rows of fit; for folds carry it along with "
-            "logs.with_columns(q_hat=...) and pass reward_model='q_hat'."
+            " An array belongs to the rows of fit; folds need a model that is fitted "
+            "to them, or, where the values come from other rounds, a column: "
+            "logs.with_columns(q_hat=...), reward_model='q_hat'."
         )
         self.q_hat = _check_q_hat(q_hat, logs, "reward_model", remedy)
 
@@ -53,8 +58,9 @@ class ArraySource:
         if logs is not self.logs and logs.row_id != self.logs.row_id:
             raise ValueError(
                 "reward_model is an array of values for the rows of the logs of fit; "
-                "it cannot predict for other logs. Carry the values with "
-                "logs.with_columns(q_hat=...) and pass reward_model='q_hat'."
+                "it cannot predict for other logs. Pass a model; or, where the values "
+                "come from other rounds, carry them along: "
+                "logs.with_columns(q_hat=...), reward_model='q_hat'."
             )
         return lambda rounds, start: self.q_hat[start : start + len(rounds)]
 
@@ -93,6 +99,10 @@ class FrozenSource:
         """Return a chunk predictor for `logs`."""
         return self._predict
 
+    def shared(self, logs):
+        """Return what several evaluators of these rounds share."""
+        return kept_predictions(self, logs)
+
     def _predict(self, rounds, start):
         if hasattr(self.model, "predict_logs"):
             return self.model.predict_logs(rounds)
@@ -118,6 +128,11 @@ def _check_q_hat(q_hat, logs, name, remedy=""):
     return q_hat
 
 
+def is_source(model):
+    """Tell whether something is a source already: an equal evaluator fitted it."""
+    return hasattr(model, "n_uncovered_")
+
+
 def refuse_non_models(model, name):
     """Raise where a policy or a class stands for the reward model `name`."""
     if isinstance(model, BasePolicy):
@@ -135,7 +150,7 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
     Parameters
     ----------
     model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
-        `None` is the out-of-fold mean reward per action.
+        `None` is the out-of-fold mean reward per action. A source is returned as it is.
     logs : BanditLogs
         The rounds of fit.
     cv : int, splitter, iterable or "prefit"
@@ -149,6 +164,8 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
     -------
     source : object with `bind(logs)`
     """
+    if is_source(model):
+        return model
     if isinstance(model, str):
         source = ColumnSource(model)
         source.bind(logs)  # a missing column is noticed in fit
@@ -181,4 +198,4 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
         model = MeanReward()
     elif not isinstance(model, ActionRewardModel):
         model = ActionRewardModel(model)
-    return cross_fitted(model, logs, cv, sample_weight, uncovered)
+    return CrossFittedModel(model, logs, cv, sample_weight, uncovered)

@@ -8,14 +8,15 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
-from skope_ope.evaluators.core._alarms import learned_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.policies import BasePolicy
 from skope_ope.policies._action_probabilities import refuse_non_policies, unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 
 
 def check_policy_of_search(policy, user):
@@ -36,7 +37,7 @@ def check_policy_of_search(policy, user):
             "evaluator is what the search tunes; a search over policies is scored by "
             "PolicyScorer(evaluator)."
         )
-    if not hasattr(inner, "slot_marginals"):  # slate policies have no predict_proba
+    if not is_slate_policy(inner):  # those have no predict_proba
         refuse_non_policies(policy)
 
 
@@ -46,8 +47,10 @@ def refuse_array_models(evaluator, user):
     if isinstance(model, (np.ndarray, list, tuple)) or sparse.issparse(model):
         raise TypeError(
             f"{user} got an evaluator whose reward_model is an array: it belongs to "
-            "the rows it was made for, and the folds of a search have other rows. "
-            "Carry it along: logs.with_columns(q_hat=...), reward_model='q_hat'."
+            "the rows it was made for, and the folds of a search have other rows. Pass "
+            "a model, which is fitted to every part; only where the values come from "
+            "other rounds than these logs, a column may carry them: "
+            "logs.with_columns(q_hat=...), reward_model='q_hat'."
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import stdtr
 from sklearn.base import clone
 
+from skope_ope._renamed import renamed_value, reordered
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._value_table import ValueTable
@@ -17,11 +18,17 @@ from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_scorer import check_search_evaluator
 
 CORRECTIONS = ("holm", "bonferroni", None)
-LOGGER = "the logger"
+LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 
 
+@reordered(
+    "evaluator",
+    "policies",
+    "logs",
+    told_by=lambda first, *others, **named: hasattr(first, "evaluate"),
+)
 def compare_policies(
-    evaluator, policies, logs, *, baseline=None, correction="holm", level=0.95
+    policies, logs, *, evaluator, baseline=LOGGER, correction="holm", level=0.95
 ):
     """Compare policies on the same rounds, each with a baseline.
 
@@ -31,15 +38,15 @@ def compare_policies(
 
     Parameters
     ----------
-    evaluator : evaluator
-        It is fitted anew, on `logs`.
     policies : dict of policies
         By name; anything that evaluators take.
     logs : BanditLogs or SlateLogs
         The rounds.
-    baseline : str, default=None
-        Name of the policy with which the others are compared. `None`: the logger,
-        whose value is the mean reward of the logs.
+    evaluator : evaluator
+        It is fitted anew, on `logs`.
+    baseline : str, default="logger"
+        Name of the policy with which the others are compared. "logger": the mean
+        reward of the logs, which is the value of the logging policy.
     correction : {"holm", "bonferroni", None}, default="holm"
         How p-values allow for the number of comparisons. With both, all intervals of
         values hold together at `level`, and so do all intervals of differences
@@ -61,8 +68,8 @@ def compare_policies(
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> comparison = compare_policies(
-    ...     DoublyRobust(reward_model=Ridge()),
-    ...     {"uniform": UniformPolicy(), "new": policy}, logs, baseline="uniform")
+    ...     {"uniform": UniformPolicy(), "new": policy}, logs,
+    ...     evaluator=DoublyRobust(reward_model=Ridge()), baseline="uniform")
     >>> comparison.choice, bool(comparison.p_values["new"] < 0.01)
     ('new', True)
     """
@@ -75,12 +82,19 @@ def compare_policies(
     if not is_logs(logs):
         raise TypeError(
             f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
-            "compare_policies(evaluator, policies, logs)."
+            "compare_policies(policies, logs, evaluator=evaluator)."
         )
-    if baseline is not None and baseline not in policies:
+    baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=3)
+    if baseline == LOGGER and LOGGER in policies:
         raise ValueError(
-            f"baseline must be one of the policies {list(policies)} or None, which is "
-            f"the logger, got {baseline!r}."
+            f"policies has the name {LOGGER!r}, which as a baseline means the mean "
+            "reward of the logs. Call that policy something else, or name another "
+            "baseline."
+        )
+    if baseline != LOGGER and baseline not in policies:
+        raise ValueError(
+            f"baseline must be one of the policies {list(policies)} or {LOGGER!r}, "
+            f"got {baseline!r}."
         )
     if correction not in CORRECTIONS:
         raise ValueError(
@@ -89,7 +103,7 @@ def compare_policies(
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must be a number in (0, 1), got {level!r}.")
     values = _values(evaluator, policies, logs)
-    reference = logged_value(logs) if baseline is None else values[baseline]
+    reference = logged_value(logs) if baseline == LOGGER else values[baseline]
     return PolicyComparison(values, reference, baseline, correction, level)
 
 
@@ -113,8 +127,8 @@ class PolicyComparison(ValueTable):
         `PolicyValue` by name.
     reference : PolicyValue
         That of the baseline, on the same rounds.
-    baseline : str or None
-        Its name among the values; None is the logger.
+    baseline : str
+        Its name among the values; "logger" is none of them.
     correction : {"holm", "bonferroni", None}, default="holm"
         See `compare_policies`.
     level : float, default=0.95
@@ -136,7 +150,8 @@ class PolicyComparison(ValueTable):
     >>> from skope_ope import IPS, BanditLogs, ConstantPolicy, compare_policies
     >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
     >>> policies = {"zero": ConstantPolicy(0), "one": ConstantPolicy(1)}
-    >>> comparison = compare_policies(IPS(), policies, logs, baseline="zero")
+    >>> comparison = compare_policies(
+    ...     policies, logs, evaluator=IPS(), baseline="zero")
     >>> comparison.differences["one"].value
     0.0
     """
@@ -145,9 +160,7 @@ class PolicyComparison(ValueTable):
         super().__init__(values)
         self.baseline, self.correction, self.level = baseline, correction, level
         self.differences = {
-            name: value - reference
-            for name, value in self.items()
-            if name != baseline or baseline is None
+            name: value - reference for name, value in self.items() if name != baseline
         }
         raw = [_p_value(difference) for difference in self.differences.values()]
         corrected = corrected_p_values(np.array(raw), correction)
@@ -221,7 +234,7 @@ class PolicyComparison(ValueTable):
     _index = ("policy",)
 
     def _texts(self):
-        against = LOGGER if self.baseline is None else self.baseline
+        against = "the logger" if self.baseline == LOGGER else self.baseline
         percent = f"{100 * self.level:.4g}%"
         header = ["policy", "value", f"{percent} low", "high", f"less {against}"]
         header += ["low", "high", "p", ""]

@@ -8,16 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.logs import BanditLogs
-from skope_ope.logs._fingerprint import fingerprint
-from skope_ope.logs._shelf import (
-    Identity,
-    give_shelf,
-    has_room,
-    in_stored_order,
-)
-from skope_ope.policies import action_probabilities
-from skope_ope.reward_models._cross_fit import leave_for_others
+from skope_ope.logs._row_container import in_stored_order
 from skope_ope.selection._candidates import (
     check_evaluator,
     check_policy_of_search,
@@ -28,6 +19,7 @@ from skope_ope.selection._candidates import (
     warn_of_bad_judges,
     with_propensities,
 )
+from skope_ope.selection._shared_fits import SharedPolicy
 from skope_ope.selection._validators import (
     check_validator,
     common_horizon,
@@ -61,10 +53,6 @@ class EvaluatorScorer:
         a policy that learns `RejectionSampling` at the horizon of the candidate.
         `SNDR(reward_model=...)`, unbiased up to terms of order 1/n, chooses better
         where few rounds carry large weights.
-    cache : bool, default=True
-        Keep what candidates share on a fold (predictions of equal reward models, the
-        policy's probabilities, the validator's value) while the search runs, in at
-        most 1 GiB; scores are the same without.
 
     See Also
     --------
@@ -103,14 +91,12 @@ class EvaluatorScorer:
     True
     """
 
-    def __init__(self, policy, validator=None, *, cache=True):
+    def __init__(self, policy, validator=None):
         check_policy_of_search(policy, type(self).__name__)
         check_validator(validator, is_adaptive(policy))
         self.policy = policy
         self.validator = validator
-        self.cache = cache
         self.__name__ = "neg_validated_error"  # the displays of curves ask for it
-        self._identity = Identity()
 
     def __call__(self, estimator, X, y=None):
         """Score a fitted evaluator.
@@ -138,42 +124,85 @@ class EvaluatorScorer:
         candidate, pipeline = fitted_part(estimator)
         check_evaluator(candidate)
         check_is_fitted(candidate)
-        X = with_propensities(X, pipeline)
-        horizon = common_horizon(candidate) if is_adaptive(self.policy) else None
-        if candidate.__sklearn_tags__().order_dependent:
-            self._shelf_of(X)
-            X = in_stored_order(X)
-        value = self._trained_value(candidate)
-        return -((value - self._held_out_value(X, horizon)) ** 2)
+        return self.on(with_propensities(X, pipeline))(estimator)
 
-    def _trained_value(self, candidate):
+    def on(self, logs, learned=None):
+        """Return the scorer of evaluators on one held-out part.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The held-out part.
+        learned : BanditLogs or SlateLogs, default=None
+            The training part, where several candidates were fitted on it: the policy's
+            probabilities for it are computed once.
+
+        Returns
+        -------
+        score : callable
+            `score(estimator)`, in which the validator is fitted once.
+        """
+        return HeldOutError(self.policy, self.validator, logs, learned)
+
+    def __repr__(self):
+        validator = "" if self.validator is None else f", {self.validator!r}"
+        return f"EvaluatorScorer({self.policy!r}{validator})"
+
+
+class HeldOutError:
+    """Scores of evaluators on one held-out part.
+
+    Parameters
+    ----------
+    policy, validator : object
+        Those of the `EvaluatorScorer`.
+    logs : BanditLogs or SlateLogs
+        The held-out part.
+    learned : BanditLogs or SlateLogs, default=None
+        The training part that several evaluators share.
+    """
+
+    def __init__(self, policy, validator, logs, learned=None):
+        self.policy, self.validator = policy, validator
+        self.logs, self.learned = logs, learned
+        self._shared_policy = SharedPolicy(policy, learned)
+        self._validated = {}  # value of the validator, by horizon and order
+
+    def serves(self, logs, learned):
+        """Tell whether these are the parts that it was made for."""
+        return logs is self.logs and learned is self.learned
+
+    def __call__(self, estimator):
+        """Score a fitted evaluator."""
+        candidate, _ = fitted_part(estimator)
+        check_evaluator(candidate)
+        horizon = common_horizon(candidate) if is_adaptive(self.policy) else None
+        ordered = candidate.__sklearn_tags__().order_dependent
+        value = self._trained_value(candidate, ordered)
+        key = (horizon, ordered and not self.logs._in_order)
+        if key not in self._validated:
+            logs = in_stored_order(self.logs) if ordered else self.logs
+            self._validated[key] = self._validate(logs, horizon)
+        return -((value - self._validated[key]) ** 2)
+
+    def _trained_value(self, candidate, ordered):
         """Value of the policy on the rounds that the candidate was fitted on."""
         logs = candidate.logs_
-        shelf = self._shelf_of(logs)
-        if candidate.__sklearn_tags__().order_dependent and not logs._in_order:
+        if ordered and not logs._in_order:
             model = rows_in_stored_order(candidate._model_of_fit, logs)
-            logs = in_stored_order(logs)
-            candidate = clone(candidate).fit(logs, reward_model=model)
-        elif shelf is not None:
-            leave_for_others(getattr(candidate, "reward_source_", None))
-        result = candidate._result(self._policy_on(logs), None, None)
+            candidate = clone(candidate).fit(in_stored_order(logs), reward_model=model)
+        policy = self._shared_policy.on(candidate.logs_)
+        result = candidate._result(policy, None, None)
         if np.isnan(result.value):
             for warning in result.warnings:
-                warnings.warn(warning, stacklevel=3)
+                warnings.warn(warning, stacklevel=4)
         return float(result.value)
-
-    def _held_out_value(self, logs, horizon):
-        shelf = self._shelf_of(logs)
-        if shelf is None:
-            return self._validate(logs, horizon)
-        key = ("validator", self._token(), horizon)
-        return shelf.get(key, lambda: self._validate(logs, horizon))
 
     def _validate(self, logs, horizon):
         validator = validator_for(logs, self.validator, horizon)
         if validator.__sklearn_tags__().order_dependent:
             logs = in_stored_order(logs)
-        result = validator.fit(logs)._result(self._policy_on(logs), None, None)
+        result = validator.fit(logs)._result(self.policy, None, None)
         if np.isnan(result.value):
             why = "; ".join(str(warning) for warning in result.warnings)
             raise ValueError(
@@ -183,32 +212,3 @@ class EvaluatorScorer:
             )
         warn_of_bad_judges(result, self.policy, logs, stacklevel=4)
         return float(result.value)
-
-    def _token(self):
-        return self._identity.token(self.policy, self.validator)
-
-    def __getstate__(self):
-        # Workers get a copy with every task, and their shelves outlive a search: the
-        # token tells the scorer, and what its objects hold tells whether they changed.
-        content = fingerprint(self.policy, self.validator)
-        token = None if content is None else f"{self._token()} {content}"
-        return {**self.__dict__, "_identity": Identity(token)}
-
-    def _shelf_of(self, logs):
-        return give_shelf(logs, owner=self) if self.cache else None
-
-    def _policy_on(self, logs):
-        """Return the policy, or its probabilities of these rounds, computed once."""
-        shelf = logs._shelf if self.cache else None
-        known = isinstance(self.policy, str) or is_adaptive(self.policy)
-        if shelf is None or known or not isinstance(logs, BanditLogs):
-            return self.policy
-        n_bytes = 8 * len(logs) * logs.n_actions
-        key = ("policy", self._token())
-        if key not in shelf and not has_room(n_bytes):
-            return self.policy
-        return shelf.get(key, lambda: action_probabilities(self.policy, logs), n_bytes)
-
-    def __repr__(self):
-        validator = "" if self.validator is None else f", {self.validator!r}"
-        return f"EvaluatorScorer({self.policy!r}{validator})"

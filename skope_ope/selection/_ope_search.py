@@ -1,55 +1,64 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cross-validation in which every candidate has its own share of training rounds."""
+"""A search on logs in which every distinct model is fitted once a split."""
 
 from numbers import Integral, Real
+from time import perf_counter
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
-from skope_ope.logs._shelf import give_shelf
+from skope_ope.logs._folds import folds_of
 from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
+from skope_ope.selection._cv_results import chosen, cv_results, report_failures
+from skope_ope.selection._evaluator_scorer import EvaluatorScorer
 from skope_ope.selection._in_order import in_order
-from skope_ope.selection._one_standard_error import one_standard_error, split_losses
-from skope_ope.selection._search import EvaluatorSearch
+from skope_ope.selection._one_standard_error import one_standard_error
+from skope_ope.selection._scored_splits import scored
+from skope_ope.selection._search import BaseSearch
+from skope_ope.selection._shared_fits import fits_by_model, with_params
 from skope_ope.selection._validators import common_horizon, validator_for
 
 
-class OPESearchCV(EvaluatorSearch):
-    r"""Search over evaluators by cross-validated off-policy evaluation [1]_.
+class OPESearchCV(BaseSearch):
+    r"""Search over evaluators or policies that fits every distinct model once a split.
 
-    Like `GridSearchCV` with `EvaluatorScorer`, but the share of rounds (of groups,
-    where `logs.group` is set) on which a candidate is fitted is its own,
-
-    .. math:: \frac{\operatorname{Var}(h)}{\operatorname{Var}(h)
-        + \operatorname{Var}(\text{validator})},
-
-    (variances on all rounds; one half where they are unknown or zero), which makes both
-    parts equally noisy: the validator gets more rounds to judge a candidate of little
-    variance. Read more in the :ref:`User Guide <selection>`.
+    It takes and gives what `GridSearchCV` does. Candidates that differ only in
+    parameters that are used after the reward model (``q``, ``cmax``, ``tau``, ``lam``)
+    share its fit on every split, and its predictions; policies share the evaluator
+    that values them. What is shared ends with the split, and scores do not depend on
+    `n_jobs`. Read more in the :ref:`User Guide <selection>`.
 
     Parameters
     ----------
-    estimator : evaluator or Pipeline
+    estimator : evaluator, policy or Pipeline
         What is cloned for every candidate. The last step of a Pipeline may itself be
         a parameter: ``{"evaluator": [IPS(), DoublyRobust()]}``.
     param_grid : dict or list of dicts
         See scikit-learn's `ParameterGrid`.
-    scoring : EvaluatorScorer
-        It holds the policy and the validator.
+    scoring : EvaluatorScorer, PolicyScorer or callable
+        ``scoring(estimator, logs)``, of a fitted candidate on the held-out part.
+    cv : int, splitter or iterable of (train, test), default=None
+        Splits for all candidates. An int is `KFold` without shuffling, or
+        `GroupKFold` where the logs have groups, which splitters are given, too. Rows
+        are put in order where a candidate needs it. `None` is 5, but with
+        `EvaluatorScorer` random splits in which every candidate has its own share of
+        training rounds [1]_, see Notes.
     n_splits : int, default=10
-        Random splits per candidate.
+        Random splits per candidate with ``cv=None``.
     refit : bool or callable, default=one_standard_error
         How the best candidate is chosen and that it is fitted on all rounds, as in
         `GridSearchCV`.
     n_jobs : int, default=None
-        Splits that are scored in parallel.
+        Tasks at a time. A task is a distinct model on a split; in a search over
+        policies, a split.
     error_score : "raise" or float, default=nan
-        Score of a candidate that cannot be fitted.
+        Score of a candidate that cannot be fitted or scored.
+    verbose : int, default=0
+        1 prints how many fits there are, 2 every score.
     random_state : int, RandomState instance or None, default=None
-        Seeds the splits.
+        Seeds the random splits.
 
     Attributes
     ----------
@@ -57,17 +66,18 @@ class OPESearchCV(EvaluatorSearch):
         The choice.
     best_params_ : dict
         Its parameters.
-    best_estimator_ : evaluator or Pipeline
+    best_estimator_ : evaluator, policy or Pipeline
         It itself, fitted on all rounds.
     best_score_ : float
-        Its mean score, minus the loss.
+        Its mean score.
     cv_results_ : dict
-        As that of `GridSearchCV`, with `train_share` by candidate.
+        As that of `GridSearchCV`, with `train_share` by candidate where shares differ.
+        The time of what candidates share is that of the first of them.
     n_splits_ : int
         Splits per candidate.
     refit_time_ : float
         Seconds of the last fit.
-    scorer_ : EvaluatorScorer
+    scorer_ : callable
         Used by `score`.
 
     See Also
@@ -76,9 +86,18 @@ class OPESearchCV(EvaluatorSearch):
 
     Notes
     -----
-    Because the share differs, so does what the expected loss adds to the squared bias.
-    With a common share, `GridSearchCV` over ``ShuffleSplit(10, train_size=0.5)``, the
-    validator's part is the same for all candidates.
+    With ``cv=None`` and `EvaluatorScorer` the share of rounds (of groups, where
+    `logs.group` is set) on which a candidate is fitted is its own,
+
+    .. math:: \frac{\operatorname{Var}(h)}{\operatorname{Var}(h)
+        + \operatorname{Var}(\text{validator})},
+
+    (variances on all rounds; one half where they are unknown or zero), which makes both
+    parts equally noisy: the validator gets more rounds to judge a candidate of little
+    variance. Because the share differs, so does what the expected loss adds to the
+    squared bias, and models are shared only where shares are equal. With a common
+    share, ``cv=ShuffleSplit(10, train_size=0.5)``, the validator's part is the same
+    for all candidates.
 
     References
     ----------
@@ -87,23 +106,26 @@ class OPESearchCV(EvaluatorSearch):
 
     Examples
     --------
-    >>> from skope_ope import EvaluatorScorer, IPS, OPESearchCV
+    >>> from sklearn.linear_model import Ridge
+    >>> from skope_ope import DRos, EvaluatorScorer, OPESearchCV
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
-    >>> search = OPESearchCV(IPS(), {"cmax": [None, 1.0]}, n_splits=5, random_state=0,
-    ...                      scoring=EvaluatorScorer(policy)).fit(logs)
-    >>> search.best_params_
-    {'cmax': None}
+    >>> search = OPESearchCV(DRos(reward_model=Ridge()), {"lam": [0.1, 10, 1000]},
+    ...                      scoring=EvaluatorScorer(policy), cv=5).fit(logs)
+    >>> search.n_splits_, len(search.cv_results_["params"])
+    (5, 3)
     """
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"])],
         "param_grid": [dict, list],
         "scoring": "no_validation",
+        "cv": ["cv_object"],
         "n_splits": [Interval(Integral, 1, None, closed="left")],
         "refit": ["boolean", callable],
         "n_jobs": [Integral, None],
         "error_score": [StrOptions({"raise"}), Real],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
@@ -113,24 +135,28 @@ class OPESearchCV(EvaluatorSearch):
         param_grid,
         *,
         scoring=None,
+        cv=None,
         n_splits=10,
         refit=one_standard_error,
         n_jobs=None,
         error_score=np.nan,
+        verbose=0,
         random_state=None,
     ):
         self.estimator = estimator
         self.param_grid = param_grid
         self.scoring = scoring
+        self.cv = cv
         self.n_splits = n_splits
         self.refit = refit
         self.n_jobs = n_jobs
         self.error_score = error_score
+        self.verbose = verbose
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, y=None):
-        """Score every candidate on its own splits, choose, and fit on all rounds.
+        """Score every candidate on its splits, choose, and fit on all rounds.
 
         Parameters
         ----------
@@ -143,56 +169,79 @@ class OPESearchCV(EvaluatorSearch):
         -------
         self : OPESearchCV
         """
-        from sklearn.model_selection import GridSearchCV
-
-        scorer = self._checked_scorer()
+        self._check_scoring()
         self._check_logs(logs, y)
-        units = logs.group if logs.group is not None else np.arange(len(logs))
-        if len(np.unique(units)) < 2:
-            what = "round" if logs.group is None else "group"
-            raise ValueError(f"a split needs two {what}s, the logs have one.")
         candidates = self._candidates()
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        shares = self._shares(scorer, logs, candidates)
-
-        def splits(share):
-            return shares_of(share, logs, self.n_splits, seed)
-
-        class Search(GridSearchCV):
-            def _run_search(self, evaluate_candidates):
-                for parameters, share in zip(candidates, shares, strict=True):
-                    evaluate_candidates([parameters], cv=splits(share))
-
-        search = Search(
+        plan, shares = self._plan(logs, candidates)
+        n_splits = len(plan[0][1])
+        if self.verbose:
+            n_models = sum(len({c.key for c in some}) for some, _ in plan)
+            print(  # noqa: T201
+                f"Fitting {n_models} distinct models of {len(candidates)} candidates "
+                f"on each of {n_splits} splits, {n_models * n_splits} fits in all"
+            )
+        outcomes = scored(
             self.estimator,
-            self.param_grid,
-            scoring=scorer,
+            self.scoring,
+            logs,
+            plan,
             n_jobs=self.n_jobs,
-            refit=self.refit,
-            cv=splits(0.5),
             error_score=self.error_score,
-        ).fit(logs)
-        for name, value in vars(search).items():
-            if name.endswith("_") and not name.startswith("_"):
-                setattr(self, name, value)
-        self.cv_results_["train_share"] = shares
-        if not hasattr(self, "best_score_") and hasattr(self, "best_index_"):
-            losses = split_losses(self.cv_results_)
-            self.best_score_ = -float(losses[:, self.best_index_].mean())
+            verbose=self.verbose,
+        )
+        report_failures(outcomes, self.error_score)
+        results = cv_results([one.params for one in candidates], outcomes)
+        if shares is not None:
+            results["train_share"] = shares
+        best = chosen(self.refit, results)
+        params, start = results["params"][best], perf_counter()
+        if self.refit:
+            self.best_estimator_ = with_params(self.estimator, params).fit(logs)
+            self.refit_time_ = perf_counter() - start
+        self.best_index_, self.best_params_ = best, params
+        self.best_score_ = float(results["mean_test_score"][best])
+        self.cv_results_, self.n_splits_ = results, n_splits
+        self.scorer_, self.multimetric_ = self.scoring, False
         return self
 
-    def _shares(self, scorer, logs, candidates):
+    def _check_scoring(self):
+        if callable(self.scoring) and not isinstance(self.scoring, type):
+            return
+        raise TypeError(
+            "OPESearchCV needs scoring=EvaluatorScorer(policy), got "
+            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
+            "about a policy, and without one there is no error. A search over policies "
+            "needs scoring=PolicyScorer(evaluator)."
+        )
+
+    def _plan(self, logs, candidates):
+        """Return lists of candidates with their splits, and their own shares."""
+        if self.cv is not None or not isinstance(self.scoring, EvaluatorScorer):
+            folds = folds_of(self.cv, logs)
+            if any(one.order_dependent for one in candidates):
+                folds = list(in_order(folds).split(logs))
+            return [(candidates, folds)], None
+        check_units(logs)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        shares = self._shares(logs, candidates)
+        by_size = {}  # candidates that are fitted on as many rounds have equal splits
+        for one, share in zip(candidates, shares, strict=True):
+            by_size.setdefault(n_train_of(share, logs), []).append(one)
+        plan = []
+        for some in by_size.values():
+            splits = shares_of(shares[some[0].number], logs, self.n_splits, seed)
+            plan.append((some, list(splits.split(logs))))
+        return plan, shares
+
+    def _shares(self, logs, candidates):
         """Share of training rounds of every candidate."""
-        rows = np.arange(len(logs))
-        logs = logs[rows]
-        if scorer.cache:  # fits that candidates share, until this function ends
-            give_shelf(logs)
-        learns, known, shares = is_adaptive(scorer.policy), {}, []
-        for parameters in candidates:
-            one = clone(self.estimator).set_params(**clone(parameters, safe=False))
+        scorer, known, shares = self.scoring, {}, []
+        learns = is_adaptive(scorer.policy)
+        fits = fits_by_model(self.estimator, logs, candidates)
+        for one in candidates:
             share = 0.5
             try:
-                candidate, _ = fitted_part(one.fit(logs))
+                candidate, _ = fitted_part(fits[one.key].fit(one.params))
                 check_evaluator(candidate)
                 horizon = common_horizon(candidate) if learns else None
                 if horizon not in known:
@@ -209,6 +258,20 @@ class OPESearchCV(EvaluatorSearch):
                 # it fails on the splits, too, and there it is reported
             shares.append(share)
         return np.array(shares)
+
+
+def check_units(logs):
+    """Raise where there is nothing to split."""
+    units = logs.group if logs.group is not None else np.arange(len(logs))
+    if len(np.unique(units)) < 2:
+        what = "round" if logs.group is None else "group"
+        raise ValueError(f"a split needs two {what}s, the logs have one.")
+
+
+def n_train_of(share, logs):
+    """Return how many rounds, or groups, a share of them is; at least one."""
+    n = len(logs) if logs.group is None else len(np.unique(logs.group))
+    return int(np.clip(round(share * n), 1, n - 1))
 
 
 def shares_of(share, logs, n_splits, seed):
@@ -231,7 +294,7 @@ def shares_of(share, logs, n_splits, seed):
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, check_cv
 
     n = len(logs) if logs.group is None else len(np.unique(logs.group))
-    n_train = int(np.clip(round(share * n), 1, n - 1))
+    n_train = n_train_of(share, logs)
     sizes = {"train_size": n_train, "test_size": n - n_train}
     if logs.group is None:
         return in_order(ShuffleSplit(n_splits, random_state=seed, **sizes))

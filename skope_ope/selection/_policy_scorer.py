@@ -10,8 +10,9 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.logs._shelf import give_shelf, in_stored_order
+from skope_ope.logs._row_container import in_stored_order
 from skope_ope.policies._action_probabilities import refuse_non_policies
+from skope_ope.policies.slate._slate_policy import is_slate_policy
 from skope_ope.selection._candidates import (
     fitted_part,
     is_logs,
@@ -19,6 +20,7 @@ from skope_ope.selection._candidates import (
     warn_of_bad_judges,
     with_propensities,
 )
+from skope_ope.selection._shared_fits import shared_source
 
 
 class PolicyScorer:
@@ -37,10 +39,6 @@ class PolicyScorer:
     evaluator : evaluator
         It is cloned; what is random in it is seeded with 0, so that all policies of a
         search meet the same noise.
-    cache : bool, default=True
-        Fit the reward model once per held-out part for all policies, and keep its
-        predictions while the search runs, in at most 1 GiB; scores are the same
-        without.
 
     See Also
     --------
@@ -60,10 +58,9 @@ class PolicyScorer:
     {'epsilon': 0.0}
     """
 
-    def __init__(self, evaluator, *, cache=True):
+    def __init__(self, evaluator):
         check_search_evaluator(evaluator, type(self).__name__)
         self.evaluator = evaluator
-        self.cache = cache
         self.__name__ = "policy_value"  # the displays of curves ask for it
 
     def __call__(self, estimator, X, y=None):
@@ -90,30 +87,86 @@ class PolicyScorer:
                 "its score is search.score(logs)."
             )
         last, pipeline = fitted_part(estimator)
-        if isinstance(last, BaseEvaluator):
-            raise TypeError(
-                f"PolicyScorer scores policies, got the evaluator "
-                f"{type(last).__name__}. In a search over evaluators pass "
-                "scoring=EvaluatorScorer(policy)."
-            )
-        if not hasattr(last, "slot_marginals"):
-            refuse_non_policies(estimator)
-        X = with_propensities(X, pipeline)
-        if self.cache:
-            give_shelf(X, owner=self)
-        if self.evaluator.__sklearn_tags__().order_dependent:
-            X = in_stored_order(X)
-        evaluator = with_seed(clone(self.evaluator), check_random_state(0)).fit(X)
-        result = evaluator._result(estimator, None, None)
-        if np.isnan(result.value):
-            for warning in result.warnings:
-                warnings.warn(warning, stacklevel=2)
-        else:
-            warn_of_bad_judges(result, estimator, X, stacklevel=2)
-        return float(result.value)
+        check_policy(estimator, last)
+        return self.on(with_propensities(X, pipeline))(estimator)
+
+    def on(self, logs, learned=None):
+        """Return the scorer of policies on one held-out part.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The held-out part.
+        learned : BanditLogs or SlateLogs, default=None
+            Given where several policies are to be scored: the predictions of the
+            reward model are then kept.
+
+        Returns
+        -------
+        score : callable
+            `score(estimator)`; the evaluator is fitted once.
+        """
+        return HeldOutValue(self.evaluator, logs, several=learned is not None)
 
     def __repr__(self):
         return f"PolicyScorer({self.evaluator!r})"
+
+
+class HeldOutValue:
+    """Scores of policies on one held-out part.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        It is cloned, seeded, and fitted when the first policy comes.
+    logs : BanditLogs or SlateLogs
+        The held-out part.
+    several : bool, default=False
+        Whether more than one policy is to be scored.
+    """
+
+    def __init__(self, evaluator, logs, several=False):
+        self.logs, self.several = logs, several
+        self._evaluator = with_seed(clone(evaluator), check_random_state(0))
+        self._fitted = None
+
+    def serves(self, logs, learned):
+        """Tell whether this is the part that it was made for."""
+        return logs is self.logs
+
+    def __call__(self, estimator):
+        """Score a fitted policy."""
+        check_policy(estimator, fitted_part(estimator)[0])
+        if self._fitted is None:
+            self._fitted = self._fit()
+        logs = self._fitted.logs_
+        result = self._fitted._result(estimator, None, None)
+        if np.isnan(result.value):
+            for warning in result.warnings:
+                warnings.warn(warning, stacklevel=3)
+        else:
+            warn_of_bad_judges(result, estimator, logs, stacklevel=3)
+        return float(result.value)
+
+    def _fit(self):
+        ordered = self._evaluator.__sklearn_tags__().order_dependent
+        logs = in_stored_order(self.logs) if ordered else self.logs
+        fitted = clone(self._evaluator).fit(logs)
+        source = shared_source(fitted) if self.several else None
+        if source is None:
+            return fitted
+        return clone(self._evaluator).fit(logs, reward_model=source)
+
+
+def check_policy(estimator, last):
+    """Refuse to score anything but a policy by its value."""
+    if isinstance(last, BaseEvaluator):
+        raise TypeError(
+            f"PolicyScorer scores policies, got the evaluator {type(last).__name__}. "
+            "In a search over evaluators pass scoring=EvaluatorScorer(policy)."
+        )
+    if not is_slate_policy(last):
+        refuse_non_policies(estimator)
 
 
 def check_search_evaluator(evaluator, user):

@@ -9,32 +9,15 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.selection._candidates import is_logs
-from skope_ope.selection._evaluator_scorer import EvaluatorScorer
-from skope_ope.selection._policy_scorer import PolicyScorer
+from skope_ope.selection._shared_fits import candidates_of
 
 
-class EvaluatorSearch(MetaEstimatorMixin, BaseEstimator):
-    """Base class of searches over evaluators, scored by `EvaluatorScorer`."""
+class BaseSearch(MetaEstimatorMixin, BaseEstimator):
+    """Base class of searches on logs."""
 
     _doc_link_module = "skope_ope"
     __metadata_request__fit = {"logs": UNUSED}
     __metadata_request__score = {"logs": UNUSED}
-
-    def _checked_scorer(self):
-        if isinstance(self.scoring, EvaluatorScorer):
-            return self.scoring
-        name = type(self).__name__
-        if isinstance(self.scoring, PolicyScorer):
-            raise TypeError(
-                f"{name} searches over evaluators and needs "
-                "scoring=EvaluatorScorer(policy), got PolicyScorer. Search policies "
-                "with GridSearchCV."
-            )
-        raise TypeError(
-            f"{name} needs scoring=EvaluatorScorer(policy), got "
-            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
-            "about a policy, and without one there is no error."
-        )
 
     def _candidates(self):
         from sklearn.model_selection import ParameterGrid
@@ -42,7 +25,7 @@ class EvaluatorSearch(MetaEstimatorMixin, BaseEstimator):
         grid = self.param_grid
         if not isinstance(grid, Mapping) and not len(grid):
             raise ValueError("param_grid is empty: name at least one candidate.")
-        return list(ParameterGrid(grid))
+        return candidates_of(self.estimator, list(ParameterGrid(grid)))
 
     def _check_logs(self, logs, y):
         if not is_logs(logs):
@@ -56,7 +39,7 @@ class EvaluatorSearch(MetaEstimatorMixin, BaseEstimator):
             )
 
     def score(self, logs):
-        """Score of the chosen evaluator on other logs.
+        """Score of the chosen candidate on other logs.
 
         Parameters
         ----------
@@ -67,7 +50,8 @@ class EvaluatorSearch(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         score : float
-            Minus the squared distance from the validator on these logs.
+            By the scorer of the search: for evaluators, minus the squared distance
+            from the validator on these logs.
         """
         check_is_fitted(self)
         return self.scorer_(self.best_estimator_, logs)

@@ -8,14 +8,16 @@ from numbers import Real
 
 import numpy as np
 from scipy.special import stdtrit
-from sklearn.base import clone
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
-from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import OPEWarning
-from skope_ope.logs._shelf import give_shelf
 from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
-from skope_ope.selection._search import EvaluatorSearch
+from skope_ope.selection._cv_results import param_columns
+from skope_ope.selection._evaluator_scorer import EvaluatorScorer
+from skope_ope.selection._policy_scorer import PolicyScorer
+from skope_ope.selection._search import BaseSearch
+from skope_ope.selection._shared_fits import fits_by_model
 from skope_ope.selection._slope import (
     non_increasing,
     slope_index,
@@ -27,7 +29,7 @@ DELTA = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
 
 
-class SlopeSearch(EvaluatorSearch):
+class SlopeSearch(BaseSearch):
     r"""Choose along a path of candidates by Lepski's principle (SLOPE) [1]_ [2]_.
 
     The candidates are listed from the least to the most biased one, so that their
@@ -150,16 +152,12 @@ class SlopeSearch(EvaluatorSearch):
         candidates = self._candidates()
         for warning in learned_warnings(scorer.policy, logs):
             warnings.warn(warning, stacklevel=3)  # 2 is what validates parameters
-        rows = np.arange(len(logs))
-        logs = logs[rows]
-        if scorer.cache:  # fits that candidates share, until this function ends
-            give_shelf(logs)
+        fits = fits_by_model(self.estimator, logs, candidates)
         fitted, values, errors, seconds = [], [], [], []
         horizons = set()
-        for parameters in candidates:
+        for candidate in candidates:
             start = time.perf_counter()
-            one = clone(self.estimator).set_params(**clone(parameters, safe=False))
-            one.fit(logs)
+            one = fits[candidate.key].fit(candidate.params)
             evaluator, _ = fitted_part(one)
             check_evaluator(evaluator)
             if is_adaptive(scorer.policy):
@@ -175,6 +173,8 @@ class SlopeSearch(EvaluatorSearch):
                 f"candidates have the horizons {sorted(horizons)}, so that their "
                 "intervals tell nothing about each other. Give all the same."
             )
+        keys = [one.key for one in candidates]
+        candidates = [one.params for one in candidates]
         values, errors = np.array(values), np.array(errors)
         self._check_numbers(values, errors, candidates)
         widths = errors * self._multiplier(len(logs))
@@ -188,9 +188,26 @@ class SlopeSearch(EvaluatorSearch):
         self.best_score_ = -float(widths[self.best_index_])
         self.n_splits_, self.multimetric_, self.scorer_ = 1, False, scorer
         if self.refit:
-            self.best_estimator_ = fitted[self.best_index_]
+            shared = fits[keys[self.best_index_]]
+            best = fitted[self.best_index_]
+            self.best_estimator_ = shared.final(self.best_params_, best)
             self.refit_time_ = seconds[self.best_index_]
         return self
+
+    def _checked_scorer(self):
+        if isinstance(self.scoring, EvaluatorScorer):
+            return self.scoring
+        if isinstance(self.scoring, PolicyScorer):
+            raise TypeError(
+                "SlopeSearch searches over evaluators and needs "
+                "scoring=EvaluatorScorer(policy), got PolicyScorer. Search policies "
+                "with OPESearchCV."
+            )
+        raise TypeError(
+            "SlopeSearch needs scoring=EvaluatorScorer(policy), got "
+            f"{type(self.scoring).__name__}: evaluators are compared by their errors "
+            "about a policy, and without one there is no error."
+        )
 
     def _check_numbers(self, values, errors, candidates):
         bad = np.flatnonzero(~(np.isfinite(values) & np.isfinite(errors)))
@@ -239,17 +256,9 @@ class SlopeSearch(EvaluatorSearch):
         rank = np.ones(len(score), dtype=np.int32)
         rank += (score[:, None] < score).sum(axis=1).astype(np.int32)
         rank[self.best_index_] = 1
-        names = sorted({name for one in candidates for name in one})
-        columns = {}
-        for name in names:
-            column = np.ma.masked_all(len(candidates), dtype=object)
-            for k, one in enumerate(candidates):
-                if name in one:
-                    column[k] = one[name]
-            columns[f"param_{name}"] = column
         self.cv_results_ = {
             "mean_fit_time": np.array(seconds),
-            **columns,
+            **param_columns(candidates),
             "params": candidates,
             "value": values,
             "standard_error": errors,

@@ -14,6 +14,8 @@ from sklearn.utils import get_tags
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.static import StaticEvaluator
+from skope_ope.utils import _cluster_checks as cluster
+from skope_ope.utils import _consistency_checks as consistency
 from skope_ope.utils import _contract_checks as contract
 from skope_ope.utils import _law_checks as law
 from skope_ope.utils import _limit_checks as limit
@@ -35,6 +37,9 @@ def _checks_of(evaluator):
     tags = get_tags(evaluator)
     if getattr(tags, "handles", ()) == ("slate",):
         yield from slate.slate_checks_of(evaluator)
+        if getattr(tags, "consistent", False):
+            yield consistency.check_slates_log_of_all_cells_gives_the_value
+        yield from cluster.cluster_checks_of(evaluator)
     if "bandit" not in getattr(tags, "handles", ()):
         return  # the rounds below are single actions
     yield contract.check_unfitted_raises
@@ -63,6 +68,8 @@ def _checks_of(evaluator):
         yield law.check_scale_of_rewards
     if tags.shift_equivariant:
         yield law.check_shift_of_rewards
+    if tags.consistent:
+        yield consistency.check_log_of_all_cells_gives_the_value
     if tags.needs_propensity:
         yield law.check_impossible_action_warns
     yield law.check_names_of_actions_do_not_matter
@@ -76,6 +83,7 @@ def _checks_of(evaluator):
         yield model.check_no_round_is_predicted_by_a_model_that_saw_it
     if isinstance(evaluator, StaticEvaluator):
         yield law.check_blocks_do_not_matter
+    yield from cluster.cluster_checks_of(evaluator)
     if type(evaluator) in limit.LIMITS:
         yield limit.check_limits
 
@@ -94,7 +102,7 @@ def _all_checks(evaluator):
 def _known_names():
     return {
         name
-        for module in (contract, law, limit, model, slate)
+        for module in (cluster, consistency, contract, law, limit, model, slate)
         for name, value in vars(module).items()
         if name.startswith("check_")
         and getattr(value, "__module__", None) == module.__name__

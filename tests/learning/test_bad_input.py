@@ -170,7 +170,7 @@ def test_a_learned_policy_is_no_reward_model():
 )
 def test_bad_parameters(policy):
     name = type(policy).__name__
-    with pytest.raises(ValueError, match=f"The '[a-z]*' parameter of {name} must be"):
+    with pytest.raises(ValueError, match=f"The '[a-z_]*' parameter of {name} must be"):
         policy.fit(LOGS)
 
 
@@ -197,7 +197,7 @@ def test_bad_parameters(policy):
         (
             RewardModelPolicy(ClassifierPolicy()),
             TypeError,
-            "regressor is the policy ClassifierPolicy, but a model of the rewards is",
+            "reward_model is the policy ClassifierPolicy, but a model of the rewards",
         ),
         (
             RewardModelPolicy(FrozenEstimator(Ridge())),

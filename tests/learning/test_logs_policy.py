@@ -293,7 +293,10 @@ def value_on_held_out(policy, logs, y=None):
         (OffsetTree(), {"classifier": [GaussianNB(), KNeighborsClassifier()]}),
         (
             RewardModelPolicy(Ridge()),
-            {"weight": ["uniform", "inverse_propensity"], "regressor__alpha": [1, 10]},
+            {
+                "weight": ["uniform", "inverse_propensity"],
+                "reward_model__alpha": [1, 10],
+            },
         ),
     ],
     ids=str,

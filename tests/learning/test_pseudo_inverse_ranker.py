@@ -228,7 +228,7 @@ def test_rows_of_the_regression():
         item_features=[[5.0], [6.0], [7.0]],
         logging_policy=UniformSlatePolicy(2),
     )
-    X, y, weight = PseudoInverseRanker(Recorder()).fit(logs).regressor_.seen_
+    X, y, weight = PseudoInverseRanker(Recorder()).fit(logs).reward_model_.seen_
     rows = {(f, s, round(w, 12)) for f, s, w in zip(*X.T, weight, strict=True)}
     assert len(X) == len(y) == 10
     small, large = 10 / 2 / 4, 10 / 2 / 6
@@ -238,7 +238,7 @@ def test_rows_of_the_regression():
         for f in items
         for s in (0, 1)
     }
-    even = PseudoInverseRanker(Recorder()).fit(logs[:2]).regressor_.seen_[2]
+    even = PseudoInverseRanker(Recorder()).fit(logs[:2]).reward_model_.seen_[2]
     assert even is None
 
 
@@ -258,7 +258,7 @@ def test_nested_parameters_and_search():
     world = make_world(n_queries=30, n_documents=6)
     logs = world.draw(3000, random_state=0)
     ranker = PseudoInverseRanker(DecisionTreeRegressor(random_state=0))
-    grid = {"regressor__max_depth": [1, 6], "assignment": ["optimal"]}
+    grid = {"reward_model__max_depth": [1, 6], "assignment": ["optimal"]}
     search = GridSearchCV(
         ranker,
         grid,
@@ -272,7 +272,10 @@ def test_nested_parameters_and_search():
         for params in search.cv_results_["params"]
     ]
     assert known[1] > known[0]
-    assert search.best_params_ == {"regressor__max_depth": 6, "assignment": "optimal"}
+    assert search.best_params_ == {
+        "reward_model__max_depth": 6,
+        "assignment": "optimal",
+    }
     assert search.best_estimator_.n_rounds_ == 3000
     # a search that has found a policy is one
     others = world.draw(500, random_state=1)
@@ -281,7 +284,7 @@ def test_nested_parameters_and_search():
         values = [evaluator.score(one) for one in (search, search.best_estimator_)]
     assert values[0] == values[1]
     assert world.value(search) == world.value(search.best_estimator_)
-    assert not hasattr(clone(search.best_estimator_), "regressor_")
+    assert not hasattr(clone(search.best_estimator_), "reward_model_")
 
 
 def test_bad_input():

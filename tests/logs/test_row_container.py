@@ -179,16 +179,6 @@ def test_wrong_keys_are_refused(key, error, match):
         make_logs()[key]
 
 
-def test_fields_of_a_part_are_read_only(logs):
-    for part in (logs[3:20], logs[[5, 6]], logs.with_columns(more=np.zeros(N))):
-        for name in ("reward", "action", "propensity", "action_index"):
-            values = getattr(part, name)
-            if values.flags.writeable:  # rows taken by number are a copy: nobody's
-                assert not np.shares_memory(values, getattr(logs, name))
-        if isinstance(part.context, np.ndarray) and part.context.flags.writeable:
-            assert not np.shares_memory(part.context, logs.context)
-
-
 # -- how scikit-learn looks at them ---------------------------------------------------
 def test_scikit_learn_indexes_logs(logs):
     for key, rows in (KEYS["int array"], KEYS["mask"], KEYS["slice"], KEYS["list"]):
@@ -489,6 +479,153 @@ def test_processes(logs, backend):
         assert_array_equal(part.reward, logs.reward[rows])
         assert writeable is False or backend != "threading"
         assert score == IPS().fit(logs[rows]).score(UniformPolicy())
+
+
+# -- memory ---------------------------------------------------------------------------
+FIELDS = {  # as a caller holds them
+    BanditLogs: {
+        "context": np.zeros((4, 2)),
+        "action": np.array(["a", "b", "a", "b"]),
+        "reward": np.arange(4.0),
+        "propensity": np.full(4, 0.5),
+        "actions": np.array(["b", "a"]),
+        "logging_proba": np.full((4, 2), 0.5),
+        "logger": np.array([1, 2, 1, 2]),
+        "logger_proba": np.full((4, 2), 0.5),
+        "available": np.ones((4, 2), dtype=bool),
+        "action_context": np.zeros((4, 2, 1)),
+        "timestamp": np.arange(4).astype("M8[s]"),
+        "group": np.array([("u", 1), ("v", 1), ("u", 1), ("v", 2)], dtype="O,O"),
+        "sample_weight": np.ones(4),
+    },
+    SlateLogs: {
+        "context": np.zeros((4, 2)),
+        "slate": np.array([[0, 1]] * 4),
+        "reward": np.arange(4.0),
+        "n_candidates": np.array([2, 3, 3, 2]),
+        "candidates": np.ones((4, 2, 3), dtype=bool),
+        "item_id": np.zeros((4, 3), dtype=int),
+        "item_features": np.zeros((4, 3, 2)),
+        "slot_reward": np.zeros((4, 2)),
+        "propensity": np.full(4, 0.5),
+        "timestamp": np.arange(4.0),
+        "group": np.array([1.5, 2.5, 1.5, 2.5]),
+    },
+}
+MEMORY = pytest.mark.parametrize("cls", FIELDS)
+
+
+def arrays_of(logs):
+    fields = {name: getattr(logs, name) for name in vars(logs)} | logs.columns
+    return {k: v for k, v in fields.items() if isinstance(v, np.ndarray)}
+
+
+def fields_of(cls):
+    return {name: values.copy() for name, values in FIELDS[cls].items()}
+
+
+@MEMORY
+def test_later_writes_to_one_dimension_change_nothing(cls):
+    given = fields_of(cls)
+    note = np.arange(4.0)
+    logs = cls(**given).with_columns(note=note)
+    before = deepcopy(logs)
+    new = {name: given[name].copy() for name in ("reward", "propensity", "timestamp")}
+    replaced = logs.replace(**new)
+    for values in (*given.values(), *new.values(), note):
+        assert values.flags.writeable
+        if values.ndim == 1:
+            values[:] = values[::-1].copy()
+            values[0] = values[1]
+    for name, values in arrays_of(before).items():
+        if values.ndim == 1:
+            assert_array_equal(arrays_of(logs)[name], values, err_msg=name)
+            assert_array_equal(arrays_of(replaced)[name], values, err_msg=name)
+
+
+@MEMORY
+def test_tables_are_views(cls):
+    given = fields_of(cls)
+    logs = cls(**given).with_columns(table=given["context"])
+    for name, values in given.items():
+        if values.ndim > 1 and name != "slate":  # indices have a type of their own
+            assert np.shares_memory(getattr(logs, name), values), name
+    assert np.shares_memory(logs.columns["table"], given["context"])
+    given["context"][:] = 7.0  # later writes of the caller show through
+    assert logs.context.min() == 7.0
+
+
+@MEMORY
+def test_no_array_of_logs_can_be_written_to(cls):
+    logs = cls(**fields_of(cls)).with_columns(table=np.zeros((4, 2)), note=np.ones(4))
+    assert logs.n_groups in (2, 3)
+    pickled = pickle.loads(pickle.dumps(logs))
+    for part in (logs, logs[1:], logs[[2, 0]], logs[logs.reward > 1], pickled):
+        for some in (part, deepcopy(part), copy(part)):
+            for name, values in arrays_of(some).items():
+                assert not values.flags.writeable, name
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_sparse_contexts_are_read_only_views(layout):
+    X = sparse.random(4, 9, 0.5, layout, random_state=0)
+    logs = BanditLogs(X, [0, 1, 0, 1], np.ones(4))
+    for context in (logs.context, logs[[2, 1]].context, logs[1:].context):
+        for values in (context.data, context.indices, context.indptr):
+            assert not values.flags.writeable
+    assert X.data.flags.writeable and X.indices.flags.writeable
+    assert np.shares_memory(logs.context.data, X.data) is (layout == "csr")
+    X.data[:] = 7.0
+    assert (logs.context.data == 7.0).all() == (layout == "csr")
+
+
+def test_sparse_contexts_without_order_are_sorted_beside_the_caller():
+    X = sparse.csr_array(([1.0, 2.0, 3.0], [2, 0, 0], [0, 2, 3]), shape=(2, 3))
+    logs = BanditLogs(X, [0, 1], np.ones(2))
+    assert logs.context.has_canonical_format
+    assert type(logs.context) is type(X)
+    assert_array_equal(logs.context.toarray(), [[2.0, 0, 1.0], [3.0, 0, 0]])
+    assert X.indices.tolist() == [2, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_a_column_that_is_added_to_a_frame_is_not_in_the_logs(kind):
+    frame = context_of(kind, np.zeros((4, 2)))
+    logs = BanditLogs(frame, [0, 1, 0, 1], np.ones(4))
+    if kind == "pandas":
+        frame["more"] = 1.0
+        logs.context["less"] = 1.0
+    else:
+        frame.insert_column(0, frame["size"].alias("more"))
+        logs.context.insert_column(0, frame["size"].alias("less"))
+    assert "more" not in logs.context.columns
+    assert "less" not in frame.columns
+
+
+def test_maps_of_files_stay_maps(tmp_path):
+    def mapped(name, values, mode):
+        np.save(tmp_path / name, values)
+        return np.load(tmp_path / name, mmap_mode=mode)
+
+    n = 50
+    context = mapped("context.npy", np.arange(100.0).reshape(n, 2), "r+")
+    proba = mapped("proba.npy", np.full((n, 2), 0.5), "r")
+    reward = mapped("reward.npy", np.ones(n), "r")
+    weight = mapped("weight.npy", np.ones(n), "r+")
+    logs = BanditLogs(
+        context,
+        np.arange(n) % 2,
+        reward,
+        logging_proba=proba,
+        sample_weight=weight,
+    )
+    assert np.shares_memory(logs.context, context)
+    assert np.shares_memory(logs.logging_proba, proba)
+    assert np.shares_memory(logs.reward, reward)  # nobody can write to it
+    assert not np.shares_memory(logs.sample_weight, weight)
+    weight[:] = 3.0
+    assert logs.sample_weight.max() == 1.0
+    assert context.flags.writeable
 
 
 # -- row_id ---------------------------------------------------------------------------

@@ -197,6 +197,7 @@ def test_summary_names_what_there_is():
         "features": "3 (ndarray)",
         "reward": "1 to 2, mean 1.333",
         "propensity": "0.1 to 0.3",
+        "groups": "2",
         "columns": "x",
     }
     assert slates_of().summary()["candidates"] == "3"

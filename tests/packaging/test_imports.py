@@ -13,6 +13,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 # The flow of the data: a folder imports only from what stands before it.
 FLOW = [
     "exceptions",
+    "_renamed",
     "_sklearn",
     "logs",
     "readers",

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import sklearn
@@ -18,11 +20,14 @@ from skope_ope import (
     IPS,
     BanditLogs,
     ClassifierPolicy,
+    ConstantPolicy,
     FunctionPolicy,
+    MixturePolicy,
     UniformPolicy,
     action_probabilities,
 )
 from skope_ope.exceptions import SupportWarning
+from skope_ope.policies._action_probabilities import answers_alone
 
 RNG = np.random.RandomState(0)
 X = RNG.normal(size=(60, 3))
@@ -369,3 +374,104 @@ def test_logs_are_needed():
 
 def test_an_empty_slice_has_no_probabilities():
     assert action_probabilities(UniformPolicy(), logs_of()[:0]).shape == (0, 3)
+
+
+def many_rounds(seed, restricted):
+    rng = np.random.RandomState(seed)
+    action, available = rng.randint(5, size=40), None
+    if restricted:
+        available = rng.random_sample((40, 5)) < 0.6
+        available[np.arange(40), action] = True
+        available[:, 1] = True  # a constant policy takes it
+    return BanditLogs(
+        rng.randn(40, 2),
+        np.array([*"edcba"])[action],
+        rng.randn(40),
+        available=available,
+        actions=[*"edcba"],
+    )
+
+
+class Favours(ConstantPolicy):
+    """It changes the probabilities of its parent, and nothing else."""
+
+    def logs_proba(self, logs):
+        return np.tile([0.6, 0.1, 0.1, 0.1, 0.1], (len(logs), 1))
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ConstantPolicy("d"),
+        ConstantPolicy("d").fit(np.zeros((2, 1)), ["d", "b"]),
+        UniformPolicy(),
+        UniformPolicy().fit(np.zeros((2, 1)), ["d", "b"]),
+        MixturePolicy([ConstantPolicy("d"), UniformPolicy()], [0.3, 0.7]),
+        MixturePolicy(
+            [MixturePolicy([UniformPolicy()], [1.0]), ConstantPolicy("d")], [0.5, 0.5]
+        ),
+    ],
+    ids=repr,
+)
+def test_policies_that_answer_for_the_logged_action_alone(
+    policy, restricted, global_random_seed
+):
+    logs = many_rounds(global_random_seed, restricted)
+    assert answers_alone(policy)
+    table = action_probabilities(policy, logs)
+    rows = np.arange(len(logs))
+    np.testing.assert_array_equal(
+        policy.logged_proba(logs), table[rows, logs.action_index]
+    )
+    for codes in ([], [1], [0, 3], np.arange(5)):
+        np.testing.assert_allclose(
+            policy.mass_on(logs, codes),
+            table[:, np.asarray(codes, int)].sum(axis=1),
+            rtol=0,
+            atol=1e-15,
+        )
+
+
+def test_labels_that_the_logs_do_not_know_raise_when_asked_alone(global_random_seed):
+    logs = many_rounds(global_random_seed, False)
+    for policy in (
+        ConstantPolicy("q"),
+        ConstantPolicy("q").fit(np.zeros((2, 1)), ["q", "a"]),
+        MixturePolicy([UniformPolicy(), ConstantPolicy("q")], [0.5, 0.5]),
+    ):
+        for ask in (policy.logged_proba, lambda logs, p=policy: p.mass_on(logs, [0])):
+            with pytest.raises(ValueError, match=r"do not know: \['q'\]"):
+                ask(logs)
+    logs = many_rounds(global_random_seed, True)
+    with pytest.raises(ValueError, match="probability 0 to every offered action"):
+        ConstantPolicy("q").logged_proba(logs)
+    available = logs.available.copy()
+    available[logs.action_index != 1, 1] = False
+    first = int(np.flatnonzero(~available[:, 1])[0])
+    logs = BanditLogs(
+        logs.context, logs.action, logs.reward, available=available, actions=[*"edcba"]
+    )
+    with pytest.raises(ValueError, match=f"every offered action at row {first} "):
+        ConstantPolicy("d").mass_on(logs, [1])
+
+
+def test_who_does_not_answer_for_the_logged_action_alone():
+    assert not answers_alone(Favours("d"))
+    tabular = FunctionPolicy(lambda X: np.full((len(X), 5), 0.2))
+    mixture = MixturePolicy([UniformPolicy(), tabular], [0.5, 0.5])
+    for policy in (tabular, mixture):
+        assert not answers_alone(policy)
+        assert not hasattr(policy, "logged_proba")
+    assert not answers_alone(MixturePolicy([UniformPolicy(), Favours("d")], [0.5, 0.5]))
+
+
+@pytest.mark.parametrize("policy", [ConstantPolicy(3), UniformPolicy()], ids=repr)
+def test_answers_for_the_logged_action_take_no_table(policy):
+    n, k = 2000, 100_000  # a table would take 1.6 GB
+    logs = BanditLogs(np.zeros((n, 1)), np.arange(n), np.zeros(n), actions=np.arange(k))
+    tracemalloc.start()
+    policy.logged_proba(logs), policy.mass_on(logs, np.arange(10))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * k * 8  # a few arrays of labels

@@ -155,7 +155,7 @@ def test_scores_of_training_parts_warn():
 def test_a_comparison_warns():
     policy = clone(LEARNERS[0]).fit(TRAIN)
     with pytest.warns(LearnedRoundsWarning, match=r"75\.0%"):
-        compare_policies(SNIPS(), {"p": policy, "u": UniformPolicy()}, LOGS)
+        compare_policies({"p": policy, "u": UniformPolicy()}, LOGS, evaluator=SNIPS())
 
 
 def test_a_search_over_evaluators_warns_of_its_policy():

@@ -28,13 +28,9 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import ModelErrorWarning
-from skope_ope.logs._shelf import give_shelf
-from skope_ope.reward_models._cross_fit import (
-    CrossFittedModel,
-    MeanReward,
-    cross_fitted,
-    leave_for_others,
-)
+from skope_ope.reward_models import _cross_fit
+from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
+from skope_ope.reward_models._sources import FrozenSource, reward_source
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -348,56 +344,36 @@ def test_pickled_sources_predict_the_same():
     assert_array_equal(predictions(other, logs), predictions(source, logs))
 
 
-def on_a_shelf(logs, rows):
-    part = logs[rows]
-    assert give_shelf(part) is part._shelf is not None
-    return part
-
-
 def test_kept_predictions_answer_like_the_models():
     logs = make_bandit_logs(120, random_state=0)
     part = logs[np.arange(80)]
     plain = CrossFittedModel(ActionRewardModel(Ridge()), part, 4)
-    kept = CrossFittedModel(ActionRewardModel(Ridge()), part, 4).keep_predictions()
-    assert not kept.models_
-    for rounds in (part, part[10:30], logs):  # the last ones by models fitted again
+    models = dict(plain.models_)
+    kept = plain.shared(part)
+    for rounds in (part, part[10:30], logs):
         np.testing.assert_allclose(
             kept.bind(rounds)(rounds, 0), plain.bind(rounds)(rounds, 0), rtol=1e-12
         )
     np.testing.assert_array_equal(
         kept.bind(part)(part[20:40], 20), kept.bind(part)(part, 0)[20:40]
     )
+    assert kept.held_out_ is plain.held_out_ and kept.n_uncovered_ == 0
+    assert all(plain.models_[k] is model for k, model in models.items())
+    assert reward_source(kept, part) is kept
 
 
-def test_fits_on_a_shelf_are_shared_where_everything_agrees():
-    logs, rows = make_bandit_logs(120, random_state=0), np.arange(80)
-    part = on_a_shelf(logs, rows)
-    model = ActionRewardModel(Ridge())
-    shared = cross_fitted(model, part, 4)
-    assert cross_fitted(ActionRewardModel(Ridge()), part, 4) is shared
-    for other in (
-        cross_fitted(ActionRewardModel(Ridge(2.0)), part, 4),
-        cross_fitted(ActionRewardModel(Ridge(), "one_hot"), part, 4),
-        cross_fitted(model, part, 3),
-        cross_fitted(model, part, 4, np.ones(80)),
-        cross_fitted(model, part, 4, uncovered=0.5),
-        cross_fitted(model, part, iter(KFold(4).split(part))),
-        cross_fitted(model, logs, 4),
-        cross_fitted(model, logs.replace(reward=logs.reward)[rows], 4),
-    ):
-        assert other is not shared
+def test_predictions_of_a_frozen_model_are_kept_as_well():
+    logs = make_bandit_logs(80, random_state=0)
+    source = FrozenSource(ActionRewardModel(Ridge()).fit(logs))
+    kept = source.shared(logs)
+    assert kept.held_out_ is None
+    assert_array_equal(kept.table, predictions(source, logs))
 
 
-def test_a_fit_is_left_for_others():
-    logs, rows = make_bandit_logs(120, random_state=0), np.arange(80)
-    part = logs[rows]
-    source = CrossFittedModel(ActionRewardModel(Ridge()), part, 4)
-    leave_for_others(source)  # nobody asked for it
-    assert source.models_
-    give_shelf(part)
-    leave_for_others(source)
-    assert cross_fitted(ActionRewardModel(Ridge()), part, 4) is source
-    weighted = CrossFittedModel(ActionRewardModel(Ridge(3.0)), part, 4, np.ones(80))
-    leave_for_others(weighted)
-    assert cross_fitted(ActionRewardModel(Ridge(3.0)), part, 4) is not weighted
-    leave_for_others(None)
+def test_predictions_without_room_are_not_kept(monkeypatch):
+    logs = make_bandit_logs(80, random_state=0)
+    source = CrossFittedModel(ActionRewardModel(Ridge()), logs, 4)
+    monkeypatch.setattr(_cross_fit, "LARGEST_TABLE", 8 * 80 * logs.n_actions - 1)
+    assert source.shared(logs) is source
+    monkeypatch.setattr(_cross_fit, "LARGEST_TABLE", 8 * 80 * logs.n_actions)
+    assert source.shared(logs) is not source

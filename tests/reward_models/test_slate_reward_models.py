@@ -68,7 +68,7 @@ def test_what_may_stand_for_a_model():
         np.repeat([logs.reward[20:].mean(), logs.reward[:20].mean()], 20),
     )
     tree = SlateModel(DecisionTreeRegressor(random_state=0)).fit(logs)
-    frozen = slate_reward_source(tree.regressor_, logs, "prefit", SlateModel)
+    frozen = slate_reward_source(tree.model_, logs, "prefit", SlateModel)
     assert isinstance(frozen, FrozenSlateModel)
     np.testing.assert_array_equal(frozen.predict(logs, logged), logs.reward)
 

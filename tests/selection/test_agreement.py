@@ -6,7 +6,7 @@ import pytest
 
 from skope_ope import BanditLogs, ConstantPolicy, UniformPolicy
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.selection._agreement import agreement_caveat, drift
 
 

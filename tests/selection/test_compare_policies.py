@@ -43,7 +43,7 @@ def problem_of_three():
 def test_values_and_differences(problem_of_three):
     logs, policies = problem_of_three
     evaluator = DoublyRobust(reward_model=Ridge(), cv=3)
-    found = compare_policies(evaluator, policies, logs, baseline="uniform")
+    found = compare_policies(policies, logs, evaluator=evaluator, baseline="uniform")
     fitted = DoublyRobust(reward_model=Ridge(), cv=3).fit(logs)
     values = {name: fitted.evaluate(policy) for name, policy in policies.items()}
     assert list(found) == list(policies)
@@ -61,7 +61,9 @@ def test_values_and_differences(problem_of_three):
 @ignore
 def test_intervals_hold_together(problem_of_three):
     logs, policies = problem_of_three
-    found = compare_policies(IPS(), policies, logs, baseline="uniform", level=0.9)
+    found = compare_policies(
+        policies, logs, evaluator=IPS(), baseline="uniform", level=0.9
+    )
     for record in found.to_records():
         name = record["policy"]
         low, high = found[name].confidence_interval(1 - 0.1 / 3)
@@ -71,7 +73,7 @@ def test_intervals_hold_together(problem_of_three):
             assert (record["difference_low"], record["difference_high"]) == (low, high)
     assert np.isnan(found.to_records()[0]["difference"])
     one_by_one = compare_policies(
-        IPS(), policies, logs, baseline="uniform", level=0.9, correction=None
+        policies, logs, evaluator=IPS(), baseline="uniform", level=0.9, correction=None
     )
     record = one_by_one.to_records()[1]
     assert record["low"] == found["fitted"].confidence_interval(0.9)[0]
@@ -81,7 +83,9 @@ def test_intervals_hold_together(problem_of_three):
 @ignore
 def test_p_values_by_hand(problem_of_three):
     logs, policies = problem_of_three
-    raw = compare_policies(IPS(), policies, logs, baseline="uniform", correction=None)
+    raw = compare_policies(
+        policies, logs, evaluator=IPS(), baseline="uniform", correction=None
+    )
     for name, difference in raw.differences.items():
         ratio = abs(difference.value) / difference.standard_error
         assert raw.p_values[name] == pytest.approx(2 * t.sf(ratio, len(logs) - 1))
@@ -106,7 +110,7 @@ def test_cautious_choice():
         np.zeros((2000, 1)), action, reward, np.where(action == 1, 0.01, 0.99)
     )
     policies = {"safe": ConstantPolicy(0), "bold": ConstantPolicy(1)}
-    found = compare_policies(IPS(), policies, logs)
+    found = compare_policies(policies, logs, evaluator=IPS())
     lows = {record["policy"]: record["low"] for record in found.to_records()}
     assert found.choice == "safe" == max(lows, key=lows.get)
     assert [record["chosen"] for record in found.to_records()] == [True, False]
@@ -115,7 +119,7 @@ def test_cautious_choice():
 @ignore
 def test_the_logger_is_the_baseline_by_default(problem_of_three):
     logs, policies = problem_of_three
-    found = compare_policies(IPS(), policies, logs)
+    found = compare_policies(policies, logs, evaluator=IPS())
     assert set(found.differences) == set(policies)
     for name, difference in found.differences.items():
         expected = found[name] - logged_value(logs)
@@ -126,7 +130,7 @@ def test_the_logger_is_the_baseline_by_default(problem_of_three):
 @ignore
 def test_table(problem_of_three):
     logs, policies = problem_of_three
-    found = compare_policies(IPS(), policies, logs, baseline="uniform")
+    found = compare_policies(policies, logs, evaluator=IPS(), baseline="uniform")
     text = repr(found)
     assert "less uniform" in text and "greatest lower bound" in text
     assert text.splitlines()[1].split()[:1] == ["uniform"] and " - " in text
@@ -140,7 +144,7 @@ def test_table(problem_of_three):
 @ignore
 def test_plot(problem_of_three, pyplot):
     logs, policies = problem_of_three
-    assert compare_policies(IPS(), policies, logs).plot().ax_ is not None
+    assert compare_policies(policies, logs, evaluator=IPS()).plot().ax_ is not None
 
 
 @ignore
@@ -148,9 +152,11 @@ def test_policies_that_learn():
     logs, _ = problem(400, n_actions=2, logging_temperature=np.inf)
     policies = {"few": EpsilonGreedy(0.1), "many": EpsilonGreedy(0.9)}
     evaluator = DRns(horizon=10, n_splits=4, random_state=0)
-    found = compare_policies(evaluator, policies, logs, baseline="many")
+    found = compare_policies(policies, logs, evaluator=evaluator, baseline="many")
     assert np.isfinite(found.p_values["few"])
-    alone = compare_policies(DRns(horizon=200, random_state=0), policies, logs)
+    alone = compare_policies(
+        policies, logs, evaluator=DRns(horizon=200, random_state=0)
+    )
     assert np.isnan(alone.p_values["few"])
     assert alone.choice is None and "-" in repr(alone)
 
@@ -159,7 +165,7 @@ def test_no_noise():
     logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4), [0.5] * 4)
     evaluator = DoublyRobust(reward_model=1.0)
     policies = {"zero": ConstantPolicy(0), "one": ConstantPolicy(1)}
-    found = compare_policies(evaluator, policies, logs, baseline="zero")
+    found = compare_policies(policies, logs, evaluator=evaluator, baseline="zero")
     assert found.p_values == {"one": 1.0}
 
 
@@ -173,10 +179,12 @@ def test_policies_that_differ_by_rounding(evaluator, seed):
     logs = make_bandit_logs(500, logging_temperature=np.inf, random_state=seed)
     pi = np.full((500, logs.n_actions), 1 / logs.n_actions)
     noise = 1e-15 * np.random.RandomState(seed).normal(size=pi.shape)
-    found = compare_policies(evaluator, {"a": pi, "b": pi + noise}, logs)
+    found = compare_policies({"a": pi, "b": pi + noise}, logs, evaluator=evaluator)
     if not isinstance(evaluator, DoublyRobust):  # its on-policy value is not the mean
         assert found.p_values == {"a": 1.0, "b": 1.0}
-    found = compare_policies(evaluator, {"a": pi, "b": pi + noise}, logs, baseline="a")
+    found = compare_policies(
+        {"a": pi, "b": pi + noise}, logs, evaluator=evaluator, baseline="a"
+    )
     assert found.p_values == {"b": 1.0}
     assert found.differences["b"].value == 0
     assert found.differences["b"].standard_error == 0
@@ -187,7 +195,9 @@ def test_slate_policies_that_differ_by_rounding():
     policies = {"u": UniformSlatePolicy(logs.n_slots)}
     for normalized in (True, False):
         evaluator = PseudoInverse(self_normalized=normalized)
-        assert compare_policies(evaluator, policies, logs).p_values == {"u": 1.0}
+        assert compare_policies(policies, logs, evaluator=evaluator).p_values == {
+            "u": 1.0
+        }
 
 
 def test_a_small_difference_is_one():
@@ -196,7 +206,7 @@ def test_a_small_difference_is_one():
         "a": np.full((9, 2), 0.5),
         "b": np.tile([0.5 + 1e-9, 0.5 - 1e-9], (9, 1)),
     }
-    found = compare_policies(IPS(), policies, logs, baseline="a")
+    found = compare_policies(policies, logs, evaluator=IPS(), baseline="a")
     assert found.differences["b"].value == pytest.approx(2e-9 / 3, rel=1e-6)
     assert found.differences["b"].standard_error > 0
 
@@ -215,7 +225,7 @@ def test_coverage_of_all_intervals_at_once(global_random_seed):
             np.full(100, 0.25),
             actions=range(4),
         )
-        found = compare_policies(IPS(), policies, logs, baseline="0")
+        found = compare_policies(policies, logs, evaluator=IPS(), baseline="0")
         records = found.to_records()[1:]
         wrong += any(
             not r["difference_low"] < 0 < r["difference_high"] for r in records
@@ -230,17 +240,17 @@ def test_bad_input(problem_of_three):
     logs, policies = problem_of_three
     for bad, match in (([UniformPolicy()], "got list"), ({}, r"got \{\}")):
         with pytest.raises(TypeError, match=match):
-            compare_policies(IPS(), bad, logs)
+            compare_policies(bad, logs, evaluator=IPS())
     with pytest.raises(TypeError, match="compare_policies expects an evaluator"):
-        compare_policies(UniformPolicy(), policies, logs)
+        compare_policies(policies, logs, evaluator=UniformPolicy())
     with pytest.raises(TypeError, match="logs must be BanditLogs, got ndarray"):
-        compare_policies(IPS(), policies, logs.context)
+        compare_policies(policies, logs.context, evaluator=IPS())
     with pytest.raises(ValueError, match=r"baseline must be one of.*'uniform'"):
-        compare_policies(IPS(), policies, logs, baseline="none")
+        compare_policies(policies, logs, evaluator=IPS(), baseline="none")
     with pytest.raises(ValueError, match="correction must be one of"):
-        compare_policies(IPS(), policies, logs, correction="fdr")
+        compare_policies(policies, logs, evaluator=IPS(), correction="fdr")
     for level in (95, "95%"):
         with pytest.raises(ValueError, match="level must be a number in"):
-            compare_policies(IPS(), policies, logs, level=level)
+            compare_policies(policies, logs, evaluator=IPS(), level=level)
     with pytest.raises(TypeError, match="got the evaluator IPS"):
-        compare_policies(IPS(), {"a": IPS().fit(logs)}, logs)
+        compare_policies({"a": IPS().fit(logs)}, logs, evaluator=IPS())

@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
-import sys
-import threading
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -18,7 +15,6 @@ from sklearn.model_selection import (
     HalvingGridSearchCV,
     KFold,
     LearningCurveDisplay,
-    ParameterGrid,
     RandomizedSearchCV,
     ShuffleSplit,
     ValidationCurveDisplay,
@@ -220,94 +216,6 @@ def test_several_scores():
     assert np.isfinite(both.cv_results_["mean_test_uniform"]).all()
 
 
-CACHED = (
-    DRns(random_state=0, cv=2),
-    {"q": [0.05, 0.5], "reward_model": [Ridge(), Ridge(10.0), LogisticRegression()]},
-)
-
-
-@pytest.fixture(scope="module")
-def uncached():
-    logs, policy = problem()
-    plain = GridSearchCV(*CACHED, scoring=EvaluatorScorer(policy, cache=False), cv=3)
-    return losses_of(plain.fit(logs))
-
-
-@pytest.mark.parametrize("backend", [None, "threading", "loky"])
-def test_scores_are_the_same_with_what_candidates_share(backend, uncached):
-    logs, policy = problem()
-    search = GridSearchCV(*CACHED, scoring=EvaluatorScorer(policy), cv=3)
-    if backend is not None:
-        search.set_params(n_jobs=2)
-    with parallel_config(backend or "loky"):
-        np.testing.assert_array_equal(losses_of(search.fit(logs)), uncached)
-
-
-class CountingRidge(Ridge):
-    fits = 0
-
-    def fit(self, X, y, sample_weight=None):
-        type(self).fits += 1
-        return super().fit(X, y, sample_weight)
-
-
-def test_one_fit_per_fold_and_distinct_model():
-    logs, policy = problem(n_actions=3)
-    CountingRidge.fits = 0
-    validator = DoublyRobust(reward_model=0.5)
-    grid = {
-        "lam": [1, 10, 100, 1000],
-        "reward_model": [CountingRidge(a) for a in (1, 2)],
-    }
-    GridSearchCV(
-        DRos(cv=2), grid, scoring=EvaluatorScorer(policy, validator), cv=3, refit=False
-    ).fit(logs)
-    # 3 folds, 2 models, 2 inner folds, 3 actions
-    assert CountingRidge.fits == 3 * 2 * 2 * 3
-    CountingRidge.fits = 0
-    GridSearchCV(
-        DRos(cv=2),
-        grid,
-        scoring=EvaluatorScorer(policy, validator, cache=False),
-        cv=3,
-        refit=False,
-    ).fit(logs)
-    assert CountingRidge.fits == 8 * 3 * 2 * 3
-
-
-class CountingPolicy(ConstantPolicy):
-    calls = 0
-
-    def predict_proba(self, X, available=None):
-        type(self).calls += 1
-        return super().predict_proba(X, available)
-
-
-def test_one_table_of_probabilities_per_part():
-    logs, _ = problem()
-    policy = CountingPolicy(logs.actions[0]).fit(logs)
-    CountingPolicy.calls = 0
-    GridSearchCV(
-        DRos(), {"lam": [1, 10, 100]}, scoring=EvaluatorScorer(policy), cv=3
-    ).fit(logs)
-    assert CountingPolicy.calls == 3 * 2
-
-
-def test_a_refitted_policy_is_not_mistaken_for_the_old_one():
-    logs, policy = problem()
-    folds = list(KFold(3).split(logs))  # they outlive the search
-    scorer = EvaluatorScorer(policy)
-    search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer, cv=folds)
-    before = losses_of(search.fit(logs))
-    policy.fit(logs.context, logs.action)
-    after = losses_of(search.fit(logs))
-    fresh = GridSearchCV(
-        IPS(), {"cmax": [None, 1.0]}, scoring=EvaluatorScorer(policy, cache=False), cv=3
-    )
-    np.testing.assert_array_equal(after, losses_of(fresh.fit(logs)))
-    assert not np.array_equal(before, after)
-
-
 @pytest.mark.parametrize("what", ["member", "classifier", "validator", "other policy"])
 def test_what_changes_deep_inside_is_noticed(what):
     logs, policy = problem()
@@ -325,63 +233,10 @@ def test_what_changes_deep_inside_is_noticed(what):
     else:
         scorer.policy = UniformPolicy()
     after = losses_of(search.fit(logs))
-    fresh = EvaluatorScorer(scorer.policy, validator, cache=False)
+    fresh = EvaluatorScorer(scorer.policy, validator)
     search.set_params(scoring=fresh, cv=3)
     np.testing.assert_array_equal(after, losses_of(search.fit(logs)))
     assert not np.array_equal(before, after)
-
-
-def test_searches_in_threads_do_not_disturb_each_other():
-    logs, policy = problem()
-    grid = {"cmax": [None, 1.0], "reward_model__alpha": [0.1, 10.0]}
-
-    # What a search does, by hand: scikit-learn's own warns where threads search, since
-    # Python's lists of warning filters are shared by all of them.
-    def losses(policy, cache=True):
-        scorer = EvaluatorScorer(policy, cache=cache)
-        folds = list(KFold(3).split(logs))
-        return [
-            scorer(
-                DoublyRobust(reward_model=Ridge())
-                .set_params(**candidate)
-                .fit(logs[train]),
-                logs[test],
-            )
-            for candidate in ParameterGrid(grid)
-            for train, test in folds
-        ]
-
-    policies = [policy, UniformPolicy()]
-    expected = [losses(one, cache=False) for one in policies]
-    agree = []
-
-    def work(k):
-        for _ in range(4):
-            agree.append(np.array_equal(losses(policies[k % 2]), expected[k % 2]))
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)  # a shelf ends while another search reads it
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sys.setswitchinterval(interval)
-    assert len(agree) == 16 and all(agree)
-
-
-def test_a_copy_for_a_worker_is_known_by_its_scorer_and_its_contents():
-    logs, policy = problem()
-    scorer = EvaluatorScorer(policy)
-
-    def token(scorer):
-        return pickle.loads(pickle.dumps(scorer))._token()
-
-    first = token(scorer)
-    assert token(scorer) == first
-    assert token(EvaluatorScorer(policy)) != first  # workers outlive searches
-    policy.fit(logs.context, logs.action)
-    assert token(scorer) != first
 
 
 def test_other_rewards_of_the_same_rows_are_not_mistaken():
@@ -392,7 +247,7 @@ def test_other_rewards_of_the_same_rows_are_not_mistaken():
     ).set_params(cv=folds)
     one = losses_of(search.fit(logs))
     other = losses_of(search.fit(logs.replace(reward=1 - logs.reward)))
-    fresh = clone(search).set_params(scoring=EvaluatorScorer(policy, cache=False))
+    fresh = clone(search).set_params(scoring=EvaluatorScorer(policy))
     fresh.fit(logs.replace(reward=1 - logs.reward))
     np.testing.assert_array_equal(other, losses_of(fresh))
     assert not np.array_equal(one, other)
@@ -404,18 +259,13 @@ def test_rows_are_put_in_order():
     splitter = ShuffleSplit(3, train_size=0.5, random_state=0)
     found = [
         losses_of(
-            GridSearchCV(
-                estimator, grid, scoring=EvaluatorScorer(policy, cache=cache), cv=cv
-            ).fit(logs)
+            GridSearchCV(estimator, grid, scoring=EvaluatorScorer(policy), cv=cv).fit(
+                logs
+            )
         )
-        for cv, cache in (
-            (splitter, True),
-            (splitter, False),
-            (in_order(splitter), True),
-        )
+        for cv in (splitter, in_order(splitter))
     ]
-    np.testing.assert_array_equal(found[0], found[2])
-    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_rows_that_the_user_permuted_stay_permuted():

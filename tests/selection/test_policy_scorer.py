@@ -29,6 +29,7 @@ from skope_ope import (
     EpsilonGreedy,
     EvaluatorScorer,
     IPSPolicy,
+    OPESearchCV,
     PolicyScorer,
     PropensityClipper,
     PropensityEstimator,
@@ -120,10 +121,8 @@ def test_halving_needs_a_number_of_rounds_for_a_classifier():
 def test_the_same_with_and_without_what_policies_share(backend):
     logs, _ = problem()
     evaluator = DoublyRobust(reward_model=Ridge(), cv=2)
-    plain = GridSearchCV(
-        POLICY, GRID, scoring=PolicyScorer(evaluator, cache=False), cv=3
-    )
-    shared = clone(plain).set_params(scoring=PolicyScorer(evaluator))
+    plain = GridSearchCV(POLICY, GRID, scoring=PolicyScorer(evaluator), cv=3)
+    shared = OPESearchCV(POLICY, GRID, scoring=PolicyScorer(evaluator), cv=3)
     if backend:
         shared.set_params(n_jobs=2)
     with parallel_config(backend or "loky"):
@@ -136,7 +135,7 @@ def test_one_model_fit_per_held_out_part():
     logs, _ = problem(n_actions=3)
     NosyRidge.seen = ()
     scorer = PolicyScorer(DoublyRobust(reward_model=NosyRidge(), cv=2))
-    GridSearchCV(POLICY, GRID, scoring=scorer, cv=3).fit(logs)
+    OPESearchCV(POLICY, GRID, scoring=scorer, cv=3).fit(logs)
     assert len(NosyRidge.seen) == 3 * 2 * 3
 
 
@@ -285,7 +284,7 @@ def test_nested_search_gains_nothing_where_nothing_matters(global_random_seed):
             {"policy": [POLICY], "policy__epsilon": [0.0, 0.2]},
             {
                 "policy": [RewardModelPolicy(Ridge())],
-                "policy__regressor__alpha": [1.0, 100.0],
+                "policy__reward_model__alpha": [1.0, 100.0],
             },
         ],
         scoring=PolicyScorer(DoublyRobust(cv=2)),

@@ -52,6 +52,24 @@ class CutsRewards(IPS):
         return (rounds.w * np.minimum(rounds.r, 1.0),)
 
 
+@fails("log_of_all_cells_gives_the_value")
+class SquaresTheWeights(IPS):  # what else there is to know of a value holds
+    def _terms(self, rounds):
+        return (rounds.w**2 * rounds.r,)
+
+
+@fails("log_of_all_cells_gives_the_value")
+class ForgetsTheWeights(IPS):
+    def _terms(self, rounds):
+        return (np.where(rounds.w > 0, rounds.r, 0.0),)
+
+
+@fails("log_of_all_cells_gives_the_value")
+class SquaresTheWeightsOfResiduals(DoublyRobust):
+    def _weights(self, w):
+        return w**2
+
+
 @fails("logs_are_left_alone")
 class WritesIntoTheRewards(IPS):
     def _terms(self, rounds):
@@ -90,6 +108,38 @@ class IgnoresWeightsOfTheLogs(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         logs = logs.replace(sample_weight=None)
         return super()._evaluate(policy, logs, sample_weight)
+
+
+@fails(
+    "copies_in_a_group_are_one_round",
+    "one_group_has_no_standard_error",
+    "few_groups_warn",
+)
+class IgnoresGroups(IPS):
+    def _evaluate(self, policy, logs, sample_weight):
+        return super()._evaluate(policy, logs.replace(group=None), sample_weight)
+
+
+class JoinsGroups(IPS):
+    """Base of evaluators that take two groups for one."""
+
+    def _evaluate(self, policy, logs, sample_weight):
+        if logs.group is not None and self._joins(logs.group):
+            pairs = np.unique(logs.group, return_inverse=True)[1] // 2
+            logs = logs.replace(group=pairs)
+        return super()._evaluate(policy, logs, sample_weight)
+
+
+@fails("copies_in_a_group_are_one_round", "groups_of_one_round_are_independent_rounds")
+class PairsGroups(JoinsGroups):
+    def _joins(self, group):
+        return True
+
+
+@fails("labels_of_groups_do_not_matter")
+class PairsGroupsWithNames(JoinsGroups):
+    def _joins(self, group):
+        return group.dtype.kind == "U"
 
 
 @fails("names_of_actions_do_not_matter")

@@ -77,6 +77,18 @@ class CutsRewards(ChangesTerms):
         return found.weight * np.minimum(logs.reward, 1.0)
 
 
+@fails("slates_log_of_all_cells_gives_the_value")
+class SquaresTheWeights(ChangesTerms):
+    def _wrong(self, found, logs):
+        return found.weight**2 * logs.reward
+
+
+@fails("slates_log_of_all_cells_gives_the_value")
+class ForgetsTheWeights(ChangesTerms):
+    def _wrong(self, found, logs):
+        return logs.reward
+
+
 @fails("slates_constant_rewards")
 class PromisesConstants(PseudoInverse):
     def __sklearn_tags__(self):

@@ -12,12 +12,12 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, fit_context
-from skope_ope.evaluators.core._alarms import learned_warnings
+from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.reward_models._sources import is_source, reward_source
 
 
 def pipeline_remedy(value):
@@ -45,6 +45,10 @@ class EvaluatorTags(Tags):
     refits_reward_model : bool, default=False
         Whether it refits the model for every policy, and so refuses fitted ones,
         numbers and arrays.
+    parameters_after_model : tuple of str or None, default=None
+        Names of parameters that the fit of the reward model does not depend on:
+        candidates of a search that differ in no others share one fit. `None`: fits
+        are not shared.
     order_dependent : bool, default=False
         Whether the order of the rounds matters; such evaluators refuse sample
         weights.
@@ -59,18 +63,24 @@ class EvaluatorTags(Tags):
         Whether rewards (and the model) times c give the value times c > 0.
     shift_equivariant : bool, default=False
         Whether rewards (and the model) plus c give the value plus c.
+    consistent : bool, default=False
+        Whether a log that holds every cell (context, action, reward) once, weighted
+        by its probability, gives the true value exactly, whatever the reward model;
+        for slates, where every slot's reward depends on what it shows alone.
     """
 
     handles: tuple = ("bandit",)
     needs_propensity: bool = True
     needs_reward_model: bool = False
     refits_reward_model: bool = False
+    parameters_after_model: tuple | None = None
     order_dependent: bool = False
     uniform_logger: bool = False
     on_policy_mean: bool = False
     constant_reward: bool = False
     scale_equivariant: bool = True
     shift_equivariant: bool = False
+    consistent: bool = False
 
 
 class BaseEvaluator(BaseEstimator):
@@ -115,22 +125,36 @@ class BaseEvaluator(BaseEstimator):
         """
         self._check_kind(logs)
         self._check_logs(logs)
-        if isinstance(logs, SlateLogs):
-            self.n_slots_ = logs.n_slots
-        else:
-            self.actions_ = logs.actions
-            self.n_actions_ = logs.n_actions
-        self.n_features_in_ = logs.n_features
-        self.logs_ = logs
-        self._model_of_fit = reward_model  # for a search that fits rows in order
-        if self._uses_model:
-            self.reward_source_ = self._fit_reward_model(logs, reward_model)
+        fitted = self._fitted(logs, reward_model)
+        # all at once: a fit that is interrupted leaves the one before it whole
+        self.__dict__ = {
+            name: value
+            for name, value in self.__dict__.items()
+            if name.startswith("_") or not name.endswith("_")
+        } | fitted
         return self
+
+    def _fitted(self, logs, reward_model):
+        """Return the fitted attributes by name; a subclass adds its own."""
+        found = {"n_features_in_": logs.n_features, "logs_": logs}
+        if isinstance(logs, SlateLogs):
+            found["n_slots_"] = logs.n_slots
+        else:
+            found |= {"actions_": logs.actions, "n_actions_": logs.n_actions}
+        found["_model_of_fit"] = reward_model  # for a search that fits rows in order
+        if self._uses_model:
+            found |= self._fitted_model(logs, reward_model)
+        return found
+
+    def _fitted_model(self, logs, reward_model):
+        return {"reward_source_": self._fit_reward_model(logs, reward_model)}
 
     def _fit_reward_model(self, logs, reward_model):
         return reward_source(self._one_model(reward_model), logs, self.cv)
 
     def _one_model(self, reward_model):
+        if is_source(reward_model):  # of a search: an equal model, fitted already
+            return reward_model
         if reward_model is None:
             return self.reward_model
         if self.reward_model is not None:
@@ -237,8 +261,14 @@ class BaseEvaluator(BaseEstimator):
                     f"{self.n_features_in_}."
                 )
         result = self._evaluate(policy, logs, sample_weight)
-        result.warnings = learned_warnings(policy, logs) + result.warnings
-        return result
+        return result.with_warnings(learned_warnings(policy, logs))
+
+    def _takes_part(self, target):
+        """Whether a pass over the rounds that is shared with others values a policy.
+
+        Evaluators that do are `StaticEvaluator`; others make a pass of their own.
+        """
+        return False
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""

@@ -6,6 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._design import design_of
+
 
 class Entering:
     """The rounds of some logs whose sample weight is positive.
@@ -35,6 +37,11 @@ class Entering:
             self.mask = sample_weight > 0
             self.n = int(np.count_nonzero(self.mask))
             self.omega = sample_weight * (self.n / sample_weight.sum())
+
+    @cached_property
+    def design(self):
+        """Weight and cluster of every round."""
+        return design_of(self.all_logs, self.omega)
 
     def of(self, values):
         """Return the last axis of an array without the rounds that do not enter."""

@@ -2,52 +2,66 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
-from math import sqrt
+from math import nan
 
-from skope_ope.evaluators.core._moments import dot
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._sums import Sums
 
 
 class Overlap:
-    """Sums of the importance weights of one policy, and its unsupported mass."""
+    """Sums of the importance weights of one policy, and its unsupported mass.
 
-    loggers = None  # the same of every logger, where an evaluator asks for them
+    Parameters
+    ----------
+    design : Design
+        Weight and cluster of every round.
+    n : int
+        Number of rounds that enter.
+
+    Attributes
+    ----------
+    max_w : float
+        Largest weight, times the sample weight of its round.
+    missing : float
+        Sum of the policy's probability of what the logger could not do.
+    """
+
     missing_by_logger = None  # {label: mass}, where it counts logger by logger
 
-    def __init__(self):
-        self.n = 0
-        self.sum_w = self.sum_w2 = self.max_w = self.missing = self.sum_gap2 = 0.0
+    def __init__(self, design, n):
+        self.n = n
+        self.sums = Sums(design)
+        self.max_w = self.missing = 0.0
 
-    def add(self, w, missing, omega=None):
-        """Add the weights of a block, times sample weights of mean one."""
-        self.add_mass(len(w), missing)
-        if omega is not None:
-            gap = omega * (w - 1)
-            w = omega * w
-            self.sum_gap2 += dot(gap, gap)
-        total, square = float(w.sum()), dot(w, w)
-        if omega is None:
-            self.sum_gap2 += square - 2 * total + len(w)
-        self.sum_w += total
-        self.sum_w2 += square
-        self.max_w = max(self.max_w, float(w.max()))
-
-    def add_up(self):
-        """Take over the sums of all loggers."""
-        found = self.loggers
-        self.sum_w, self.sum_w2, self.sum_gap2 = (
-            float(sums.sum()) for sums in (found.sum_w, found.sum_w2, found.sum_gap2)
-        )
-        self.max_w = float(found.max_w.max())
-
-    def add_mass(self, n, missing):
-        """Add the unsupported mass of n rounds; their weights may be unknown."""
-        self.n += n
+    def add(self, block, w, missing=0.0):
+        """Add the weights of the rounds of a block of the design."""
+        self.sums.add(block, (w,))
+        largest = w if block.omega is None else block.omega * w
+        self.max_w = max(self.max_w, float(largest.max()))
         self.missing += missing
+
+    @property
+    def sum_w(self):
+        """Sum of the weights."""
+        if self.sums.first is None:  # the propensities are not known
+            return 0.0
+        return self.sums.first[0] + self.sums.origin[0] * self.sums.mass
+
+    @property
+    def sum_w2(self):
+        """Sum of the squared weights."""
+        sums = self.sums
+        if sums.first is None:
+            return 0.0
+        near = sums.origin[0]
+        cross, square = sums.product(1, 0), sums.product(1, 1)
+        return sums.product(0, 0) + 2 * near * cross + near * near * square
 
     @property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2, NaN where all weights are zero."""
-        return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else float("nan")
+        return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else nan
 
     @property
     def missing_mass(self):
@@ -61,11 +75,41 @@ class Overlap:
 
     @property
     def mean_weight_z(self):
-        """(mean w - 1) in standard errors."""
-        if self.n < 2:
-            return float("nan")
-        gap = self.mean_weight - 1
-        variance = (self.sum_gap2 - self.n * gap * gap) / (self.n - 1)
-        if variance <= 1e-14 * self.sum_w2 / self.n:
-            return 0.0 if abs(gap) < 1e-9 else float("nan")
-        return gap / sqrt(variance / self.n)
+        """(mean w - 1) in standard errors, NaN where the weights are all alike."""
+        if self.sums.first is None:
+            return nan
+        found, gap = Estimate(self.sums, mean), self.mean_weight - 1
+        if found.lost or not found.standard_error > 0:
+            return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
+        return gap / found.standard_error
+
+
+class Support:
+    """Observes the overlap of every policy with the logs.
+
+    Parameters
+    ----------
+    entering : Entering
+        The rounds.
+
+    Attributes
+    ----------
+    overlaps : dict
+        `Overlap` of every target, by its key.
+    """
+
+    def __init__(self, entering):
+        self.entering, self.overlaps = entering, {}
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, aim):
+        """Add what a policy does in a block."""
+        if key not in self.overlaps:
+            self.overlaps[key] = Overlap(self.entering.design, self.entering.n)
+        overlap = self.overlaps[key]
+        if aim.w is None:
+            overlap.missing += aim.missing
+        else:
+            overlap.add(aim.block.of(self.entering.design), aim.w, aim.missing)

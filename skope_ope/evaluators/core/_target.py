@@ -7,6 +7,7 @@ from copy import copy
 import numpy as np
 
 from skope_ope.policies._action_probabilities import (
+    answers_alone,
     policy_probabilities,
     resolve_policy,
 )
@@ -56,3 +57,11 @@ class Target:
         if self.array is not None:
             return self.array[start:stop]
         return np.asarray(policy_probabilities(self.policy, rounds), dtype=np.float64)
+
+    def answers_alone(self, logs):
+        """Whether the policy tells all that its support and its weights need.
+
+        Then no table of the probabilities of all actions is made of it.
+        """
+        known = logs.logging_proba is None and logs.loggers is None
+        return known and self.policy is not None and answers_alone(self.policy)

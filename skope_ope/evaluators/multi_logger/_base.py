@@ -238,6 +238,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
         tags = super().__sklearn_tags__()
         # Weighted rounds do not average to the mean reward.
         tags.on_policy_mean = self.pooling != "weighted"
+        # Of a fold by itself the cells are incomplete.
+        tags.consistent = self.pooling != "weighted" or self.cross_fit is None
         return tags
 
 

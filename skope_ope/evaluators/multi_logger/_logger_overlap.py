@@ -4,12 +4,13 @@
 
 import numpy as np
 
+from skope_ope._renamed import reordered
 from skope_ope.evaluators.core._engine import Extract, Job, run
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._sample_weights import combined_weights, refuse_learning
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static._base import combined_weights, refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 
@@ -45,7 +46,7 @@ class LoggerOverlap:
     ...     logger=["A", "A", "B", "B"],
     ...     logger_proba=[[0.5, 0.2], [0.5, 0.8], [0.5, 0.8], [0.5, 0.2]],
     ... )
-    >>> print(logger_overlap(logs, np.tile([0.2, 0.8], (4, 1))))
+    >>> print(logger_overlap(np.tile([0.2, 0.8], (4, 1)), logs))
     logger  rounds  share  mean reward  min p  policy  max w  unsupported      A      B
          A       2    50%          0.5    0.5   0.735    1.6        0.00%  1.000  0.735
          B       2    50%          0.5    0.2   1.000      1        0.00%  0.735  1.000
@@ -125,18 +126,25 @@ class LoggerOverlap:
         return table_html("Loggers and policies", *self._texts())
 
 
-def logger_overlap(logs, policy=None):
+def _had_logs_first(first, *others, **named):
+    """Tell whether logs come first though there is a policy, too."""
+    return isinstance(first, BanditLogs) and bool(others or "policy" in named)
+
+
+@reordered("logs", "policy", told_by=_had_logs_first)
+def logger_overlap(policy=None, logs=None):
     """Compare the loggers with each other and with a policy.
 
-    Read more in the :ref:`User Guide <multi_logger>`.
+    Both ``logger_overlap(logs)`` and ``logger_overlap(policy, logs)`` will do. Read
+    more in the :ref:`User Guide <multi_logger>`.
 
     Parameters
     ----------
-    logs : BanditLogs
+    policy : policy, array or str, default=None
+        The policy to evaluate; without one, the logs may stand here.
+    logs : BanditLogs, default=None
         Logs with `logger`; with `logger_proba` the loggers are compared with each
         other, with `propensity` the policy with them.
-    policy : policy, array or str, default=None
-        The policy to evaluate.
 
     Returns
     -------
@@ -148,8 +156,13 @@ def logger_overlap(logs, policy=None):
     with_logger_policies : Adds `logger_proba`.
     MultiLoggerIPS : Evaluates a policy from all loggers.
     """
+    if logs is None:
+        policy, logs = None, policy
     if not isinstance(logs, BanditLogs):
-        raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        raise TypeError(
+            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
+            "logger_overlap(policy, logs), or logger_overlap(logs)."
+        )
     if logs.loggers is None:
         raise ValueError(
             "the logs do not say who acted: build them with logger=..., the label of "

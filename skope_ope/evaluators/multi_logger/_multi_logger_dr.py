@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Doubly robust estimates from logs that several loggers made."""
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
@@ -95,7 +95,7 @@ class MultiLoggerDR(MultiLoggerEvaluator):
 
     @property
     def _combine(self):
-        return _moments.mean_plus_ratio if self.self_normalized else _moments.mean
+        return _functions.mean_plus_ratio if self.self_normalized else _functions.mean
 
     @property
     def _plain(self):
@@ -111,4 +111,10 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = (
+            "pooling",
+            "self_normalized",
+            "divergences",
+            "cross_fit",
+        )
         return tags

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of logs that several loggers made."""
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
 
 
@@ -99,7 +99,7 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
 
     @property
     def _combine(self):
-        return _moments.ratio if self.self_normalized else _moments.mean
+        return _functions.ratio if self.self_normalized else _functions.mean
 
     @property
     def _shifts(self):

@@ -10,32 +10,24 @@ cell c (an arm, or an arm in a stratum) the estimate is
 with :math:`w_i = h(a_i|x_i)` and :math:`W_c` the share of the stratum. Where arms are
 known policies and the logged action is matched, :math:`w_i = h(a_i|x_i) / \hat
 p(a_i|x_i)` with the mixture :math:`\hat p` of the arms, and :math:`W_c` the share of
-the arm. Cells are independent samples, so :math:`SE^2 = \sum_c W_c^2 s_c^2 / T_c`. The
-round values
-
-.. math:: z_i = \hat V + \sqrt{\frac{n (n - 1)}{T_c (T_c - 1)}}\, W_c (y_i - \bar y_c)
-
-average to the estimate, and sd(z) / sqrt(n) is exactly that standard error; so is that
-of the difference of two policies.
+the arm. Cells are the strata of the one statistic: independent samples, so that
+:math:`SE^2 = \sum_c W_c^2 s_c^2 / T_c`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
+from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._engine import far_from_zero
+from skope_ope.evaluators.core._estimate import Estimate, error_of
+from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._pooling import Shares
+from skope_ope.evaluators.core._sums import Sums
+
 SURE = 4  # standard errors
-
-
-@dataclass
-class Estimate:
-    """What the arms tell of a policy."""
-
-    value: float
-    standard_error: float
-    round_values: np.ndarray
-    mean_weight: float
-    effective_sample_size: float
-    n_alone: int = 0  # cells of one round, where the policy may go
+REWARDED, WEIGHTS = 0, 1  # the terms w r and w
 
 
 @dataclass
@@ -56,8 +48,9 @@ class Arms:
         Rounds in which arms were chosen by one rule.
     under : ndarray of shape (n_rounds, n_arms) or None
         Probability of the logged action under every arm, where arms are policies.
-    omega : ndarray of shape (n_rounds,) or None
-        Sample weights.
+    design : Design or None
+        Sample weight and cluster of every round; None: they are alike and
+        independent.
     self_normalized : bool
         Whether the value is divided by the mean weight.
     sought : ndarray of bool of shape (n_rounds,) or None
@@ -71,36 +64,48 @@ class Arms:
     reward: np.ndarray
     stratum: np.ndarray | None = None
     under: np.ndarray | None = None
-    omega: np.ndarray | None = None
+    design: Design | None = None
     self_normalized: bool = False
     sought: np.ndarray | None = None
+    offset: float = field(init=False)
+
+    def __post_init__(self):
+        if self.design is None:
+            self.design = Design(len(self.code))
+        # the value follows a shift of the rewards only where it is a ratio
+        self.offset = far_from_zero(self.reward) if self.self_normalized else 0.0
+
+    @property
+    def omega(self):
+        """Sample weights, or None."""
+        return self.design.omega
 
     def take(self, rows):
-        """Return the arms of some rounds only."""
-        names = ("code", "wanted", "reward", "stratum", "under", "omega", "sought")
+        """Return the arms of some rounds only (an array of ints)."""
+        names = ("code", "wanted", "reward", "stratum", "under", "sought")
         fields = {name: getattr(self, name) for name in names}
-        return replace(self, **{k: v[rows] for k, v in fields.items() if v is not None})
+        taken = {k: v[rows] for k, v in fields.items() if v is not None}
+        return replace(self, design=self.design.take(rows), **taken)
 
     def cells(self):
-        """Return the cell of every round, and the stratum of every cell."""
+        """Return the cell of every round, and the number of every cell."""
         if self.stratum is None:
-            return self.code, np.zeros(self.n_arms, dtype=np.intp)
+            return self.code, np.arange(self.n_arms)
         cell = self.stratum * self.n_arms + self.code
         n_cells = (int(self.stratum.max()) + 1) * self.n_arms
         if n_cells <= 2 * len(cell) + 1000:
-            return cell, np.arange(n_cells) // self.n_arms
+            return cell, np.arange(n_cells)
         kept, cell = np.unique(cell, return_inverse=True)
-        return cell.ravel(), kept // self.n_arms
+        return cell.ravel(), kept
 
-    def weights(self, cell, stratum_of, mass):
-        """Return the weight of every round, and that of the mean of every cell."""
-        share = np.bincount(stratum_of, mass)
+    def weights(self):
+        """Return the weight of every round, ndarray of shape (n_rounds,)."""
         if self.under is None:
-            return self.wanted, share[stratum_of] / share.sum()
-        stratum = np.zeros(len(cell), dtype=np.intp)
-        if self.stratum is not None:
-            stratum = self.stratum
-        counts = np.zeros((len(share), self.n_arms))
+            return self.wanted
+        stratum = self.stratum
+        if stratum is None:
+            stratum = np.zeros(len(self.code), dtype=np.intp)
+        counts = np.zeros((int(stratum.max()) + 1, self.n_arms))
         np.add.at(
             counts, (stratum, self.code), 1.0 if self.omega is None else self.omega
         )
@@ -110,54 +115,11 @@ class Arms:
         else:
             p = np.einsum("ij,ij->i", self.under, mixture[stratum])
         # what nobody wants or does has no weight: a round of weight zero
-        w = np.divide(self.wanted, p, out=np.zeros_like(p), where=p > 0)
-        return w, mass / mass.sum()
+        return np.divide(self.wanted, p, out=np.zeros_like(p), where=p > 0)
 
     def estimate(self):
-        """Return the `Estimate`."""
-        n = len(self.code)
-        cell, stratum_of = self.cells()
-        n_cells = len(stratum_of)
-        rounds = np.bincount(cell, minlength=n_cells)
-        mass = rounds.astype(float)
-        if self.omega is not None:
-            rounds = np.bincount(cell[self.omega > 0], minlength=n_cells)
-            mass = np.bincount(cell, self.omega, minlength=n_cells)
-        w, of_cell = self.weights(cell, stratum_of, mass)
-
-        def totals(values):
-            values = values if self.omega is None else self.omega * values
-            return np.bincount(cell, values, minlength=n_cells)
-
-        per_mass = np.divide(1.0, mass, out=np.zeros(n_cells), where=mass > 0)
-        factor = of_cell * per_mass  # what a round of the cell counts
-        mean_weight = float(factor @ totals(w))
-        total = float(factor @ totals(w * self.reward))
-        value, u = total, w * self.reward
-        if self.self_normalized:
-            if mean_weight <= 0:
-                return Estimate(*[float("nan")] * 2, np.full(n, np.nan), 0.0, np.nan)
-            value = total / mean_weight
-            u = w * (self.reward - value) / mean_weight
-        residual = u - (totals(u) * per_mass)[cell]
-        if self.omega is not None:
-            residual = self.omega * residual
-        # A cell of one round has no spread; it matters where the policy may go there,
-        # be it in other rounds than the one that was logged.
-        alone = rounds == 1
-        if self.sought is not None and alone.any():
-            alone &= totals(self.sought.astype(float)) > 0
-        n_alone = int(alone.sum())
-        small = np.where(rounds > 1, rounds / np.maximum(rounds - 1.0, 1.0), 0.0)
-        spread = np.sqrt(n * max(n - 1, 0) * small) * factor
-        round_values = value + spread[cell] * residual
-        error = float("nan")
-        if n > 1 and not n_alone:
-            error = float(round_values.std(ddof=1) / np.sqrt(n))
-        counted = factor[cell] * (w if self.omega is None else w * self.omega)
-        square = float(counted @ counted)
-        size = float(counted.sum() ** 2 / square) if square else float("nan")
-        return Estimate(value, error, round_values, mean_weight, size, n_alone)
+        """Return the `ArmsEstimate`."""
+        return ArmsEstimate(self)
 
     def mean_weight_z(self, expected=1.0):
         """Return how far the mean weight is from what it should be, in errors.
@@ -165,12 +127,14 @@ class Arms:
         The error is that of the mean if it were as it should be, so that weights that
         are all alike, and wrong, are not taken for exact ones.
         """
-        cell, stratum_of = self.cells()
-        omega = np.ones(len(cell)) if self.omega is None else self.omega
-        mass = np.bincount(cell, omega, len(stratum_of))
-        gap = omega * (self.weights(cell, stratum_of, mass)[0] - expected)
+        gap = self.weights() - expected
+        if self.omega is not None:
+            gap = self.omega * gap
+        total = float(gap.sum())
+        if self.design.clustered:
+            gap = np.bincount(self.design.cluster, gap)
         error = float(np.sqrt(gap @ gap))
-        return float(gap.sum()) / error if error > 1e-9 else 0.0
+        return total / error if error > 1e-9 else 0.0
 
     def unseen_mass(self):
         """Estimate the policy's mass on arms that were never logged.
@@ -178,8 +142,81 @@ class Arms:
         The mean weight estimates the mass on the others. What is missing of one counts
         where it is more than noise.
         """
-        n = len(self.code)
-        known = replace(self, reward=np.ones(n), self_normalized=False).estimate()
-        noise = known.round_values.std() / np.sqrt(n)
+        ones = replace(self, reward=np.ones(len(self.code)), self_normalized=False)
+        known = ones.estimate()
+        change = known.round_values() - known.value
+        noise = error_of(change, self.design.cluster) if len(change) > 1 else 0.0
         lost = 1 - known.value
         return lost if lost > max(SURE * noise, 1e-9) else 0.0
+
+
+class ArmsEstimate(Estimate):
+    """What the arms tell of a policy.
+
+    Parameters
+    ----------
+    arms : Arms
+        The rounds.
+
+    Attributes
+    ----------
+    mean_weight : float
+        One in expectation.
+    effective_sample_size : float
+        (sum w)^2 / sum w^2 of the weights as they count.
+    n_alone : int
+        Cells of one round, where the policy may go.
+    """
+
+    def __init__(self, arms):
+        cell, numbers = arms.cells()
+        design = arms.design.with_strata(cell, numbers.tolist())
+        w = arms.weights()
+        self.design = design
+        self.terms = np.stack([w * (arms.reward - arms.offset), w])
+        sums = Sums(design, arms.offset, WEIGHTS if arms.self_normalized else None)
+        sums.add(design.block(0, design.n_rounds), tuple(self.terms))
+        share = partial(
+            _shares, numbers // arms.n_arms, arms.under is not None, self._sought(arms)
+        )
+        super().__init__(sums, ratio if arms.self_normalized else mean, share)
+        self.mean_weight = self.means[WEIGHTS]
+        counted = np.atleast_1d(self.shares.weight)[cell] * w
+        if design.omega is not None:
+            counted = counted * design.omega
+        square = float(counted @ counted)
+        self.effective_sample_size = (
+            float(counted.sum() ** 2 / square) if square else float("nan")
+        )
+        self.n_alone = int((self.shares.needed & (self.frame.units == 1)).sum())
+        if self.n_alone:
+            self.standard_error = float("nan")
+
+    def _sought(self, arms):
+        """Return the cells that the policy may go to, or None for all."""
+        if arms.sought is None:
+            return None
+        counted = arms.sought.astype(float)
+        if arms.omega is not None:
+            counted = counted * arms.omega
+        return np.bincount(self.design.stratum, counted, self.design.n_strata) > 0
+
+    def round_values(self, terms=None, design=None):
+        """Return z_i, ndarray of shape (n_rounds,)."""
+        return super().round_values(self.terms, self.design)
+
+
+def _shares(stratum_of, mixes, sought, mass, units):
+    """Weigh the mean of every cell by the share of its stratum, or by its own."""
+    mass = np.atleast_1d(mass)
+    share = mass / mass.sum()
+    if not mixes:
+        by_stratum = np.bincount(stratum_of, mass)
+        share = by_stratum[stratum_of] / by_stratum.sum()
+    weight = np.divide(share, mass, out=np.zeros(len(mass)), where=mass > 0)
+    # A cell of one round has no spread; it matters where the policy may go there, be
+    # it in other rounds than the one that was logged.
+    needed = (units > 0) if sought is None else (units > 0) & sought
+    if len(weight) == 1:
+        weight = float(weight[0])
+    return Shares(weight, np.arange(len(mass)), needed)

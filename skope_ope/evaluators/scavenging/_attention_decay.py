@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from skope_ope._renamed import renamed_value
 from skope_ope._sklearn import (
     Interval,
     Options,
@@ -124,8 +125,8 @@ class AttentionDecay(BaseEstimator):
         click rates of every item in the two slots: with weights that minimise the
         variance (for clicks, 0 or 1), with those that would if all variances were
         equal, or with equal weights.
-    n_bootstrap : int, default=0
-        Bootstrap samples of pages for `standard_errors_`, two or more; 0: none.
+    n_bootstrap : int, default=None
+        Bootstrap samples of pages for `standard_errors_`, two or more; `None`: none.
     random_state : int, RandomState instance or None, default=None
         Seeds the bootstrap.
 
@@ -134,7 +135,7 @@ class AttentionDecay(BaseEstimator):
     coefficients_ : ndarray of shape (n_slots,)
         Attention of every slot, relative to the first.
     standard_errors_ : ndarray of shape (n_slots,)
-        Their standard errors, where `n_bootstrap` is positive; NaN, with a warning,
+        Their standard errors, where `n_bootstrap` is given; NaN, with a warning,
         where a bootstrap sample holds no click that tells of the slot.
     predictability_ : Predictability
         Gain in out-of-fold log-loss of predicting the item of one of the first slots
@@ -187,13 +188,14 @@ class AttentionDecay(BaseEstimator):
     _parameter_constraints: dict = {
         "method": [StrOptions({"naive", "uniform", "min_variance", "equal_variance"})],
         "n_bootstrap": [
-            Options(Integral, {0}),
             Interval(Integral, 2, None, closed="left"),
+            Options(Integral, {0}),  # the old name of None
+            None,
         ],
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, method="min_variance", n_bootstrap=0, random_state=None):
+    def __init__(self, *, method="min_variance", n_bootstrap=None, random_state=None):
         self.method = method
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
@@ -224,6 +226,9 @@ class AttentionDecay(BaseEstimator):
                 f"logs must be SlateLogs, got {type(logs).__name__}. Build them with "
                 "SlateLogs(context, slate, reward, slot_reward=...)."
             )
+        n_bootstrap = renamed_value(
+            "n_bootstrap", self.n_bootstrap, {0: None}, stacklevel=3
+        )
         pages = make_pages(logs)
         self._check_rewards(pages)
         self.n_slots_ = logs.n_slots
@@ -242,8 +247,8 @@ class AttentionDecay(BaseEstimator):
                 ),
                 stacklevel=3,  # the decorator is one
             )
-        if self.n_bootstrap:
-            seeds = seeds_of(check_random_state(self.random_state), self.n_bootstrap)
+        if n_bootstrap is not None:
+            seeds = seeds_of(check_random_state(self.random_state), n_bootstrap)
             replicates = bootstrap(self._of_sample, pages, seeds)
             self.standard_errors_ = replicates.std(axis=0, ddof=1)
             self._warn_of_failures(replicates)

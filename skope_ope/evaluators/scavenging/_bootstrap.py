@@ -13,11 +13,22 @@ def seeds_of(random_state, n_bootstrap):
     return random_state.randint(LARGEST_SEED, size=n_bootstrap).tolist()
 
 
-def draw_pages(rng, n_pages):
-    """How often each of the pages is in a bootstrap sample."""
-    return np.bincount(rng.randint(n_pages, size=n_pages), minlength=n_pages).astype(
-        float
-    )
+def draw_pages(rng, n_pages, clusters=None):
+    """How often each of the pages is in a bootstrap sample.
+
+    Parameters
+    ----------
+    rng : RandomState
+        Draws them.
+    n_pages : int
+        Number of pages.
+    clusters : ndarray of int of shape (n_pages,), default=None
+        Groups of pages that are drawn together.
+    """
+    if clusters is not None:
+        return draw_pages(rng, int(clusters.max()) + 1)[clusters]
+    drawn = rng.randint(n_pages, size=n_pages)
+    return np.bincount(drawn, minlength=n_pages).astype(float)
 
 
 def bootstrap(statistic, pages, seeds):

@@ -7,9 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope._sklearn import StrOptions
-from skope_ope.evaluators.core._alarms import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.scavenging import _bounds
 from skope_ope.evaluators.scavenging._arms import SURE, Arms
 from skope_ope.evaluators.scavenging._matching import (
@@ -21,7 +24,6 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
-from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._validation import check_reward_range, label_codes, plain
@@ -45,16 +47,10 @@ class ScavengedValue(PolicyValue):
         self.arms, self.bound_facts = arms, bound_facts
         self.arm_counts = np.bincount(arms.code, minlength=arms.n_arms)
 
-    def _group(self, rows, label):
-        found = self.arms.take(rows).estimate()
-        return PolicyValue(
-            found.value,
-            found.standard_error,
-            len(rows),
-            estimator=f"{self.estimator} of {label!r}",
-            round_values=found.round_values,
-            effective_sample_size=found.effective_sample_size,
-        )
+    def _group_estimate(self, places):
+        # the counts of the arms, and the mixture of the loggers, are the group's own
+        found = self.arms.take(places).estimate()
+        return found, Rows(found.design, found.terms)
 
 
 class ExplorationScavenging(BaseEvaluator):
@@ -162,9 +158,11 @@ class ExplorationScavenging(BaseEvaluator):
         -------
         self : ExplorationScavenging
         """
-        super().fit(logs, reward_model)
-        self.predictability_ = self._predictability(logs)
-        return self
+        return super().fit(logs, reward_model)
+
+    def _fitted(self, logs, reward_model):
+        found = super()._fitted(logs, reward_model)
+        return found | {"predictability_": self._predictability(logs)}
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -209,7 +207,7 @@ class ExplorationScavenging(BaseEvaluator):
             logs.reward,
             stratum=stratum,
             under=logs.logger_proba if mixes else None,
-            omega=omega,
+            design=Entering(logs, omega).design,
             self_normalized=self.self_normalized,
             # whatever the policy wants, a logger may have had a part in it
             sought=None if mixes else match.sought,
@@ -237,19 +235,16 @@ class ExplorationScavenging(BaseEvaluator):
                 match.n_arms * np.average(match.wanted * logs.reward, weights=omega)
             )
         counted = match.wanted if omega is None else match.wanted * omega
-        value, error = self._judged(found, match, counted.any(), warned)
+        found = self._judged(found, match, counted.any(), warned)
         warned += predicted.warnings
         return ScavengedValue(
-            value,
-            error,
-            len(logs),
+            found,
+            Rows(found.design, found.terms, logs=logs),
             estimator=type(self).__name__,
-            logs=logs,
-            round_values=found.round_values,
             effective_sample_size=found.effective_sample_size,
             diagnostics=diagnostics,
             warnings=warned,
-            bound=_deviation_bound,
+            bound=theorem_bound,
             arms=arms,
             bound_facts={
                 "reward_range": logs.reward_range,
@@ -265,8 +260,8 @@ class ExplorationScavenging(BaseEvaluator):
         )
 
     def _judged(self, found, match, something, warned):
-        """Return value and standard error, given what was never logged; warn of it."""
-        value, error, mass = found.value, found.standard_error, match.missing_mass
+        """Return the estimate, given what was never logged; warn of it."""
+        mass = match.missing_mass
         if mass > 1e-9 and not warned:
             warned.append(
                 SupportWarning(
@@ -279,11 +274,10 @@ class ExplorationScavenging(BaseEvaluator):
             )
         nothing = not something or mass > 1 - 1e-9
         if nothing or (mass > 1e-9 and self.on_missing == "nan"):
-            value = error = float("nan")
-            found.round_values = np.full(len(found.round_values), np.nan)
+            found = found.without_value()
         if nothing:
             warned.append(unformed_warning(self))
-        elif not np.isnan(value) and found.n_alone:
+        elif not np.isnan(found.value) and found.n_alone:
             warned.append(
                 LowOverlapWarning(
                     f"{found.n_alone} of the arms (actions, in their strata, or "
@@ -292,13 +286,14 @@ class ExplorationScavenging(BaseEvaluator):
                     found.n_alone,
                 )
             )
-        return value, error
+        return found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.handles = ("bandit", "slate")
         tags.needs_propensity = False
         tags.uniform_logger = True
+        tags.consistent = self.match == "action"
         tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)
         return tags
 
@@ -331,7 +326,7 @@ def _doubts_of_mixture(arms, found, match, logs):
     return mean_weight_warnings(weights, logs)
 
 
-def _deviation_bound(
+def theorem_bound(
     result,
     delta,
     *,

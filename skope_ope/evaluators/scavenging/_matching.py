@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from skope_ope.evaluators.core._engine import Extract, Job, TermStore, run
+from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
-from skope_ope.evaluators.scavenging._slate_target import SlateTarget
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
@@ -56,31 +57,44 @@ class Match:
     plays: np.ndarray | None = None
 
 
-class _WatchedTarget:
-    """A target that adds up, on the way, what the policy wants of all arms."""
+class Wanted:
+    """Observes what a policy wants of all arms, logged or not.
 
-    def __init__(self, target, missing, stratum, omega):
-        self.target, self.missing, self.stratum = target, missing, stratum
-        self.policy, self.logged_only = target.policy, target.logged_only
-        self.mass, self.omega = 0.0, omega
+    Parameters
+    ----------
+    missing : ndarray of bool of shape (n_strata, n_arms)
+        Arms that were never logged.
+    stratum : ndarray of int of shape (n_rounds,) or None
+        Stratum of every round.
+
+    Attributes
+    ----------
+    mass : float
+        (Weighted) sum of the policy's probability of the missing arms.
+    sought : ndarray of bool of shape (n_strata, n_arms)
+        Arms that it wants in a round that counts.
+    """
+
+    def __init__(self, missing, stratum):
+        self.missing, self.stratum = missing, stratum
+        self.mass = 0.0
         self.sought = np.zeros(missing.shape, dtype=bool)
 
-    def chunk(self, rounds, start, stop):
-        pi = self.target.chunk(rounds, start, stop)
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, aim):
+        """Add what the policy wants in a block."""
+        rows, omega = aim.block.rows, aim.block.omega
         if self.missing.any():
             missing = self.missing[0]
             if self.stratum is not None:
-                missing = self.missing[self.stratum[start:stop]]
-            lost = (pi * missing).sum(axis=1)
-            omega = None if self.omega is None else self.omega[start:stop]
+                missing = self.missing[self.stratum[rows]]
+            lost = (aim.table * missing).sum(axis=1)
             self.mass += float((lost if omega is None else omega * lost).sum())
-        self._note(np.asarray(pi) > 0, slice(start, stop))
-        return pi
-
-    def _note(self, wants, rows):
-        """Note which arms are wanted in rounds that count."""
-        if self.omega is not None:
-            wants = wants & (self.omega[rows] > 0)[:, None]
+        wants = aim.table > 0
+        if omega is not None:
+            wants = wants & (omega > 0)[:, None]
         if self.stratum is None:
             self.sought[0] |= wants.any(axis=0)
         else:
@@ -99,30 +113,29 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
         )
     check_all_actions(evaluator, target)
     counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
-    watched = _WatchedTarget(target, counts == 0, stratum, omega)
-    job = Job(_WANTED, watched, None, TermStore(len(logs)))
-    run(logs, [job])
-    mass = watched.mass / (len(logs) if omega is None else omega.sum())
+    wanted, entering = Wanted(counts == 0, stratum), Entering(logs, omega)
+    terms = terms_of(_WANTED, logs, target, None, entering, [wanted], tables=True)
+    mass = wanted.mass / entering.n
     code, sought = logs.action_index, None
-    if not watched.sought.all():
-        sought = watched.sought[0 if stratum is None else stratum, code]
+    if not wanted.sought.all():
+        sought = wanted.sought[0 if stratum is None else stratum, code]
     return Match(
         code,
         logs.n_actions,
-        job.sink.terms[0],
+        terms[0],
         mass,
-        _fewest(counts, watched.sought, len(logs)),
+        _fewest(counts, wanted.sought, len(logs)),
         sought,
-        watched.sought.any(axis=0),
+        wanted.sought.any(axis=0),
     )
 
 
 def match_slates(policy, logs, stratum=None, omega=None):
     """Return the `Match` of a policy over the whole slates of the logs."""
-    target = SlateTarget(policy, logs)
+    target = SlateTarget(policy, logs, same_width=False)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
-        wanted, missing = target.slate_proba(logs), float("nan")
+        wanted, missing = target.slate_proba(target.logs), float("nan")
         (here,) = _cells(stratum, code)
         rounds = _counted(here, omega)
         weight = 1.0 if omega is None else omega

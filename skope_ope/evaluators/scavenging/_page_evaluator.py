@@ -13,13 +13,16 @@ from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging._attention_decay import AttentionDecay
 from skope_ope.evaluators.scavenging._bootstrap import bootstrap, draw_pages, seeds_of
 from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import Predictability
-from skope_ope.evaluators.scavenging._slate_target import SlateTarget
-from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._validation import as_numbers
@@ -63,32 +66,25 @@ class PageValue(PolicyValue):
     """
 
     def __init__(
-        self, *args, pages, formula, attention, omega, replicates, seeds, **kwargs
+        self, estimate, rows, *, pages, formula, attention, replicates, seeds, **kwargs
     ):
-        super().__init__(*args, **kwargs)
+        super().__init__(estimate, rows, **kwargs)
         self.pages, self.formula, self.attention = pages, formula, attention
-        self.omega = omega
         self.replicates, self.seeds = replicates, seeds
 
-    def _group(self, rows, label):
-        omega = None if self.omega is None else self.omega[rows]
-        value, round_values = self.formula.round_values(
-            self.pages.take(rows), self.attention, omega
-        )
-        return PolicyValue(
-            value,
-            error_of(round_values),
-            len(rows),
-            estimator=f"{self.estimator} of {label!r}",
-            round_values=round_values,
-        )
+    def _group_estimate(self, places):
+        rows = self._rows.take(places)
+        pages = self.pages.take(places)
+        values = self.formula.round_values(pages, self.attention, rows.design.omega)
+        return spread_estimate(*values, rows.design), rows
 
-    def _paired_error(self, other, differences):
+    def _paired_estimate(self, other, value, change):
+        estimate, warned = super()._paired_estimate(other, value, change)
         seeds = getattr(other, "seeds", None)
-        if self.seeds is None or seeds != self.seeds:
-            return super()._paired_error(other, differences)
-        spread = (self.replicates - other.replicates).std(ddof=1)
-        return float(spread), None
+        if self.seeds is not None and seeds == self.seeds:
+            spread = float((self.replicates - other.replicates).std(ddof=1))
+            estimate = estimate.with_error(spread)
+        return estimate, warned
 
 
 class PageEvaluator(BaseEvaluator):
@@ -120,24 +116,39 @@ class PageEvaluator(BaseEvaluator):
         -------
         self : evaluator
         """
-        super().fit(logs, reward_model)
-        self.attention_estimator_ = None
+        return super().fit(logs, reward_model)
+
+    def _fitted(self, logs, reward_model):
+        found, estimator = super()._fitted(logs, reward_model), None
         if hasattr(self.attention, "fit"):
             with warnings.catch_warnings():  # every result carries it
                 warnings.simplefilter("ignore", ExplorationWarning)
-                self.attention_estimator_ = clone(self.attention).fit(logs)
-            self.attention_ = self.attention_estimator_.coefficients_
+                estimator = clone(self.attention).fit(logs)
+            attention = estimator.coefficients_
         else:
-            self.attention_ = _check_attention(self.attention, logs.n_slots)
-        self.seed_ = check_random_state(self.random_state).randint(2**31 - 1)
-        self.predictability_ = self._predictability(logs)
-        return self
+            attention = _check_attention(self.attention, logs.n_slots)
+        return found | {
+            "attention_estimator_": estimator,
+            "attention_": attention,
+            "seed_": check_random_state(self.random_state).randint(2**31 - 1),
+            "predictability_": self._predictability(logs, estimator, of_fit=True),
+        }
 
-    def _predictability(self, logs):
-        """How predictable slates are that must not depend on the context."""
-        if self.attention_estimator_ is None:
+    def _predictability(self, logs, estimator, of_fit=False):
+        """How predictable slates are that must not depend on the context.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        estimator : AttentionDecay or None
+            What has estimated the attention.
+        of_fit : bool, default=False
+            Whether it did so from these logs.
+        """
+        if estimator is None:
             return Predictability(arm="item")
-        return self.attention_estimator_.predictability_
+        return estimator.predictability_
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -149,9 +160,9 @@ class PageEvaluator(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)
-        target = SlateTarget(policy, logs)
+        target = SlateTarget(policy, logs, same_width=False, may_move=True)
         self._check_target(target, logs)
-        pages = make_pages(logs, target, self._paired)
+        pages = make_pages(target.logs, target, self._paired)
         formula, tables = self._formula(), pages.tables(omega)
         if pages.to.shape[1] > len(self.attention_):
             raise ValueError(
@@ -159,57 +170,44 @@ class PageEvaluator(BaseEvaluator):
                 f"{len(self.attention_)} is known."
             )
         attention = self._usable_attention(pages, tables)
-        value, round_values = formula.round_values(pages, attention, omega)
         diagnostics, warned = self._findings(pages, tables, attention)
         predicted = self.predictability_
         if logs is not self.logs_:
-            predicted = self._predictability(logs)
+            predicted = self._predictability(logs, self.attention_estimator_)
         diagnostics["predictability_z"] = predicted.z
         diagnostics["predictability_gain"] = predicted.gain
         warned += predicted.warnings
-        if np.isnan(diagnostics.pop("value", value)):
-            value, round_values = float("nan"), np.full(len(logs), np.nan)
-        error, replicates, seeds = error_of(round_values), None, None
+        design = design_of(logs, omega)
+        values = formula.round_values(pages, attention, omega)
+        estimate, replicates, seeds = spread_estimate(*values, design), None, None
+        if np.isnan(diagnostics.pop("value", 0.0)):
+            estimate = estimate.without_value()
         n_bootstrap = self.n_bootstrap
         if n_bootstrap is None and self.attention_estimator_ is not None:
             n_bootstrap = N_BOOTSTRAP
-        if n_bootstrap is not None and not np.isnan(value):
+        if n_bootstrap is not None and not np.isnan(estimate.value):
             seeds = seeds_of(np.random.RandomState(self.seed_), n_bootstrap)
-            replicates = self._replicates(pages, formula, logs, omega, seeds)
-            error = float(replicates.std(ddof=1))
-            if not np.isfinite(error):
-                error = float("nan")
-                failed = int((~np.isfinite(replicates)).sum())
-                warned.append(
-                    LowOverlapWarning(
-                        f"{failed} of {n_bootstrap} bootstrap samples hold a slot "
-                        "without clicks: there are too few of them for a standard "
-                        "error, which is NaN.",
-                        failed,
-                    )
-                )
+            replicates = self._replicates(pages, formula, logs, design, seeds)
+            estimate = estimate.with_error(_spread(replicates, warned))
         return PageValue(
-            value,
-            error,
-            len(logs),
+            estimate,
+            Rows(design, values[1][None], logs=logs),
             estimator=type(self).__name__,
-            logs=logs,
-            round_values=round_values,
             diagnostics=diagnostics,
             warnings=warned,
             pages=pages,
             formula=formula,
             attention=attention,
-            omega=omega,
             replicates=replicates,
             seeds=seeds,
         )
 
-    def _replicates(self, pages, formula, logs, omega, seeds):
+    def _replicates(self, pages, formula, logs, design, seeds):
         """Values of bootstrap samples, with the attention estimated in each of them.
 
         A page that is also in the logs of fit, in whatever object, is drawn once: the
-        attention follows the noise of its clicks.
+        attention follows the noise of its clicks. Pages of one group are drawn
+        together.
         """
         estimator, others, rows = self.attention_estimator_, None, None
         if estimator is not None and logs is not self.logs_:
@@ -221,7 +219,9 @@ class PageEvaluator(BaseEvaluator):
             estimator=estimator,
             others=others,
             rows=rows,
-            weights=omega,
+            weights=design.omega,
+            clusters=design.cluster,
+            others_clusters=None if others is None else self.logs_.group_index,
         )
         return bootstrap(statistic, pages, seeds)
 
@@ -254,15 +254,42 @@ class PageEvaluator(BaseEvaluator):
         return tags
 
 
-def _value_of_sample(pages, rng, formula, attention, estimator, others, rows, weights):
-    """Value of a bootstrap sample of pages."""
+def _spread(replicates, warned):
+    """Return the standard deviation of replicates, NaN and a warning if one failed."""
+    error = float(replicates.std(ddof=1))
+    if np.isfinite(error):
+        return error
+    failed = int((~np.isfinite(replicates)).sum())
+    warned.append(
+        LowOverlapWarning(
+            f"{failed} of {len(replicates)} bootstrap samples hold a slot without "
+            "clicks: there are too few of them for a standard error, which is NaN.",
+            failed,
+        )
+    )
+    return float("nan")
+
+
+def _value_of_sample(
+    pages,
+    rng,
+    formula,
+    attention,
+    estimator,
+    others,
+    rows,
+    weights,
+    clusters,
+    others_clusters,
+):
+    """Value of a bootstrap sample of pages, or of their groups."""
     if others is None:  # the attention, if it is estimated, comes from the same pages
-        omega = draw_pages(rng, len(pages))
+        omega = draw_pages(rng, len(pages), clusters)
         drawn = attention
         if estimator is not None:
             drawn = estimator._coefficients_of(pages, omega)
     else:
-        times = draw_pages(rng, len(others))
+        times = draw_pages(rng, len(others), others_clusters)
         drawn = estimator._coefficients_of(others, times)
         omega, new = times[rows], rows < 0
         if new.any():
@@ -292,12 +319,6 @@ def _check_attention(attention, n_slots):
             f"the logs, got {attention.tolist()}."
         )
     return attention
-
-
-def error_of(round_values):
-    """Return the standard error of the mean of round values."""
-    n = len(round_values)
-    return float(round_values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def inverse(attention):

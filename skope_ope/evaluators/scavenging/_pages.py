@@ -242,7 +242,7 @@ def _target_slots(target, rounds, rows, rewarded, labels, paired):
         to = (there == shown[:, None]).astype(float)
         return to, np.stack(wanted, axis=1).astype(float)
     if target.only_moves:
-        moves = target.policy.shown_marginals(rounds)
+        moves = target.moves(rounds)
         code = np.maximum(logged, 0).ravel()
         wanted = [  # nothing moves out of an empty slot
             np.bincount(code, moves[:, :, j].ravel(), n_items + 1)
@@ -252,7 +252,7 @@ def _target_slots(target, rounds, rows, rewarded, labels, paired):
         if not paired:
             to = _of_items(to, moves, logged, row, shown)
         return to, np.stack(wanted, axis=1)
-    proba = target.marginals(rounds, rows.start, rows.stop)
+    proba = target.marginals(rounds, rows.start)
     to = proba[row, :, rounds.slate[row, slot]]
     wanted = np.zeros((n_items + 1, proba.shape[1]))
     if labels is None:
@@ -277,15 +277,15 @@ def _in_turn(code):
     return code * (1 << 31) + turn
 
 
-def _of_items(to, law, code, row, shown):
+def _of_items(to, moves, code, row, shown):
     """Return where items go: the sums of what goes there under the same item.
 
-    `to` is right where an item is in a row once; `law[row, k]` says where the thing of
-    item `code[row, k]` goes.
+    `to` is right where an item is in a row once; `moves[row, k]` says where the
+    candidate of item `code[row, k]` goes.
     """
     same = code[row] == shown[:, None]
     many = np.flatnonzero(same.sum(axis=1) > 1)
     if many.size:
         to = to.copy()
-        to[many] = np.einsum("rkj,rk->rj", law[row[many]], same[many].astype(float))
+        to[many] = np.einsum("rkj,rk->rj", moves[row[many]], same[many].astype(float))
     return to

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core._alarms import unformed_warning
+from skope_ope._renamed import keyword_only
+from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,
@@ -16,6 +17,7 @@ from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import SupportWarning
 
 
+@keyword_only("attention")
 class PositionScavenging(PageEvaluator):
     r"""Expected rewards per page of another policy over slates, by positions [1]_.
 
@@ -83,7 +85,7 @@ class PositionScavenging(PageEvaluator):
         "pooled": ["boolean"],
     }
 
-    def __init__(self, attention, *, pooled=False, n_bootstrap=None, random_state=None):
+    def __init__(self, *, attention, pooled=False, n_bootstrap=None, random_state=None):
         self.attention = attention
         self.pooled = pooled
         self.n_bootstrap = n_bootstrap
@@ -95,9 +97,9 @@ class PositionScavenging(PageEvaluator):
             partial(_influence, pooled=self.pooled),
         )
 
-    def _predictability(self, logs):
-        known = super()._predictability(logs)
-        if logs is self.logs_ and self.attention_estimator_ is not None:
+    def _predictability(self, logs, estimator, of_fit=False):
+        known = super()._predictability(logs, estimator)
+        if of_fit and estimator is not None:
             return known  # of the same logs
         here = item_predictability(logs)
         return known if known.z > here.z else here

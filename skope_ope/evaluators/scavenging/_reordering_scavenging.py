@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope._renamed import keyword_only
 from skope_ope.evaluators.scavenging._page_evaluator import (
     PageEvaluator,
     PageFormula,
@@ -13,6 +14,7 @@ from skope_ope.evaluators.scavenging._pages import item_labels, slate_items
 from skope_ope.exceptions import SupportWarning
 
 
+@keyword_only("attention")
 class ReorderingScavenging(PageEvaluator):
     r"""Expected clicks per logged click, had the shown items been reordered [1]_.
 
@@ -55,7 +57,7 @@ class ReorderingScavenging(PageEvaluator):
 
     Notes
     -----
-    The diagnostics hold the numerator, `unnormalised_sum`. Click rates are learned on
+    The diagnostics hold the numerator, `unnormalized_sum`. Click rates are learned on
     other pages than those that are reordered: on the same pages an item that was
     clicked by chance would be moved up for it.
 
@@ -77,7 +79,7 @@ class ReorderingScavenging(PageEvaluator):
 
     _paired = True  # of two impressions of an item, each moves to a slot of its own
 
-    def __init__(self, attention, *, n_bootstrap=None, random_state=None):
+    def __init__(self, *, attention, n_bootstrap=None, random_state=None):
         self.attention = attention
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
@@ -117,7 +119,7 @@ class ReorderingScavenging(PageEvaluator):
         diagnostics = {
             "n_rounds": len(pages),
             "clicks": clicks,
-            "unnormalised_sum": float(_gained(tables, attention)),
+            "unnormalized_sum": float(_gained(tables, attention)),
             "attention": attention,
         }
         warned = []

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core import _engine as static_engine
-from skope_ope.evaluators.core._alarms import support_warnings
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._engine import Extract, Job, TermStore
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import support_warnings
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
 from skope_ope.evaluators.sequential._result import (
     OWN,
@@ -22,7 +23,6 @@ from skope_ope.evaluators.sequential._result import (
     mean_of,
 )
 from skope_ope.evaluators.sequential._walked_overlap import walked_overlap
-from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,
@@ -71,11 +71,14 @@ class SequentialEvaluator(BaseEvaluator):
         -------
         self : evaluator
         """
-        super().fit(logs, reward_model)
+        return super().fit(logs, reward_model)
+
+    def _fitted(self, logs, reward_model):
+        found = super()._fitted(logs, reward_model)
         rng = check_random_state(self.random_state)
-        self.uniforms_ = rng.random_sample(len(logs))
-        self.seed_ = rng.randint(2**31 - 1)
-        return self
+        found["uniforms_"] = rng.random_sample(len(logs))
+        found["seed_"] = rng.randint(2**31 - 1)
+        return found
 
     def _uniforms(self, logs):
         if logs is self.logs_:

@@ -8,8 +8,8 @@ from numbers import Integral, Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._alarms import overlap_warnings, propensity_warnings
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._warnings import overlap_warnings, propensity_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._result import (
@@ -30,11 +30,9 @@ from skope_ope.exceptions import (
     ModelErrorWarning,
 )
 from skope_ope.logs._folds import FULL
-from skope_ope.reward_models._cross_fit import CrossFittedModel
 from skope_ope.reward_models._sources import reward_source
 
 RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
-DRIFT_Z = 6  # standard errors, one comparison per action
 
 
 class DRns(SequentialEvaluator):
@@ -166,10 +164,10 @@ class DRns(SequentialEvaluator):
         if model is None:
             model = middle_reward(logs)
         source = reward_source(model, logs, self.cv, uncovered=middle_reward(logs))
-        self.model_is_fixed_ = not isinstance(source, CrossFittedModel)
+        self.model_is_fixed_ = getattr(source, "held_out_", None) is None
         if self.model_is_fixed_:
             return source
-        if _learns_from_later_rounds(source.held_out_) and _drift(logs):
+        if _learns_from_later_rounds(source.held_out_) and logs.propensities_drift:
             warnings.warn(
                 ModelErrorWarning(
                     "the propensities of the logs change over time, as those of a "
@@ -356,6 +354,15 @@ class DRns(SequentialEvaluator):
         # every ratio p / pi of the logger is one: c never moves
         whole = self.horizon is None and self.n_splits == 1
         tags.on_policy_mean = bool(self.normalize and whole)
+        tags.parameters_after_model = (
+            "q",
+            "cmax",
+            "acceptance",
+            "normalize",
+            "horizon",
+            "n_splits",
+            "random_state",
+        )
         return tags
 
 
@@ -373,26 +380,5 @@ def _learns_from_later_rounds(held_out):
     for k, train in enumerate(held_out.train):
         test = np.flatnonzero(held_out.fold == k)
         if test.size and train.max() > test[0]:
-            return True
-    return False
-
-
-def _drift(logs):
-    """Ask about the propensities once for all candidates of a search."""
-    shelf = logs._shelf  # another thread may take it away
-    if shelf is None:
-        return _propensities_drift(logs)
-    return shelf.get("drift", lambda: _propensities_drift(logs))
-
-
-def _propensities_drift(logs):
-    """Tell whether propensities of some action move with time beyond chance."""
-    time = np.arange(len(logs)) - (len(logs) - 1) / 2
-    for code in range(logs.n_actions):
-        rows = np.flatnonzero(logs.action_index == code)
-        p, t = logs.propensity[rows], time[rows]
-        if len(rows) < 30 or p.std() < 1e-9:
-            continue
-        if abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows)) > DRIFT_Z:
             return True
     return False

@@ -5,7 +5,7 @@
 from numbers import Integral, Real
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._alarms import (
+from skope_ope.evaluators.core._warnings import (
     mean_weight_warnings,
     propensity_warnings,
     support_warnings,

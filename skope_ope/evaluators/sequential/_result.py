@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.evaluators.core._moments import ratio
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.sequential._progressive_policy import relive
 
 OWN = "the policy's own value"

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well a log covers a policy that learns, as far as its walk through it tells."""
 
-from skope_ope.evaluators.core._alarms import mean_weight_warnings, propensity_warnings
 from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._warnings import (
+    mean_weight_warnings,
+    propensity_warnings,
+)
 
 WALK_Z = 4.5  # weights of a policy that learns are far from normal
 

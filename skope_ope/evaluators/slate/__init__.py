@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators of policies that compose slates."""
 
-from skope_ope.evaluators.slate._base import SlateEvaluator
 from skope_ope.evaluators.slate._cascade_dr import CascadeDR
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_direct_method import SlateDirectMethod
@@ -17,6 +16,5 @@ __all__ = [
     "PseudoInverse",
     "SlateDirectMethod",
     "SlateDoublyRobust",
-    "SlateEvaluator",
     "SlateIPS",
 ]

@@ -7,10 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._overlap import Overlap
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.slate._bearing import Bearing
 from skope_ope.evaluators.slate._diagnostics import (
     LazyDiagnostics,
@@ -18,9 +20,7 @@ from skope_ope.evaluators.slate._diagnostics import (
     weight_warnings,
 )
 from skope_ope.evaluators.slate._support import form_of
-from skope_ope.evaluators.slate._target import TargetOfSlates, check_width
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
-from skope_ope.evaluators.static._base import combined_weights
 from skope_ope.logs import SlateLogs
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
@@ -51,7 +51,7 @@ class Findings:
     """
 
     terms: tuple
-    combine: object = _moments.mean
+    combine: object = _functions.mean
     weight: object = None
     used: object = None
     expected: object = None
@@ -103,7 +103,7 @@ class SlateEvaluator(BaseEvaluator):
             check_logged_slates(logs)
 
     def _evaluate(self, policy, logs, sample_weight):
-        target = TargetOfSlates(policy, logs)
+        target = SlateTarget(policy, logs)
         found = self._findings(target, target.logs)
         omega, n_used, bound = combined_weights(logs, sample_weight), len(logs), None
         if omega is None:

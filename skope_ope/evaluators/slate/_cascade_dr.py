@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
 from skope_ope.evaluators.slate._support import never_shown, support_warnings
-from skope_ope.evaluators.slate._target import TargetOfSlates
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 
 
@@ -115,7 +115,7 @@ class CascadeDR(SlateEvaluator):
 
     def _model(self, target, fold):
         """Return the model for the rounds of a fold, fitted for the policy."""
-        target._known  # noqa: B018  what is not a policy raises
+        target.require_policy()  # what is not a policy raises
         if fold == FULL:
             return CascadeModel(self.model_, self._on_rounds_of_fit(target))
         if fold == UNCOVERED:
@@ -136,11 +136,11 @@ class CascadeDR(SlateEvaluator):
                 "rounds with logs.with_columns(name=...) and pass the column's name, "
                 "or pass a slate policy."
             )
-        return TargetOfSlates(target.policy, self.logs_)
+        return SlateTarget(target.policy, self.logs_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.refits_reward_model = True
+        tags.refits_reward_model = tags.consistent = True
         return tags
 
 

@@ -14,7 +14,7 @@ so that one regression per slot, from the last to the first, fits it.
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators.slate._target import TargetOfSlates
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
 from skope_ope.reward_models._slate_reward_models import expected_reward
@@ -28,7 +28,7 @@ class CascadeModel:
     model : regressor, number or None
         What is cloned for every slot; a number stands for all values, None for the
         mean of what later slots brought.
-    target : TargetOfSlates
+    target : SlateTarget
         The policy, on the training rounds.
 
     Attributes
@@ -95,4 +95,4 @@ def first_slots(slates, slot):
 
 def rounds_of(target, rows):
     """Return the policy on some of its rounds."""
-    return TargetOfSlates(target.policy, target.logs[rows])
+    return SlateTarget(target.policy, target.logs[rows])

@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 
-from skope_ope.evaluators.core._alarms import (
+from skope_ope.evaluators.core._warnings import (
     HIGH_WEIGHT_SHARE,
     HIGH_Z,
     LOW_SHARE,

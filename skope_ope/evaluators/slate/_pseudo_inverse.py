@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._control_variates import regression_terms
@@ -151,10 +151,10 @@ class PseudoInverse(SlateEvaluator):
         )
         used, diagnostics, warned = range_of(self, weights, logs)
         w = clip(weights.weight, self.cmax)
-        gain, combine = w * logs.reward, _moments.mean
+        gain, combine = w * logs.reward, _functions.mean
         terms = (gain,)
         if self.self_normalized:
-            terms, combine = (gain, balanced(w, weights.expected)), _moments.ratio
+            terms, combine = (gain, balanced(w, weights.expected)), _functions.ratio
         elif self.control_variates is not None:
             terms, combine = regression_terms(
                 gain,
@@ -182,6 +182,7 @@ class PseudoInverse(SlateEvaluator):
         tags = super().__sklearn_tags__()
         # On-policy weights are all one.
         tags.on_policy_mean = self.cmax is None or self.cmax >= 1
+        tags.consistent = self.cmax is None
         tags.constant_reward = tags.shift_equivariant = self.self_normalized
         return tags
 

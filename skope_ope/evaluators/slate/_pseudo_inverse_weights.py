@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._second_moments import solved
 from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
 from skope_ope.evaluators.slate._tables import chunks
-from skope_ope.evaluators.slate._target import method
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies.slate._ranking_law import RankingLaw
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, entries
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_tables import entries
 
 MAY_BE_EMPTY = 1e-9  # probability above which a slot is empty now and then
 IMPOSSIBLE = 1e6  # of the largest entry: what an assignment must not take
@@ -60,7 +61,7 @@ def round_weights(logger, target, logs, with_parts=False):
     ----------
     logger : slate policy
         The logging policy.
-    target : TargetOfSlates
+    target : SlateTarget
         The policy under evaluation.
     logs : SlateLogs
         The rounds of `target`.

@@ -63,7 +63,7 @@ def solved(logger, target, logs):
     ----------
     logger : BaseSlatePolicy
         Gives the laws.
-    target : TargetOfSlates
+    target : SlateTarget
         Gives the marginals.
     logs : SlateLogs
         The rounds.

@@ -47,11 +47,14 @@ class SlateDirectMethod(SlateEvaluator):
     n_samples : int, default=20
         Slates that are drawn per round from a policy that is not deterministic.
         `None`: the sum over all slates, where they are at most 20,000.
-    random_state : int, RandomState instance or None, default=0
+    random_state : int, RandomState instance or None, default=None
         Seed of these draws.
 
     Attributes
     ----------
+    seed_ : int
+        The seed in force: `random_state` where it is an int, otherwise drawn in `fit`.
+        A fitted evaluator gives the same answer however often it is asked.
     n_slots_ : int
         Number of slots in the logs of `fit`.
 
@@ -88,11 +91,32 @@ class SlateDirectMethod(SlateEvaluator):
     }
     _uses_model = True
 
-    def __init__(self, *, reward_model=None, cv=5, n_samples=20, random_state=0):
+    def __init__(self, *, reward_model=None, cv=5, n_samples=20, random_state=None):
         self.reward_model = reward_model
         self.cv = cv
         self.n_samples = n_samples
         self.random_state = random_state
+
+    def fit(self, logs, reward_model=None):
+        """Keep the logs, fit the reward model and seed the draws.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            Logged rounds.
+        reward_model : model, default=None
+            Used where the constructor's is None.
+
+        Returns
+        -------
+        self : SlateDirectMethod
+        """
+        super().fit(logs, reward_model)
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        self.seed_ = int(seed)
+        return self
 
     def _fit_reward_model(self, logs, reward_model):
         return slate_reward_source(
@@ -108,9 +132,9 @@ class SlateDirectMethod(SlateEvaluator):
         elif self.n_samples is None:
             values = _summed(source, target, logs)
         else:
-            rng = check_random_state(self.random_state)
+            rng = check_random_state(self.seed_)
             draws = (
-                slate_values(source, logs, target.policy.sample(logs, rng))
+                slate_values(source, logs, target.sample(logs, rng))
                 for _ in range(self.n_samples)
             )
             values = sum(draws) / self.n_samples
@@ -129,6 +153,7 @@ class SlateDirectMethod(SlateEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = ("n_samples", "random_state")
         return tags
 
 
@@ -180,7 +205,7 @@ def _summed(source, target, logs):
     values = np.zeros(len(logs))
     for slate in product(range(EMPTY, n_candidates), repeat=n_slots):
         slates = np.tile(slate, (len(logs), 1))
-        proba = np.asarray(target.policy.slate_proba(logs, slates))
+        proba = target.slate_proba(logs, slates)
         rows = np.flatnonzero(proba)
         if rows.size:
             found = slate_values(source, logs[rows], slates[rows])

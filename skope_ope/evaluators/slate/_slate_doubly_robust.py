@@ -133,6 +133,8 @@ class SlateDoublyRobust(SlateEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.consistent = self.cmax is None
+        tags.parameters_after_model = ("cmax", "outside_range")
         return tags
 
 

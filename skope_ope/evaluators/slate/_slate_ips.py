@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring of whole slates."""
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator, logged_proba
 from skope_ope.evaluators.slate._support import never_shown, support_warnings
 
@@ -66,11 +66,11 @@ class SlateIPS(SlateEvaluator):
             warnings=support_warnings(lost, "slates"),
         )
         if self.self_normalized:
-            found.terms, found.combine = (*found.terms, w), _moments.ratio
+            found.terms, found.combine = (*found.terms, w), _functions.ratio
         return found
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         tags.constant_reward = tags.shift_equivariant = self.self_normalized
         return tags

@@ -4,9 +4,9 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
 from skope_ope.evaluators.slate._support import never_shown, support_warnings
-from skope_ope.evaluators.slate._target import method
 
 
 class IndependentSlotIPS(SlateEvaluator):
@@ -67,7 +67,7 @@ class IndependentSlotIPS(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags
 
 
@@ -128,7 +128,7 @@ class CascadeIPS(SlateEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags
 
 

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators.slate._target import method
+from skope_ope.evaluators.core._slate_target import method
 from skope_ope.exceptions import SupportWarning
 
 

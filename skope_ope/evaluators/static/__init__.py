@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators of stationary policies on single-action logs."""
 
-from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.evaluators.static._direct_method import DirectMethod
 from skope_ope.evaluators.static._doubly_robust import DoublyRobust
 from skope_ope.evaluators.static._dros import DRos
@@ -14,17 +13,17 @@ from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.evaluators.static._subgaussian import SubGaussianDR, SubGaussianIPS
 from skope_ope.evaluators.static._switch_dr import SwitchDR
 
-__all__ = [
+# In the order in which tables show them.
+__all__ = [  # noqa: RUF022
     "IPS",
-    "MRDR",
-    "SNDR",
     "SNIPS",
-    "DRos",
     "DirectMethod",
     "DoublyRobust",
-    "LogSmoothing",
-    "StaticEvaluator",
-    "SubGaussianDR",
-    "SubGaussianIPS",
     "SwitchDR",
+    "DRos",
+    "SNDR",
+    "MRDR",
+    "SubGaussianIPS",
+    "SubGaussianDR",
+    "LogSmoothing",
 ]

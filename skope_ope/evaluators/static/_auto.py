@@ -29,18 +29,20 @@ import numpy as np
 from scipy.special import expit
 
 from skope_ope.evaluators.core._engine import (
-    CHUNK_ENTRIES,
+    BLOCK_ENTRIES,
     Extract,
-    Rounds,
     far_from_zero,
     terms_of,
 )
-from skope_ope.evaluators.core._moments import Moments
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._rounds import LongRounds
+from skope_ope.evaluators.core._sums import Sums
 
 AUTO = "auto"
 N_POINTS = 30
 FEW = 1000  # rounds, below which Bernstein's term would decide alone
 DELTA = 0.05  # its probability of failure
+PARTS = Extract(lambda r: [x for x in (r.w, r.q, r.v) if x is not None])
 
 
 class AutoParameter:
@@ -64,28 +66,31 @@ class AutoParameter:
         self.name, self.neutral = name, neutral
         self.grid, self.bias = grid, bias
 
-    def choose(self, evaluator, target, logs, source, omega):
+    def choose(self, evaluator, target, entering, source):
         """Return the value of the parameter for a policy on some rounds."""
-        rounds = _rounds(target, logs, source, evaluator._shifts)
+        logs, design = entering.all_logs, entering.design
+        rounds = _rounds(target, entering, source, evaluator._moves is not None)
         positive = rounds.w[rounds.w > 0]
         if not positive.size:  # nothing to trade: the weights are all zero
             return self.neutral
         grid = self.grid(positive, len(logs))
-        values, errors = self._estimates(evaluator, grid, rounds, omega)
+        values, errors = self._estimates(evaluator, grid, rounds, design)
         if self.bias is None:
-            neutral, _ = self._estimates(evaluator, [self.neutral], rounds, omega)
+            neutral, _ = self._estimates(evaluator, [self.neutral], rounds, design)
             bias = np.abs(neutral - values) + _deviation(rounds, logs)
         else:
-            bias = self.bias(grid, rounds, target, logs, omega)
+            bias = self.bias(grid, rounds, target, logs, entering.sample_weight)
         loss = np.nan_to_num(errors) ** 2 + bias**2
         return float(grid[int(np.nanargmin(loss))])
 
-    def _estimates(self, evaluator, grid, rounds, omega):
-        values = []
+    def _estimates(self, evaluator, grid, rounds, design):
+        values, block = [], design.block(0, design.n_rounds)
         for number in grid:
-            moments = Moments()
-            moments.add(0, self.fixed(evaluator, number)._terms(rounds), omega)
-            values.append(moments.estimate(evaluator._combine)[:2])
+            sums = Sums(design)
+            sums.add(block, self.fixed(evaluator, number)._terms(rounds))
+            block.summed.clear()  # the terms of a number are of no use to the next
+            found = Estimate(sums, evaluator._combine)
+            values.append((found.value, found.standard_error))
         return np.array(values).T
 
     def fixed(self, evaluator, number):
@@ -96,13 +101,14 @@ class AutoParameter:
         return out
 
 
-def _rounds(target, logs, source, shifts):
-    arrays = Extract(lambda r: [x for x in (r.w, r.q, r.v) if x is not None])
-    w, *model = terms_of(arrays, logs, target, source)
-    q, v = model or (None, None)
+def _rounds(target, entering, source, moves):
+    logs = entering.all_logs
+    offset = far_from_zero(logs.reward) if moves else 0.0
+    w, *model = terms_of(PARTS, logs, target, source, entering)
+    q, v = (part - offset for part in model) if model else (None, None)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
-    rounds = Rounds(None, w, logs.reward, q, v, len(logs), shift)
-    return rounds.less(far_from_zero(logs.reward) if shifts else 0.0)
+    r = logs.reward - offset
+    return LongRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=shift)
 
 
 def _deviation(rounds, logs):
@@ -128,7 +134,7 @@ def switched_mass(grid, rounds, target, logs, omega):
         mass = _mass_above(rounds.w, rounds.w, omega, thresholds)
     else:
         mass = np.zeros(len(thresholds))
-        chunk = max(CHUNK_ENTRIES // logs.n_actions, 1)
+        chunk = max(BLOCK_ENTRIES // logs.n_actions, 1)
         for start in range(0, len(logs), chunk):
             rows = slice(start, min(start + chunk, len(logs)))
             pi = target.chunk(logs[rows], rows.start, rows.stop)

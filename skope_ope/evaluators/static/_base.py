@@ -2,41 +2,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
+from dataclasses import replace
 from math import isnan
 
-from skope_ope.evaluators.core import _moments
-from skope_ope.evaluators.core._alarms import (
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._engine import Job, TermStore, run
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._pooling import pooled
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import (
     overlap_warnings,
     propensity_warnings,
     support_warnings,
     unformed_warning,
 )
-from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._diagnostics import StaticDiagnostics
-from skope_ope.evaluators.core._engine import Job, run, terms_of
-from skope_ope.evaluators.core._entering import Entering
-from skope_ope.evaluators.core._result import PolicyValue
-from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._auto import AUTO
-from skope_ope.logs._slate_logs import SlateLogs, column_weights
-from skope_ope.logs._validation import as_numbers, check_length
+from skope_ope.evaluators.static._facts import StaticFacts
 from skope_ope.policies._adaptive import AdaptivePolicy
+
+WEIGHT = -1  # the terms move with the rewards by the weight of their round
 
 
 class StaticEvaluator(BaseEvaluator):
     """Base class of evaluators of stationary policies.
 
     A subclass implements `_terms(rounds)`, a tuple of per-round arrays, and names in
-    `_combine` the function of their means that is the estimate.
+    `_combine` the function of their means that is the estimate. Where rewards that all
+    rise by one raise the value by one, `_moves` says how the first term rises: by the
+    term of this number, or by the weight of the round (`WEIGHT`).
     """
 
-    _combine = staticmethod(_moments.mean)
+    _combine = staticmethod(mean)
     _uses_weights = True
-    _shifts = False  # whether all rewards plus c give the value plus c
-    _by_logger = False  # whether it asks which logger acted
-    _pools_loggers = False  # and how probable the action was under the others
+    _moves = None
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
+    _observers = {"support": Support}  # what has to watch the rounds, by name
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -47,97 +54,170 @@ class StaticEvaluator(BaseEvaluator):
         return w
 
     def _evaluate(self, policy, logs, sample_weight):
-        target = Target(policy, logs)
-        self._check_target(target)
-        weight = combined_weights(logs, sample_weight)
-        source = self._source_for(target, logs, weight)
-        chosen = self._chosen(target, logs, source, weight)
-        if chosen is not self:
-            name = self._auto.name
-            setattr(self, f"{name}_", getattr(chosen, name))
-        job = chosen._job(target, source, logs)
-        overlap = run(logs, [job], weight)[id(target)]
-        return chosen._policy_value(job, overlap, logs, weight)
+        entering = Entering(logs, combined_weights(logs, sample_weight))
+        job = self._prepare(Target(policy, logs), entering)
+        [result] = evaluate_jobs(logs, [job], entering)
+        return result
 
-    def _chosen(self, target, logs, source, weight):
+    def _takes_part(self, target):
+        """Whether a pass that is shared with other evaluators can value the policy."""
+        return True
+
+    def _prepare(self, target, entering, shared=None):
+        """Return the job of a policy in a pass over the rounds.
+
+        Parameters
+        ----------
+        target : Target
+            The policy.
+        entering : Entering
+            The rounds.
+        shared : SharedModel, default=None
+            The reward model that several evaluators share, for those without one of
+            their own; `None`: the evaluator is fitted.
+        """
+        self._check_target(target)
+        source = self._source_for(target, entering, shared)
+        chosen = self._chosen(target, entering, source)
+        return chosen._job(target, source)
+
+    def _chosen(self, target, entering, source):
         """Return self, or a copy with the number that "auto" is for this policy."""
         auto = self._auto
         if auto is None or getattr(self, auto.name) != AUTO:
             return self
-        return auto.fixed(self, auto.choose(self, target, logs, source, weight))
+        return auto.fixed(self, auto.choose(self, target, entering, source))
 
-    def _job(self, target, source, logs):
+    def _job(self, target, source):
         """Return what the engine does for one policy."""
-        return Job(self, target, source, _moments.Moments())
+        return Job(self, target, source)
 
     def _check_target(self, target):
         refuse_learning(type(self).__name__, target)
         if self._uses_model:
             check_all_actions(self, target)
 
-    def _source_for(self, target, logs, sample_weight):
-        return self.reward_source_ if self._uses_model else None
+    def _source_for(self, target, entering, shared):
+        if not self._uses_model:
+            return None
+        return self.reward_source_ if shared is None else shared.source_for(self)
 
-    def _policy_value(self, job, overlap, logs, weight):
-        target, source = job.target, job.source
-        entering = Entering(logs, weight)
-        value, error, linearise = self._estimate(job)
-        value += job.offset
+    def _policy_value(self, job, entering, observed):
+        """Return the result, from the sums of a job and what was observed."""
+        logs = entering.all_logs
+        estimate = self._estimate(job)
+        overlap = self._overlap_of(job, observed)
+        if estimate.lost:
+            estimate = self._summed_about_its_value(job, estimate, entering)
         if self._uses_weights:
-            overlap = self._overlap_of(job, overlap)
             warned = overlap_warnings(self, overlap, entering.logs)
             warned += self._propensity_warnings(entering.logs, overlap)
         else:  # a model extrapolates to what was never logged
             warned, overlap = support_warnings(overlap), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
-            value = error = float("nan")  # the logs say nothing about this policy
-        if isnan(value):
+            estimate = estimate.without_value()  # the logs say nothing of this policy
+        if isnan(estimate.value):
             warned.append(unformed_warning(self))
-        warned.extend(self._own_warnings(job, error))
+        warned.extend(self._own_warnings(job, estimate))
+        rows = Rows(job.design, lambda: terms_of_job(job, entering), logs=logs)
         return PolicyValue(
-            value,
-            error,
-            len(logs),
+            estimate,
+            rows,
             estimator=type(self).__name__,
-            logs=logs,
-            terms=lambda: terms_of(self, logs, target, source, weight),
-            linearise=linearise,
-            combine=self._combine,
-            sample_weight=weight,
-            offset=job.offset,
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
-            diagnostics=self._diagnostics(job, entering, overlap),
+            diagnostics=self._facts(job, entering, overlap).entries(),
             warnings=warned,
-            degrees_of_freedom=linearise.degrees_of_freedom,
             bound=self._deviation_bound,
         )
 
     def _estimate(self, job):
-        """Value, standard error and what linearises it, from the sums of a job."""
-        return job.sink.estimate(self._combine)
+        """Return the estimate from the sums of a job."""
+        return Estimate(job.sums, self._combine, self._pooling(job))
 
-    def _overlap_of(self, job, overlap):
+    def _pooling(self, job):
+        """Return what strata count."""
+        return pooled
+
+    def _summed_about_its_value(self, job, estimate, entering):
+        """Return the estimate with the error that rounding took, where it did.
+
+        The variance was lost in the sums of squares: terms about the value itself
+        have no digits to lose. Where they vanish, too, the terms are proportional,
+        and there is no error.
+        """
+        if (
+            self._moves is None
+            or isnan(estimate.value)
+            or not estimate.frame.count.any()
+        ):
+            return estimate
+        found = self._estimate(rerun(job, entering, estimate.value))
+        size = max(abs(found.value), abs(entering.all_logs.reward).max())
+        return found if found.standard_error > 1e-15 * size else estimate
+
+    def _overlap_of(self, job, observed):
         """Return sums of the weights that enter the estimate."""
-        return overlap
+        return observed["support"].overlaps[id(job.target)]
 
-    def _diagnostics(self, job, entering, overlap):
-        return StaticDiagnostics(self, entering, job.target, job.source, overlap)
+    def _facts(self, job, entering, overlap):
+        return StaticFacts(self, job, entering, overlap)
 
     def _propensity_warnings(self, logs, overlap):
         return propensity_warnings(logs)
 
-    def _own_warnings(self, job, error):
+    def _own_warnings(self, job, estimate):
         return []
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.shift_equivariant = self._shifts
+        tags.shift_equivariant = self._moves is not None
         return tags
 
     _deviation_bound = None
+
+
+def evaluate_jobs(logs, jobs, entering):
+    """Return the results of several jobs, from one pass over the rounds."""
+    observed = observers_of(jobs, entering)
+    run(logs, jobs, entering, observed.values())
+    return [job.evaluator._policy_value(job, entering, observed) for job in jobs]
+
+
+def observers_of(jobs, entering):
+    """Return what watches the rounds for some jobs, by name."""
+    makers = {}
+    for job in jobs:
+        makers |= job.evaluator._observers
+    return {name: make(entering) for name, make in makers.items()}
+
+
+def rerun(job, entering, offset, sums=None):
+    """Return a job like another after a pass of its own.
+
+    Parameters
+    ----------
+    job : Job
+        What was done before.
+    entering : Entering
+        The rounds.
+    offset : float
+        What is subtracted from all rewards.
+    sums : TermStore, default=None
+        Where the terms go; `None`: into new sums.
+    """
+    again = replace(job, design=None, sums=sums)
+    observed = observers_of([again], entering)
+    run(entering.all_logs, [again], entering, observed.values(), offset)
+    return again
+
+
+def terms_of_job(job, entering):
+    """Return the terms of all rounds, of rewards less the offset of the job."""
+    store = TermStore(len(entering.all_logs))
+    return rerun(job, entering, job.offset, store).sums.terms
 
 
 def refuse_learning(name, target):
@@ -159,26 +239,3 @@ def check_all_actions(evaluator, target):
             "logged action alone serves IPS, SNIPS, MultiLoggerIPS, Replay and "
             "RejectionSampling."
         )
-
-
-def combined_weights(logs, sample_weight):
-    """Product of the weights of the logs and those given, with mean one, or None."""
-    slates = isinstance(logs, SlateLogs)
-    weight = column_weights(logs) if slates else getattr(logs, "sample_weight", None)
-    if sample_weight is not None:
-        given = as_numbers("sample_weight", sample_weight)
-        check_length("sample_weight", given, len(logs), "the log")
-        if given.min() < 0 or not given.any():
-            raise ValueError(
-                "sample_weight must be non-negative and positive somewhere, got a "
-                f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
-            )
-        weight = given if weight is None else weight * given
-        if not weight.any():
-            raise ValueError(
-                "sample_weight times the weights of the logs is zero in every round: "
-                "no round counts."
-            )
-    if weight is None or (weight == weight[0]).all():
-        return None
-    return weight / weight.mean()

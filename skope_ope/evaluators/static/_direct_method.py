@@ -3,9 +3,13 @@
 """The direct method: trust the reward model."""
 
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._result import PolicyValue
+from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static._base import StaticEvaluator, combined_weights
+from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.evaluators.static._direct_simulation import simulate
 from skope_ope.exceptions import ModelErrorWarning, SingleTrajectoryWarning
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -68,7 +72,7 @@ class DirectMethod(StaticEvaluator):
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_weights = False
     _uses_model = True
-    _shifts = True
+    _moves = WEIGHT
 
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model
@@ -77,9 +81,12 @@ class DirectMethod(StaticEvaluator):
     def _terms(self, rounds):
         return (rounds.v,)
 
+    def _takes_part(self, target):
+        return not isinstance(target.policy, AdaptivePolicy)
+
     def _evaluate(self, policy, logs, sample_weight):
         target = Target(policy, logs)
-        if not isinstance(target.policy, AdaptivePolicy):
+        if self._takes_part(target):
             return super()._evaluate(policy, logs, sample_weight)
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(
@@ -87,32 +94,9 @@ class DirectMethod(StaticEvaluator):
                 "sample_weight; use logs without weights."
             )
         values, learned = simulate(target.policy, logs, self.reward_source_.bind(logs))
-        result = PolicyValue(
-            float(values.mean()),
-            float("nan"),
-            len(logs),
-            estimator=type(self).__name__,
-            logs=logs,
-            round_values=values,
-            diagnostics={
-                "n_rounds": len(logs),
-                "uncovered_rounds": int(self.reward_source_.n_uncovered_),
-                "model_error_included": False,
-            },
-            warnings=[
-                SingleTrajectoryWarning(
-                    "one simulated trajectory of a policy that learns has no standard "
-                    "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
-                    1,
-                ),
-                *self._own_warnings(None, None),
-            ],
-        )
-        result.independent_rounds = False
-        result.learned_policy = learned
-        return result
+        return SimulatedValue(values, learned, logs, self)
 
-    def _own_warnings(self, job, error):
+    def _own_warnings(self, job=None, estimate=None):
         return [
             ModelErrorWarning(
                 "the standard error of DirectMethod leaves out the error of the reward "
@@ -124,4 +108,40 @@ class DirectMethod(StaticEvaluator):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
         tags.constant_reward = True
+        tags.parameters_after_model = ()
         return tags
+
+
+class SimulatedValue(PolicyValue):
+    """Value of a policy that learns from what the reward model pays.
+
+    Attributes
+    ----------
+    learned_policy : policy
+        The policy after the last round.
+    """
+
+    independent_rounds = False
+
+    def __init__(self, values, learned_policy, logs, evaluator):
+        design = design_of(logs)
+        value = float(values.mean())
+        super().__init__(
+            GivenEstimate(value, float("nan"), len(logs) - 1, values, design),
+            Rows(design, values[None], logs=logs),
+            estimator=type(evaluator).__name__,
+            diagnostics={
+                "n_rounds": len(logs),
+                "uncovered_rounds": int(evaluator.reward_source_.n_uncovered_),
+                "model_error_included": False,
+            },
+            warnings=[
+                SingleTrajectoryWarning(
+                    "one simulated trajectory of a policy that learns has no standard "
+                    "error: it is NaN. Evaluate parts of the logs with repeated_runs.",
+                    1,
+                ),
+                *evaluator._own_warnings(),
+            ],
+        )
+        self.learned_policy = learned_policy

@@ -6,10 +6,11 @@ from numbers import Real
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._moments import first_mean, second_mean
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean, second_mean
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
-from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
 from skope_ope.exceptions import ModelErrorWarning
 
 REMOVED_Z = 4  # what was taken from the correction, in standard errors
@@ -24,23 +25,23 @@ class CorrectedModel(StaticEvaluator):
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True
-    _shifts = True
-
-    _combine = staticmethod(first_mean)
+    _moves = WEIGHT
 
     def _terms(self, rounds):
         w = self._weights(rounds.w)
-        corrected = rounds.v + w * rounds.residual
         if w is rounds.w:
-            return (corrected,)
+            return (rounds.corrected,)
+        corrected = rounds.v + w * rounds.residual
         return corrected, (rounds.w - w) * rounds.residual
 
-    def _own_warnings(self, job, error):
-        if self._combine is not first_mean or job.sink.n_terms < 2:
+    def _own_warnings(self, job, estimate):
+        if self._combine is not mean or len(estimate.means) < 2:
             return []
-        if not abs(job.sink.means[1]) > error > 0:
+        error = estimate.standard_error
+        if not abs(estimate.means[1]) > error > 0:
             return []
-        removed, spread, _ = job.sink.estimate(second_mean)
+        taken = Estimate(job.sums, second_mean, estimate.pooling)
+        removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:
             return []
         return [
@@ -57,6 +58,7 @@ class CorrectedModel(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True
+        tags.parameters_after_model = ()
         return tags
 
 
@@ -92,8 +94,6 @@ class DoublyRobust(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    cmax_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -136,4 +136,6 @@ class DoublyRobust(CorrectedModel):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
+        tags.consistent = self.cmax is None
+        tags.parameters_after_model = ("cmax",)
         return tags

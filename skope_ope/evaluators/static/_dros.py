@@ -30,8 +30,6 @@ class DRos(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -68,5 +66,7 @@ class DRos(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = self.lam == float("inf")  # a weight of one stays one
+        # a weight of one stays one, and all others do, too
+        tags.on_policy_mean = tags.consistent = self.lam == float("inf")
+        tags.parameters_after_model = ("lam",)
         return tags

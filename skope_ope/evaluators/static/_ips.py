@@ -32,8 +32,6 @@ class IPS(StaticEvaluator):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    cmax_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -74,22 +72,31 @@ class IPS(StaticEvaluator):
         return clip(w, self.cmax)
 
     def _terms(self, rounds):
-        return (self._weights(rounds.w) * rounds.r,)
+        return (self._gain(rounds, self._weights(rounds.w)),)
 
-    @staticmethod
-    def _deviation_bound(result, delta, **assumptions):
-        missing = {"max_weight", "reward_bound"} - set(assumptions)
-        if missing:
-            raise ValueError(
-                f"the bound of IPS needs {' and '.join(sorted(missing))}: bounds on "
-                "pi(a|x) / p and on |reward| that are known beforehand."
-            )
-        m, b = assumptions["max_weight"], assumptions["reward_bound"]
-        n, log = result.n_rounds, np.log(2 / delta)
-        return float(b * (np.sqrt(2 * m * log / n) + 2 * (m + 1) * log / (3 * n)))
+    def _gain(self, rounds, w):
+        return rounds.gain if w is rounds.w else w * rounds.r
+
+    @property
+    def _deviation_bound(self):
+        return bernstein_bound
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # Clipping above one leaves on-policy weights alone.
         tags.on_policy_mean = self.cmax in (None, AUTO) or self.cmax >= 1
+        tags.consistent = self.cmax is None
         return tags
+
+
+def bernstein_bound(result, delta, **assumptions):
+    """Bernstein's bound on the deviation of IPS."""
+    missing = {"max_weight", "reward_bound"} - set(assumptions)
+    if missing:
+        raise ValueError(
+            f"the bound of IPS needs {' and '.join(sorted(missing))}: bounds on "
+            "pi(a|x) / p and on |reward| that are known beforehand."
+        )
+    m, b = assumptions["max_weight"], assumptions["reward_bound"]
+    n, log = result.n_rounds, np.log(2 / delta)
+    return float(b * (np.sqrt(2 * m * log / n) + 2 * (m + 1) * log / (3 * n)))

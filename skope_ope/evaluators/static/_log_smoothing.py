@@ -77,6 +77,6 @@ class LogSmoothing(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         is_ips = self.lam == 0
-        tags.on_policy_mean = is_ips
+        tags.on_policy_mean = tags.consistent = is_ips
         tags.scale_equivariant = is_ips  # lam has the unit of 1 / reward
         return tags

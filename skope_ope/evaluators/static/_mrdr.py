@@ -5,8 +5,11 @@
 import numpy as np
 
 from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 from skope_ope.reward_models._sources import reward_source
+
+WEIGHTS = Extract(lambda rounds: (rounds.w,))
 
 
 class MRDR(CorrectedModel):
@@ -59,8 +62,12 @@ class MRDR(CorrectedModel):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _fit_reward_model(self, logs, reward_model):
+    def _fitted_model(self, logs, reward_model):
         model = self._one_model(reward_model)
+        self._check_refittable(model, self.cv)
+        return {"model_to_refit_": model}
+
+    def _check_refittable(self, model, cv):
         refittable = model is None or hasattr(model, "fit")
         if not refittable or type(model).__name__ == "FrozenEstimator":
             raise ValueError(
@@ -68,15 +75,19 @@ class MRDR(CorrectedModel):
                 "column or a frozen model cannot be refitted. Use DoublyRobust, or "
                 "pass an unfitted model."
             )
-        if isinstance(self.cv, str):
+        if isinstance(cv, str):
             raise ValueError("MRDR refits the reward model: cv='prefit' is refused.")
-        self.model_to_refit_ = model
-        return None
 
-    def _source_for(self, target, logs, sample_weight):
+    def _source_for(self, target, entering, shared):
+        rows, model, cv = entering.all_logs, None, None
+        if shared is None:
+            rows, model, cv = self.logs_, self.model_to_refit_, self.cv
+        else:
+            model, cv = shared.model_of(self)
+            self._check_refittable(model, cv)
         # The weights follow the policy on the rounds of fit, whatever is evaluated.
         fit_target = target
-        if logs is not self.logs_:
+        if entering.all_logs is not rows:
             policy = target.column if target.policy is None else target.policy
             if policy is None:
                 raise ValueError(
@@ -84,21 +95,21 @@ class MRDR(CorrectedModel):
                     "of probabilities for other logs does not tell it. Pass the "
                     "policy, or the name of a column that the logs of fit have, too."
                 )
-            fit_target = type(target)(policy, self.logs_)
-        rows = self.logs_
+            fit_target = type(target)(policy, rows)
         weight = variance_weights(rows, fit_target)
         if rows.sample_weight is not None:
             weight = weight * rows.sample_weight
-        return reward_source(self.model_to_refit_, rows, self.cv, weight)
+        return reward_source(model, rows, cv, weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.refits_reward_model = True
+        tags.refits_reward_model = tags.consistent = True
+        tags.parameters_after_model = None  # nothing is fitted in fit
         return tags
 
 
 def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""
-    [w] = terms_of(Extract(lambda rounds: (rounds.w,)), logs, target, None)
+    [w] = terms_of(WEIGHTS, logs, target, None, Entering(logs))
     p = logs.propensity
     return w * (1 - np.minimum(p, 1)) / p

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The self-normalised doubly robust estimator."""
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 
 
@@ -39,7 +39,7 @@ class SNDR(CorrectedModel):
     0.5
     """
 
-    _combine = staticmethod(_moments.mean_plus_ratio)
+    _combine = staticmethod(_functions.mean_plus_ratio)
 
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model
@@ -50,5 +50,5 @@ class SNDR(CorrectedModel):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.on_policy_mean = True
+        tags.on_policy_mean = tags.consistent = True
         return tags

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Self-normalised inverse propensity scoring."""
 
-from skope_ope.evaluators.core import _moments
+from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.static._ips import IPS
 
 
@@ -25,8 +25,6 @@ class SNIPS(IPS):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    cmax_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -47,15 +45,16 @@ class SNIPS(IPS):
     0.5
     """
 
-    _combine = staticmethod(_moments.ratio)
-    _shifts = True
+    _combine = staticmethod(_functions.ratio)
+    _moves = 1  # the sum of the weights
     _deviation_bound = None
 
     def _terms(self, rounds):
         w = self._weights(rounds.w)
-        return w * rounds.r, w
+        return self._gain(rounds, w), w
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = tags.constant_reward = True
+        tags.consistent = self.cmax is None
         return tags

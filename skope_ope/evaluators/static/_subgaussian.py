@@ -31,8 +31,6 @@ class SubGaussianIPS(StaticEvaluator):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -70,6 +68,7 @@ class SubGaussianIPS(StaticEvaluator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
+        tags.consistent = self.lam == 0
         return tags
 
 
@@ -92,8 +91,6 @@ class SubGaussianDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    lam_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -132,4 +129,6 @@ class SubGaussianDR(CorrectedModel):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.on_policy_mean = True  # a weight of one stays one
+        tags.consistent = self.lam == 0
+        tags.parameters_after_model = ("lam",)
         return tags

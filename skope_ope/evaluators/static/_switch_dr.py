@@ -36,8 +36,6 @@ class SwitchDR(CorrectedModel):
     ----------
     n_actions_ : int
         Number of actions in the logs of `fit`.
-    tau_ : float
-        What "auto" was in the last evaluation.
 
     See Also
     --------
@@ -77,4 +75,6 @@ class SwitchDR(CorrectedModel):
         tags.on_policy_mean = (
             self.tau == AUTO or self.tau >= 1
         )  # on-policy weights are one
+        tags.consistent = self.tau == float("inf")
+        tags.parameters_after_model = ("tau",)
         return tags

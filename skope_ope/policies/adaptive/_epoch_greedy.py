@@ -8,12 +8,14 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 
+from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
 from skope_ope.policies.adaptive._arm_models import ArmModels
 
 
+@renamed_parameters(model="reward_model")
 class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     r"""Alternate one round of exploration with epochs of exploitation [1]_.
 
@@ -29,7 +31,7 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
 
     Parameters
     ----------
-    model : regressor or classifier, default=None
+    reward_model : regressor or classifier, default=None
         Any scikit-learn regressor, or a classifier with `predict_proba` where rewards
         are 0/1; one clone per action. One with `partial_fit` learns the new round
         only, any other is fitted again. `None`: `Ridge()`.
@@ -84,13 +86,13 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
     """
 
     _parameter_constraints: dict = {
-        "model": [HasMethods(["fit", "predict"]), None],
+        "reward_model": [HasMethods(["fit", "predict"]), None],
         "exploit": [Interval(Real, 0, None, closed="left"), callable],
         "random_state": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, model=None, *, exploit=1.0, random_state=0):
-        self.model = model
+    def __init__(self, reward_model=None, *, exploit=1.0, random_state=0):
+        self.reward_model = reward_model
         self.exploit = exploit
         self.random_state = random_state
 
@@ -103,7 +105,7 @@ class EpochGreedy(MetaEstimatorMixin, AdaptivePolicy):
             `logs[:0]` of those to come.
         """
         super().reset(logs)
-        model = self.model
+        model = self.reward_model
         if model is None:
             from sklearn.linear_model import Ridge
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers, plain
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, offered_slots
-from skope_ope.policies.slate._slate_laws import TypeMoments
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments
+from skope_ope.policies.slate._slate_tables import offered_slots
 
 ALL = object()  # the only group, where slates are not given by group
 
@@ -194,33 +195,6 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             drawn = np.searchsorted(sums, uniform[rows] * sums[-1], side="right")
             slates[rows] = known[drawn]
         return slates
-
-
-def add_moments(same, pairs, slates, proba, types):
-    """Add the moments of slates with probabilities to those by type.
-
-    Parameters
-    ----------
-    same, pairs : ndarray of shape (n_slots, n_slots, n_types[, n_types])
-        Sums over candidates of the types, which are added to.
-    slates : ndarray of int of shape (n_slates, n_slots)
-        The slates.
-    proba : ndarray of shape (n_slates,)
-        Their probabilities.
-    types : ndarray of int of shape (n_candidates,)
-        Type of every candidate.
-    """
-    n_slots = slates.shape[1]
-    for one in range(n_slots):
-        for two in range(n_slots):
-            a, b = slates[:, one], slates[:, two]
-            both = (a != EMPTY) & (b != EMPTY)
-            twice = both & (a == b)
-            np.add.at(same[one, two], types[a[twice]], proba[twice])
-            if one != two:
-                apart = both & (a != b)
-                where = types[a[apart]], types[b[apart]]
-                np.add.at(pairs[one, two], where, proba[apart])
 
 
 def _slates_with_proba(slates, proba, name):

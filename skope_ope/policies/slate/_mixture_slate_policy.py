@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from skope_ope.policies.slate._slate_laws import TypeMoments
+from skope_ope.policies.slate._slate_moments import TypeMoments
 
 
 class MixtureSlatePolicy(BaseSlatePolicy):

@@ -6,7 +6,8 @@ import numpy as np
 
 from skope_ope.logs._validation import as_numbers
 from skope_ope.policies.slate._ranking_law import RankingLaw
-from skope_ope.policies.slate._slate_base import offered_slots
+from skope_ope.policies.slate._slate_checks import row_values
+from skope_ope.policies.slate._slate_tables import offered_slots
 
 
 class PlackettLuceSlatePolicy(RankingLaw):
@@ -69,18 +70,6 @@ class PlackettLuceSlatePolicy(RankingLaw):
                 "`candidates` of the logs."
             )
         return weights
-
-
-def row_values(values, logs, name):
-    """Return a parameter that may be an array, a function of the logs or a column."""
-    if isinstance(values, str):
-        if values not in logs.columns:
-            raise ValueError(
-                f"{name} {values!r} is not a column of the logs (they have "
-                f"{sorted(logs.columns)}). Add it with logs.with_columns."
-            )
-        return logs.columns[values]
-    return values(logs) if callable(values) else values
 
 
 def check_weights(weights, logs):

@@ -6,13 +6,10 @@ import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
-from skope_ope.policies.slate._plackett_luce_slate_policy import row_values
-from skope_ope.policies.slate._slate_base import (
-    BaseSlatePolicy,
-    entries,
-    independent_moments,
-    offered_slots,
-)
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import row_values
+from skope_ope.policies.slate._slate_moments import independent_moments
+from skope_ope.policies.slate._slate_tables import entries, offered_slots
 
 
 class ProductSlatePolicy(BaseSlatePolicy):

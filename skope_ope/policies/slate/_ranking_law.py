@@ -5,12 +5,10 @@
 import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies.slate._slate_base import (
-    BaseSlatePolicy,
-    check_n_slots,
-    check_slate_logs,
-)
-from skope_ope.policies.slate._slate_laws import TypeMoments, distinct_rows
+from skope_ope.policies.slate._distinct_rows import distinct_rows
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
+from skope_ope.policies.slate._slate_moments import TypeMoments, couples
 from skope_ope.policies.slate._slot_draws import (
     type_marginals,
     type_pairs,
@@ -46,8 +44,7 @@ class RankingLaw(BaseSlatePolicy):
         for laws in _same_support(weights):
             marginals[laws], pairs[laws] = type_pairs(weights[laws], sizes)
         # from types to their candidates, of which two are never the same one
-        couples = np.maximum(sizes[:, None] * (sizes - np.eye(n_types)), 1)
-        pairs = pairs.transpose(0, 1, 3, 2, 4) / couples
+        pairs = pairs.transpose(0, 1, 3, 2, 4) / couples(sizes)
         same = np.zeros((n_laws, n_slots, n_slots, n_types))
         slots = np.arange(n_slots)
         same[:, slots, slots] = marginals / sizes

@@ -20,12 +20,9 @@ from skope_ope.policies.slate._plackett_luce_slate_policy import (
     rank_weights,
 )
 from skope_ope.policies.slate._ranking_law import RankingLaw
-from skope_ope.policies.slate._slate_base import (
-    BaseSlatePolicy,
-    check_n_slots,
-    check_slate_logs,
-    offered_slots,
-)
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
+from skope_ope.policies.slate._slate_tables import offered_slots
 
 LOW_WEIGHT = 1e-290  # of a softmax, relative to the best: what is below comes last
 LEAST_WEIGHT = 1e-307  # what it weighs: what is offered can be shown

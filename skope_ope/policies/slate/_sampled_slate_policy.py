@@ -9,9 +9,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies.slate._empirical_slate_policy import add_moments
-from skope_ope.policies.slate._slate_base import BaseSlatePolicy, check_slates, entries
-from skope_ope.policies.slate._slate_laws import TypeMoments
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import check_slates
+from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments, couples
+from skope_ope.policies.slate._slate_tables import entries
 
 
 class SampledSlatePolicy(BaseSlatePolicy):
@@ -221,8 +222,7 @@ class _Drawn:
         proba = np.full(self.n_samples, 1 / self.n_samples)
         for row, slates in enumerate(self._draws(items, sizes)):
             add_moments(same[row], pairs[row], slates, proba, types)
-        couples = np.maximum(sizes[:, None] * (sizes - np.eye(n_types)), 1)
-        return TypeMoments(same / sizes, pairs / couples)
+        return TypeMoments(same / sizes, pairs / couples(sizes))
 
     def _slot_marginals(self, items, sizes):
         moments = self._moments(items, sizes)

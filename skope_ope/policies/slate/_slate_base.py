@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies.slate._slate_laws import SlateLaws, TypeMoments
+from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
+from skope_ope.policies.slate._slate_laws import SlateLaws
 
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
@@ -261,96 +261,3 @@ class BaseSlatePolicy(BaseEstimator):
         tags.no_validation = True
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         return tags
-
-
-def check_slate_logs(logs):
-    """Raise a TypeError unless `logs` are SlateLogs."""
-    if not isinstance(logs, SlateLogs):
-        raise TypeError(
-            f"slate policies act on SlateLogs, got {type(logs).__name__}. Build them "
-            "with SlateLogs(context, slate, reward, n_candidates=...)."
-        )
-
-
-def check_slates(slates, logs, name="slates"):
-    """Return slates of the logs' rounds as integers."""
-    slates = np.asarray(slates)
-    if slates.dtype.kind not in "iu":
-        raise TypeError(
-            f"{name} must hold integers, the index of a candidate in every slot or "
-            f"-1, got dtype {slates.dtype}."
-        )
-    if slates.ndim != 2 or len(slates) != len(logs):
-        raise ValueError(
-            f"{name} must have shape (n_rounds, n_slots) with {len(logs)} rounds, got "
-            f"{slates.shape}."
-        )
-    wrong = (slates < EMPTY) | (slates >= logs.max_candidates)
-    if wrong.any():
-        row, slot = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"{name} holds candidate {slates[row, slot]} at row {row}, slot {slot}: "
-            f"candidates are 0 to {logs.max_candidates - 1}, -1 is an empty slot."
-        )
-    return slates.astype(np.intp, copy=False)
-
-
-def entries(table, slates, empty=0.0):
-    """Entries of (n_rounds, n_slots, n_candidates) that slates show.
-
-    `empty`, a number or of shape (n_rounds, n_slots), is that of an empty slot.
-    """
-    shown = np.take_along_axis(table, np.maximum(slates, 0)[:, :, None], axis=2)
-    return np.where(slates == EMPTY, empty, shown[:, :, 0])
-
-
-def offered_slots(logs, n_slots):
-    """Candidates that may be shown, where: (n_rounds or 1, n_slots or 1, n_candidates).
-
-    One round stands for all, one slot for all, where they do not differ.
-    """
-    offered = logs.offered
-    if offered is None:
-        return np.ones((1, 1, logs.max_candidates), dtype=bool)
-    if offered.ndim == 2:
-        return offered[:, None]
-    if offered.shape[1] != n_slots:
-        raise ValueError(
-            f"the logs say for {offered.shape[1]} slots who may be shown, the policy "
-            f"fills {n_slots}."
-        )
-    return offered
-
-
-def check_n_slots(n_slots, logs):
-    """Raise unless rankings of `n_slots` fit into the candidates."""
-    if isinstance(n_slots, bool) or not isinstance(n_slots, (int, np.integer)):
-        raise TypeError(f"n_slots must be an integer, got {n_slots!r}.")
-    if n_slots < 1:
-        raise ValueError(f"n_slots must be at least 1, got {n_slots}.")
-    if n_slots > logs.max_candidates:
-        raise ValueError(
-            f"n_slots={n_slots} is more than the {logs.max_candidates} candidates of "
-            "the logs: a slate without repetition cannot be longer than its "
-            "candidates."
-        )
-
-
-def independent_moments(slot_proba):
-    """Moments of slots that are filled independently of each other.
-
-    Parameters
-    ----------
-    slot_proba : ndarray of shape (n_laws, n_slots, n_types)
-        Probability of one candidate of every type.
-
-    Returns
-    -------
-    moments : TypeMoments
-    """
-    slots = np.arange(slot_proba.shape[1])
-    pairs = slot_proba[:, :, None, :, None] * slot_proba[:, None, :, None, :]
-    same = slot_proba[:, :, None] * slot_proba[:, None]
-    same[:, slots, slots] = slot_proba
-    pairs[:, slots, slots] = 0.0
-    return TypeMoments(same, pairs)

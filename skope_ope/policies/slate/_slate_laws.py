@@ -12,25 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skope_ope.policies.slate._distinct_rows import distinct_rows, row_codes
+from skope_ope.policies.slate._slate_moments import TypeMoments
+
 MAX_BYTES = 2**24  # 16 MiB: what a batch of laws may take
-
-
-class TypeMoments(NamedTuple):
-    r"""Moments of slates by type of candidate.
-
-    Attributes
-    ----------
-    same : ndarray of shape (n_laws, n_slots, n_slots, n_types)
-        Probability that both slots show the one candidate of the type; on the
-        diagonal, that the slot shows it: the slot marginals.
-    pairs : ndarray of shape (n_laws, n_slots, n_slots, n_types, n_types)
-        Probability that the slots show two given, different candidates of the types.
-        Zero where both slots are the same, or where a type of one candidate meets
-        itself.
-    """
-
-    same: np.ndarray
-    pairs: np.ndarray
 
 
 class LawBatch(NamedTuple):
@@ -162,7 +147,7 @@ class SlateLaws:
             Equal laws have equal numbers. Different ones nearly always have different
             numbers: good enough to put equal ones side by side.
         """
-        return _row_codes(_words(self.items.reshape(len(self), -1)))
+        return row_codes(self.items.reshape(len(self), -1))
 
     def slot_marginals(self):
         """Probability of every candidate in every slot, by law.
@@ -226,45 +211,3 @@ class SlateLaws:
             sizes = np.diff(begins, append=starts.shape[1])
             types = np.cumsum(starts[where]) - 1
             yield laws, sizes, types, self.items[laws][:, begins]
-
-
-def distinct_rows(table):
-    """Distinct rows of a table, and which of them every row is.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_rows, n_columns)
-        Numbers or booleans.
-
-    Returns
-    -------
-    first : ndarray of int of shape (n_distinct,)
-        A row of every kind.
-    index : ndarray of int of shape (n_rows,)
-    """
-    if len(table) == 1 or not table.shape[1]:
-        return np.zeros(min(len(table), 1), np.intp), np.zeros(len(table), np.intp)
-    # numbers are much faster to sort than rows; that no two rows met in one number
-    # is checked
-    words = _words(table)
-    _, first, index = np.unique(
-        _row_codes(words), return_index=True, return_inverse=True
-    )
-    index = index.reshape(-1)
-    if (words[first[index]] != words).any():
-        rows = words.view(f"V{words.dtype.itemsize * words.shape[1]}")[:, 0]
-        _, first, index = np.unique(rows, return_index=True, return_inverse=True)
-    return first, index.reshape(-1)
-
-
-def _words(table):
-    """Bits of the entries as unsigned integers."""
-    table = np.ascontiguousarray(table)
-    return table.view(f"u{table.dtype.itemsize}").astype(np.uint64, copy=False)
-
-
-def _row_codes(words):
-    """One number per row of unsigned integers, the same in every call."""
-    factors = np.random.RandomState(0).randint(0, 2**62, words.shape[1], np.uint64)
-    # round floats differ in their first bits only, which products would push out
-    return (words ^ (words >> np.uint64(32))) @ (2 * factors + 1)

@@ -3,7 +3,7 @@
 """The slate policy to which all rankings are alike."""
 
 from skope_ope.policies.slate._ranking_law import RankingLaw
-from skope_ope.policies.slate._slate_base import offered_slots
+from skope_ope.policies.slate._slate_tables import offered_slots
 
 
 class UniformSlatePolicy(RankingLaw):

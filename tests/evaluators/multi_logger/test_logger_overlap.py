@@ -14,7 +14,7 @@ from tests.evaluators.multi_logger._logs import (
 
 def test_the_matrix_against_loops():
     logs, pi = several()
-    found = logger_overlap(logs, pi)
+    found = logger_overlap(pi, logs)
     for i in range(3):
         own = logs.logger == i
         for k in range(3):
@@ -40,7 +40,7 @@ def test_the_matrix_against_loops():
 def test_what_is_unknown_is_left_out():
     logs, pi = several()
     blind = logs.replace(logger_proba=None)
-    found = logger_overlap(blind, pi)
+    found = logger_overlap(pi, blind)
     assert found.effective_share is None
     assert "effective_share_0" not in found.to_records()[0]
     nothing = logger_overlap(logs.replace(logger_proba=None, propensity=None))
@@ -57,13 +57,13 @@ def test_what_is_unknown_is_left_out():
 
 def test_unsupported_mass_by_logger():
     logs, pi = without_support()
-    masses = [r["policy_unsupported"] for r in logger_overlap(logs, pi).to_records()]
+    masses = [r["policy_unsupported"] for r in logger_overlap(pi, logs).to_records()]
     assert_allclose(masses, [0, 0.3])
 
 
 def test_texts():
     logs, pi = several(logger=np.array(["<b>"] * 150 + ["new"] * 150), m=2)
-    found = logger_overlap(logs, pi)
+    found = logger_overlap(pi, logs)
     assert "<b>" in repr(found)
     assert "<b>" not in found._repr_html_()
     assert "&lt;b&gt;" in found._repr_html_()
@@ -74,7 +74,7 @@ def test_texts():
 def test_frame():
     pytest.importorskip("pandas")
     logs, pi = several()
-    frame = logger_overlap(logs, pi).to_frame()
+    frame = logger_overlap(pi, logs).to_frame()
     assert frame.index.name == "logger"
     assert frame.loc[1, "n_rounds"] == (logs.logger == 1).sum()
     assert_allclose(frame["share"].sum(), 1)
@@ -88,9 +88,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match="do not say who acted"):
         logger_overlap(nameless)
     with pytest.raises(ValueError, match="no propensities"):
-        logger_overlap(logs.replace(logger_proba=None, propensity=None), pi)
+        logger_overlap(pi, logs.replace(logger_proba=None, propensity=None))
     with pytest.raises(TypeError, match="logger_overlap evaluates stationary"):
-        logger_overlap(logs, EpsilonGreedy())
+        logger_overlap(EpsilonGreedy(), logs)
 
 
 def test_sample_weights_count():
@@ -111,7 +111,7 @@ def test_sample_weights_count():
         **fields,
     )
     pi = np.tile([0.7, 0.3], (len(kept), 1))
-    found = logger_overlap(logs, pi)
+    found = logger_overlap(pi, logs)
     w = pi[0, logs.action] / logs.propensity
     for i, record in enumerate(found.to_records()):
         own = logs.logger == i
@@ -135,8 +135,8 @@ def test_rounds_of_weight_zero_are_none():
     rng = np.random.RandomState(0)
     for mask in (rng.random_sample(400) < 0.5, logs.logger == 0):
         rows = np.flatnonzero(mask)
-        found = logger_overlap(logs.replace(sample_weight=mask * 2.0), pi).to_records()
-        expected = logger_overlap(logs[rows], pi[rows]).to_records()
+        found = logger_overlap(pi, logs.replace(sample_weight=mask * 2.0)).to_records()
+        expected = logger_overlap(pi[rows], logs[rows]).to_records()
         assert [list(a) for a in found] == [list(b) for b in expected]
         for a, b in zip(found, expected, strict=True):
             assert_allclose(list(a.values()), list(b.values()), rtol=1e-10)

@@ -69,7 +69,9 @@ def test_in_a_table_with_others():
     )
     assert_allclose(table["ExplorationScavenging"].value, 4 / 3)
     with pytest.raises(TypeError, match="logs must be SlateLogs, got BanditLogs"):
-        skope_ope.evaluate(TARGET, logs, evaluators=[PositionScavenging([1.0])])
+        skope_ope.evaluate(
+            TARGET, logs, evaluators=[PositionScavenging(attention=[1.0])]
+        )
 
 
 def test_slates_that_follow_the_context():

@@ -31,7 +31,8 @@ UP = np.sort(LOGS.slate, axis=1)[:, ::-1]
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_the_number_of_workers_does_not_matter(cls):
-    evaluator = cls(AttentionDecay(), n_bootstrap=8, random_state=0).fit(LOGS)
+    evaluator = cls(attention=AttentionDecay(), n_bootstrap=8, random_state=0)
+    evaluator.fit(LOGS)
     expected = evaluator.evaluate(UP)
     with parallel_config(backend="threading", n_jobs=2):
         assert_array_equal(evaluator.evaluate(UP).replicates, expected.replicates)
@@ -41,13 +42,14 @@ def test_the_number_of_workers_does_not_matter(cls):
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_differences_share_their_pages(cls):
-    evaluator = cls(AttentionDecay(), n_bootstrap=20, random_state=0).fit(LOGS)
+    evaluator = cls(attention=AttentionDecay(), n_bootstrap=20, random_state=0)
+    evaluator.fit(LOGS)
     first, second = evaluator.evaluate(UP), evaluator.evaluate(LOGS.slate)
     difference = first - second
     spread = (first.replicates - second.replicates).std(ddof=1)
     assert_allclose(difference.standard_error, spread)
     assert_allclose(difference.value, first.value - second.value)
-    known = cls((1.0, 0.5)).fit(LOGS)
+    known = cls(attention=(1.0, 0.5)).fit(LOGS)
     paired = known.evaluate(UP) - known.evaluate(LOGS.slate)
     assert_allclose(
         paired.standard_error, paired.round_values.std(ddof=1) / np.sqrt(400)
@@ -61,9 +63,11 @@ def test_differences_share_their_pages(cls):
 
 def test_attention_of_other_pages_has_an_error_of_its_own():
     small, large = LOGS[:100], LOGS[100:]
-    evaluator = ReorderingScavenging(AttentionDecay(), n_bootstrap=100, random_state=0)
+    evaluator = ReorderingScavenging(
+        attention=AttentionDecay(), n_bootstrap=100, random_state=0
+    )
     evaluator.fit(small)
-    known = ReorderingScavenging(evaluator.attention_).fit(small)
+    known = ReorderingScavenging(attention=evaluator.attention_).fit(small)
     found, alone = (e.evaluate(UP[100:], large) for e in (evaluator, known))
     assert found.value == alone.value
     assert found.standard_error > alone.standard_error
@@ -72,7 +76,8 @@ def test_attention_of_other_pages_has_an_error_of_its_own():
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_pages_of_fit_are_known_in_other_objects(cls):
     """Attention that was estimated from them follows their noise wherever they are."""
-    evaluator = cls(AttentionDecay(), n_bootstrap=20, random_state=0).fit(LOGS)
+    evaluator = cls(attention=AttentionDecay(), n_bootstrap=20, random_state=0)
+    evaluator.fit(LOGS)
     expected = evaluator.evaluate(UP).replicates
     rows = np.random.RandomState(0).permutation(400)
     for logs in (LOGS[np.arange(400)], LOGS[:], pickle.loads(pickle.dumps(LOGS))):
@@ -85,7 +90,8 @@ def test_pages_of_fit_are_known_in_other_objects(cls):
     found = evaluator.evaluate(UP[weight], LOGS[weight])
     assert_allclose(found.replicates, expected.replicates)
     # some of them, and others
-    evaluator = cls(AttentionDecay(), n_bootstrap=20, random_state=0).fit(LOGS[:300])
+    evaluator = cls(attention=AttentionDecay(), n_bootstrap=20, random_state=0)
+    evaluator.fit(LOGS[:300])
     part = evaluator.evaluate(UP[:300], LOGS[:300]).replicates
     found = evaluator.evaluate(UP, LOGS, np.arange(400) < 300).replicates
     assert_allclose(found, part)
@@ -95,7 +101,7 @@ def test_pages_of_fit_are_known_in_other_objects(cls):
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_attention_of_zero(cls):
     with pytest.raises(ValueError, match="attention of slot 2 is 0, but items are sho"):
-        cls((1, 0.5, 0, 0.2)).fit(sl4()).evaluate(SL4_SLATES)
+        cls(attention=(1, 0.5, 0, 0.2)).fit(sl4()).evaluate(SL4_SLATES)
 
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
@@ -103,7 +109,7 @@ def test_attention_of_zero(cls):
 def test_attention_that_could_not_be_estimated(cls):
     logs = sl4(slot_reward=np.zeros((4, 4)))
     with pytest.raises(ValueError, match="attention of slot 0 is nan"):
-        cls(AttentionDecay()).fit(logs).evaluate(SL4_SLATES)
+        cls(attention=AttentionDecay()).fit(logs).evaluate(SL4_SLATES)
 
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
@@ -114,7 +120,7 @@ def test_attention_that_could_not_be_estimated(cls):
 )
 def test_attention_that_is_none(cls, attention):
     with pytest.raises(ValueError, match="attention"):
-        cls(attention).fit(sl4())
+        cls(attention=attention).fit(sl4())
 
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
@@ -123,9 +129,9 @@ def test_unused_slots_need_no_attention(cls):
     clicks = np.column_stack([LOGS.slot_reward, np.zeros(400)])
     logs = SlateLogs(LOGS.context, slate, None, slot_reward=clicks)
     target = np.column_stack([UP, np.full(400, -1)])
-    expected = cls(AttentionDecay(), n_bootstrap=5, random_state=0).fit(LOGS)
+    expected = cls(attention=AttentionDecay(), n_bootstrap=5, random_state=0).fit(LOGS)
     with pytest.warns(match="slot 2 is NaN"):
-        found = cls(AttentionDecay(), n_bootstrap=5, random_state=0).fit(logs)
+        found = cls(attention=AttentionDecay(), n_bootstrap=5, random_state=0).fit(logs)
     assert_allclose(found.score(target), expected.score(UP))
     assert_allclose(found.evaluate(target).replicates, expected.evaluate(UP).replicates)
     with pytest.raises(ValueError, match="attention of slot 2 is nan"):
@@ -142,7 +148,7 @@ def test_few_clicks_have_no_bootstrap_error():
         None,
         slot_reward=[[1, 1], [1, 1], [0, 0], [0, 0]],
     )
-    evaluator = PositionScavenging(AttentionDecay(), random_state=0).fit(logs)
+    evaluator = PositionScavenging(attention=AttentionDecay(), random_state=0).fit(logs)
     with pytest.warns(LowOverlapWarning, match="of 200 bootstrap samples") as caught:
         value = evaluator.evaluate(np.tile([0, 1], (4, 1)))
     assert np.isfinite(value.value) and np.isnan(value.standard_error)
@@ -151,7 +157,7 @@ def test_few_clicks_have_no_bootstrap_error():
 
 @pytest.mark.parametrize("cls", [PositionScavenging, ReorderingScavenging])
 def test_logs_of_another_kind(cls):
-    evaluator = cls(SL4_ATTENTION)
+    evaluator = cls(attention=SL4_ATTENTION)
     with pytest.raises(TypeError, match="must be SlateLogs, got BanditLogs"):
         evaluator.fit(s6())
     with pytest.raises(ValueError, match="needs the rewards of the slots"):
@@ -167,5 +173,5 @@ def test_logs_of_another_kind(cls):
 
 def test_logs_are_left_alone():
     before = LOGS.slate.tobytes(), LOGS.slot_reward.tobytes(), UP.tobytes()
-    PositionScavenging((1, 0.5)).fit(LOGS).evaluate(UP)
+    PositionScavenging(attention=(1, 0.5)).fit(LOGS).evaluate(UP)
     assert (LOGS.slate.tobytes(), LOGS.slot_reward.tobytes(), UP.tobytes()) == before

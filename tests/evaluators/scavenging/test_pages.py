@@ -13,11 +13,11 @@ from skope_ope import (
     ReorderingScavenging,
     SlateLogs,
 )
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.scavenging import _pages
 from skope_ope.evaluators.scavenging._pages import item_labels, make_pages
-from skope_ope.evaluators.scavenging._slate_target import SlateTarget
+from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import biased_pages, sl4
-from tests.evaluators.scavenging.test_slate_target import Marginals
 
 RAGGED = np.array([[0, 1, -1], [2, -1, -1], [1, 0, 2], [0, 2, -1]])
 CLICKS = np.array([[1, 0.5, 0], [0, 0, 0], [0, 2, 1], [0, 1, 0]])
@@ -67,7 +67,7 @@ def test_tables_are_those_of_a_loop(named, weighted, entries, monkeypatch):
     logs = ragged(item_id=names) if named else ragged()
     target = np.array([[1, 0], [2, -1], [0, 2], [1, 2]])
     omega = np.array([1.0, 2, 0, 3]) if weighted else None
-    pages = make_pages(logs, SlateTarget(target, logs))
+    pages = make_pages(logs, SlateTarget(target, logs, same_width=False))
     tables = pages.tables(omega)
     shown, clicks, goes = loop(logs, target, omega)
     assert_allclose(tables.impressions, shown)
@@ -75,7 +75,7 @@ def test_tables_are_those_of_a_loop(named, weighted, entries, monkeypatch):
     assert_allclose(moved(tables), goes)
     assert_allclose(tables.moved(), goes.sum(axis=0))
     proba = (target[:, :, None] == np.arange(3)).astype(float)
-    by_proba = make_pages(logs, SlateTarget(OfRows(proba), logs))
+    by_proba = make_pages(logs, SlateTarget(OfRows(proba), logs, same_width=False))
     assert_allclose(moved(by_proba.tables(omega)), goes)
     assert_allclose(by_proba.wanted, pages.wanted)
 
@@ -104,18 +104,19 @@ def test_items_that_only_the_policy_shows():
         np.zeros((4, 1)), slate, None, item_id=names, slot_reward=np.ones((4, 2))
     )
     target = np.array([[0, 2], [2, 1], [0, 1], [0, -1]])
-    pages = make_pages(logs, SlateTarget(target, logs))
+    pages = make_pages(logs, SlateTarget(target, logs, same_width=False))
     assert_array_equal(pages.wanted, [[2, 0], [0, 2], [2, 1]])  # a, b, never shown
     proba = (target[:, :, None] == np.arange(3)).astype(float)
     assert_array_equal(
-        make_pages(logs, SlateTarget(OfRows(proba), logs)).wanted, pages.wanted
+        make_pages(logs, SlateTarget(OfRows(proba), logs, same_width=False)).wanted,
+        pages.wanted,
     )
 
 
 def test_what_only_moves_needs_no_candidates():
     logs = ragged()
     policy = ReorderingPolicy("random").fit(logs)
-    moves = make_pages(logs, SlateTarget(policy, logs))
+    moves = make_pages(logs, SlateTarget(policy, logs, may_move=True))
     other = make_pages(logs, SlateTarget(OfRows(policy.slot_marginals(logs)), logs))
     assert_allclose(moved(moves.tables()), moved(other.tables()))
     assert_allclose(moves.wanted, other.wanted)
@@ -133,7 +134,7 @@ def test_an_item_that_is_on_a_page_twice(named):
     new = policy.reorder(logs)
     marginals = OfRows(policy.slot_marginals(logs))
     by_moves, by_slates, by_proba = (
-        SlateTarget(of, logs) for of in (policy, new, marginals)
+        SlateTarget(of, logs, may_move=True) for of in (policy, new, marginals)
     )
     for target in (by_moves, by_slates, by_proba):
         pages = make_pages(logs, target)
@@ -160,7 +161,7 @@ def test_no_table_has_more_than_items_times_slots():
         np.zeros((n_pages, 1)), slate, None, item_id=names, slot_reward=clicks
     )
     evaluators = [
-        cls(np.ones(20)) for cls in (PositionScavenging, ReorderingScavenging)
+        cls(attention=np.ones(20)) for cls in (PositionScavenging, ReorderingScavenging)
     ]
     for evaluator in evaluators:
         evaluator.fit(logs)

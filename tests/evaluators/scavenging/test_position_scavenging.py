@@ -13,13 +13,13 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
+from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (
     SL4_ATTENTION,
     biased_pages,
     pages_of_two_visitors,
     sl4,
 )
-from tests.evaluators.scavenging.test_slate_target import Marginals
 
 TARGET = np.tile([0, 1, 2, 3], (4, 1))
 ATTENTION = np.array([1.0, 0.6, 0.4])
@@ -27,7 +27,9 @@ QUALITY = np.linspace(0.05, 0.5, 6)
 
 
 def evaluate(logs, target, attention=SL4_ATTENTION, **settings):
-    return PositionScavenging(attention, **settings).fit(logs).evaluate(target)
+    return (
+        PositionScavenging(attention=attention, **settings).fit(logs).evaluate(target)
+    )
 
 
 def test_four_pages():
@@ -97,7 +99,7 @@ def test_weights_are_repetitions():
     logs = biased_pages(50, ATTENTION, QUALITY, 2)
     target = np.tile([5, 4, 3], (50, 1))
     weight = np.random.RandomState(0).randint(0, 3, 50)
-    evaluator = PositionScavenging(ATTENTION).fit(logs)
+    evaluator = PositionScavenging(attention=ATTENTION).fit(logs)
     weighted = evaluator.evaluate(target, sample_weight=weight)
     rows = np.repeat(np.arange(50), weight)
     repeated = evaluator.evaluate(target[rows], logs[rows])
@@ -184,7 +186,7 @@ def test_attention_that_is_estimated():
 def test_slates_composed_for_the_visitor(attention):
     logs, truth = pages_of_two_visitors(4000, 0)
     target = np.tile([0, 1, 2], (4000, 1))
-    evaluator = PositionScavenging(attention, n_bootstrap=20, random_state=0)
+    evaluator = PositionScavenging(attention=attention, n_bootstrap=20, random_state=0)
     with pytest.warns(ExplorationWarning, match="logging_policy=.*SlateIPS") as found:
         value = evaluator.fit(logs).evaluate(target)
     assert len(found) == 1 and found[0].message in value.warnings
@@ -192,7 +194,7 @@ def test_slates_composed_for_the_visitor(attention):
     assert abs(value.value - truth) > 4 * value.standard_error  # hence the warning
     # other logs are asked anew; on visitors of one kind there is nothing to ask
     same = logs[logs.context[:, 0] == 0]
-    evaluator = PositionScavenging((1, 0.5, 0.25)).fit(same)
+    evaluator = PositionScavenging(attention=(1, 0.5, 0.25)).fit(same)
     value = evaluator.evaluate(target[: len(same)])
     assert not value.warnings and np.isnan(value.diagnostics["predictability_z"])
     with pytest.warns(ExplorationWarning):
@@ -202,7 +204,7 @@ def test_slates_composed_for_the_visitor(attention):
 def test_groups():
     logs = biased_pages(300, ATTENTION, QUALITY, 4).with_columns(day=np.arange(300) % 2)
     target = np.tile([5, 4, 3], (300, 1))
-    evaluator = PositionScavenging(ATTENTION).fit(logs)
+    evaluator = PositionScavenging(attention=ATTENTION).fit(logs)
     first = evaluator.evaluate(target).by("day")[0]
     alone = evaluator.evaluate(target[::2], logs[::2])
     assert_allclose(first.value, alone.value)

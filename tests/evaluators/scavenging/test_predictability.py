@@ -62,7 +62,7 @@ def test_the_order_of_the_rows_does_not_matter(field):
             logs = SlateLogs(X[rows], slate, None, slot_reward=np.ones((2000, 2)))
             scavenger = ExplorationScavenging()
             if field == "item":
-                scavenger = PositionScavenging([1.0, 1.0])
+                scavenger = PositionScavenging(attention=[1.0, 1.0])
             scavenger.fit(logs)
         found.append(scavenger.predictability_)
     assert min(f.z for f in found) > 10

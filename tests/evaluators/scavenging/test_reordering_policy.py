@@ -69,7 +69,7 @@ def test_what_has_nothing_to_learn_needs_no_fit(order):
     policy = ReorderingPolicy(order)
     fitted = clone(policy).fit(sl4())
     assert_array_equal(policy.slot_marginals(sl4()), fitted.slot_marginals(sl4()))
-    scavenger = ReorderingScavenging((1.0, 0.6, 0.5, 0.4)).fit(sl4())
+    scavenger = ReorderingScavenging(attention=(1.0, 0.6, 0.5, 0.4)).fit(sl4())
     assert scavenger.score(policy) == scavenger.score(fitted)
     with pytest.raises(ValueError, match="order"):
         ReorderingPolicy("best").reorder(sl4())

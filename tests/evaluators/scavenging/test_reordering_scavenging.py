@@ -14,6 +14,7 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.exceptions import ExplorationWarning, SupportWarning
+from tests.evaluators.core.test_slate_target import Marginals
 from tests.evaluators.scavenging._toys import (
     SL4_ATTENTION,
     SL4_SLATES,
@@ -21,14 +22,15 @@ from tests.evaluators.scavenging._toys import (
     pages_of_two_visitors,
     sl4,
 )
-from tests.evaluators.scavenging.test_slate_target import Marginals
 
 ATTENTION = np.array([1.0, 0.6, 0.4])
 QUALITY = np.linspace(0.05, 0.5, 6)
 
 
 def evaluate(logs, target, attention=SL4_ATTENTION, **settings):
-    return ReorderingScavenging(attention, **settings).fit(logs).evaluate(target)
+    return (
+        ReorderingScavenging(attention=attention, **settings).fit(logs).evaluate(target)
+    )
 
 
 def test_four_pages():
@@ -58,7 +60,7 @@ def test_random_is_the_mean_over_all_orders():
 def test_the_sum_is_a_diagnostic():
     found = evaluate(sl4(), SL4_SLATES[:, ::-1])
     assert found.diagnostics["clicks"] == 6
-    assert_allclose(found.diagnostics["unnormalised_sum"], 6 * found.value)
+    assert_allclose(found.diagnostics["unnormalized_sum"], 6 * found.value)
     assert_allclose(found.round_values.mean(), found.value)
 
 
@@ -136,7 +138,7 @@ def test_other_items_are_no_reordering():
 
 def test_groups_and_weights():
     logs = biased_pages(200, ATTENTION, QUALITY, 0)
-    evaluator = ReorderingScavenging(ATTENTION).fit(logs)
+    evaluator = ReorderingScavenging(attention=ATTENTION).fit(logs)
     target = logs.slate[:, ::-1]
     first = evaluator.evaluate(target).by(np.arange(200) % 2)[0]
     alone = evaluator.evaluate(target[::2], logs[::2])

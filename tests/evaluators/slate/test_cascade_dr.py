@@ -17,8 +17,8 @@ from skope_ope import (
     SlateLogs,
     UniformSlatePolicy,
 )
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, first_slots
-from skope_ope.evaluators.slate._target import TargetOfSlates
 from tests.evaluators.slate._worlds import quietly
 from tests.evaluators.slate.test_slot_rewards import (
     LOGGERS,
@@ -94,7 +94,7 @@ def test_what_later_slots_bring():
     slot_reward = rewards(slates, "cascade")
     logs, _ = the_world(logger, slates, "cascade")
     policy = PlackettLuceSlatePolicy([1.0, 2.0, 4.0, 1.0], 3)
-    target = TargetOfSlates(policy, logs)
+    target = SlateTarget(policy, logs)
     model = CascadeModel(DecisionTreeRegressor(random_state=0), target)
     proba = policy.slate_proba(logs)
     for slot in range(3):
@@ -108,7 +108,7 @@ def test_what_later_slots_bring():
 
 def test_constants_of_the_model():
     logs = drawn_logs(20, 0)
-    target = TargetOfSlates(logs.slate, logs)
+    target = SlateTarget(logs.slate, logs)
     means = CascadeModel(None, target)
     expected = [logs.slot_reward[:, j:].sum(axis=1).mean() for j in range(3)]
     np.testing.assert_allclose(means.models, expected)

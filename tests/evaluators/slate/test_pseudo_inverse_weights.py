@@ -17,12 +17,12 @@ from skope_ope import (
     UniformSlatePolicy,
     rank_weights,
 )
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     mean_of_weights,
     round_weights,
     second_moment,
 )
-from skope_ope.evaluators.slate._target import TargetOfSlates
 from tests.evaluators.slate._worlds import (
     products,
     rankings,
@@ -36,7 +36,7 @@ SIZES = [(n, m) for m in range(1, 6) for n in range(1, min(m, 4) + 1) if m**n < 
 
 def check(logger, policy, logs, proba, atol=1e-12):
     """Compare with enumeration; means, second moment and extremes are exact."""
-    target = TargetOfSlates(policy, logs)
+    target = SlateTarget(policy, logs)
     logs = target.logs
     found = round_weights(logger, target, logs, with_parts=True)
     expected = weights_by_enumeration(logger, target.marginals(logs), logs)
@@ -80,7 +80,7 @@ def test_uniform_rankings(n_slots, m):
 def test_weights_of_a_uniform_logger(n_slots, m):
     logger, slates = UniformSlatePolicy(n_slots), rankings(n_slots, m)
     logs, _ = world(logger, slates, 0.0, m)
-    target = TargetOfSlates(np.tile(slates[0], (len(logs), 1)), logs)
+    target = SlateTarget(np.tile(slates[0], (len(logs), 1)), logs)
     weight = round_weights(logger, target, target.logs).weight.round(9)
     if m == 4:
         assert np.unique(weight).tolist() == [-2, -0.5, 1, 2.5, 7]
@@ -131,13 +131,13 @@ def test_independent_slots_known_by_their_logged_probabilities():
     logger = ProductSlatePolicy([[0.2, 0.8], [0.5, 0.5]])
     logs, _ = world(logger, products(2, 2), 0.0, 2)
     policy = ProductSlatePolicy([[0.6, 0.4], [0.9, 0.1]])
-    full = round_weights(logger, TargetOfSlates(policy, logs), logs).weight
+    full = round_weights(logger, SlateTarget(policy, logs), logs).weight
     recorded = logs.with_columns(
         mu=logger.marginal_proba(logs), pi=policy.marginal_proba(logs)
     ).replace(logging_policy=ProductSlatePolicy("mu"))
     for target in ("pi", recorded.columns["pi"], policy):
         found = round_weights(
-            recorded.logging_policy, TargetOfSlates(target, recorded), recorded
+            recorded.logging_policy, SlateTarget(target, recorded), recorded
         )
         np.testing.assert_allclose(found.weight, full, rtol=0, atol=1e-14)
         assert found.residual is None
@@ -172,7 +172,7 @@ def test_an_epsilon_of_uniform_slates_bounds_the_second_moment():
             [1 - epsilon, epsilon],
         )
         logs, _ = world(logger, slates, 0.0, 4)
-        at = TargetOfSlates(np.tile(target, (len(logs), 1)), logs)
+        at = SlateTarget(np.tile(target, (len(logs), 1)), logs)
         sigma2, _ = second_moment(logger, at, at.logs)
         assert 6 / epsilon < round(sigma2, 9) <= 7 / epsilon
 
@@ -212,7 +212,7 @@ def test_candidates_that_vary(logger, global_random_seed):
     ).with_columns(**logs.columns)
     policy = PlackettLuceSlatePolicy("w", 3)
     for target in (policy, policy.sample(logs, 0)):
-        at = TargetOfSlates(target, logs)
+        at = SlateTarget(target, logs)
         found = round_weights(logger, at, at.logs)
         expected = weights_by_enumeration(logger, at.marginals(at.logs), at.logs)
         np.testing.assert_allclose(found.weight, expected, rtol=0, atol=1e-9)
@@ -224,7 +224,7 @@ def test_many_candidates_of_few_types():
     rng = np.random.RandomState(0)
     slates = np.argsort(rng.random_sample((30, 40)), axis=1)[:, :6]
     logs = SlateLogs(np.zeros((30, 1)), slates, np.zeros(30), n_candidates=40)
-    target = TargetOfSlates(np.roll(slates, 1, axis=0), logs)
+    target = SlateTarget(np.roll(slates, 1, axis=0), logs)
     closed, general = (
         round_weights(logger, target, target.logs, with_parts=True)
         for logger in (
@@ -268,7 +268,7 @@ def test_means_over_draws_tell_their_bias(kind):
     for seed in range(100):
         logger, share = loggers_by_draws(kind, seed)
         logs, proba = world(logger, slates, 0.0, 3)
-        target = TargetOfSlates(np.tile([2, 1], (6, 1)), logs)
+        target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
         weight = round_weights(logger, target, target.logs).weight
         bias[seed] = proba @ weight - 1
         told[seed] = mean_of_weights(logger, target, target.logs) - 1
@@ -292,7 +292,7 @@ def test_fresh_draws_are_those_of_a_learned_policy():
     drawn = SampledSlatePolicy(ranker, n_samples=50)
     features = np.arange(3.0)[:, None]
     logs, _ = world(drawn, rankings(2, 3), 0.0, 3, item_features=features)
-    target = TargetOfSlates(np.tile([2, 1], (6, 1)), logs)
+    target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
     assert 0 < abs(mean_of_weights(drawn, target, target.logs) - 1) < 5
 
 
@@ -309,7 +309,7 @@ def test_a_law_is_inverted_once(monkeypatch):
     )
     logger = PlackettLuceSlatePolicy([4.0, 2.0, 1.0], 2)
     logs, proba = world(logger, rankings(2, 3), 0.0, 3)
-    target = TargetOfSlates(UniformSlatePolicy(2), logs)
+    target = SlateTarget(UniformSlatePolicy(2), logs)
     found = round_weights(logger, target, logs).weight
     assert calls == [1, 1]  # means over types, and within types
     assert proba @ found == pytest.approx(1.0)
@@ -322,7 +322,7 @@ def test_a_logger_without_moments():
         def sample(self, logs, random_state): ...
 
     logs, _ = world(UniformSlatePolicy(2), rankings(2, 3), 0.0, 3)
-    target = TargetOfSlates(np.tile([2, 1], (6, 1)), logs)
+    target = SlateTarget(np.tile([2, 1], (6, 1)), logs)
     with pytest.raises(TypeError, match="second moments of Known are not known"):
         round_weights(Known(), target, target.logs)
 
@@ -341,7 +341,7 @@ def test_repeated_items_against_a_logger_of_rankings(n_candidates):
     expected = np.linalg.norm(q - gamma @ np.linalg.pinv(gamma, rcond=1e-10) @ q)
     assert (expected > 0.5) == (n_candidates == 2)
     for policy in (twice, table):
-        target = TargetOfSlates(policy, logs)
+        target = SlateTarget(policy, logs)
         found = round_weights(logs.logging_policy, target, target.logs)
         np.testing.assert_allclose(found.residual, expected, rtol=0, atol=1e-7)
         wanted = weights_by_enumeration(logs.logging_policy, table, logs)
@@ -357,20 +357,20 @@ def test_slots_that_a_policy_leaves_empty(n_slots):
     logs, proba = world(logger, products(n_slots, 3), 1.0, 3)
     for share in (1.0, 0.6, 0.0):
         table = np.tile(share * q, (len(logs), 1, 1))
-        target = TargetOfSlates(table, logs)
+        target = SlateTarget(table, logs)
         found = round_weights(logger, target, target.logs, with_parts=True)
         np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
         wanted = weights_by_enumeration(logger, table, logs)
         np.testing.assert_allclose(found.weight, wanted, rtol=0, atol=1e-10)
         np.testing.assert_allclose(proba @ found.parts, 0, rtol=0, atol=1e-12)
     nothing = np.full(logs.slate.shape, -1)
-    target = TargetOfSlates(nothing, logs)
+    target = SlateTarget(nothing, logs)
     found = round_weights(logger, target, target.logs)
     np.testing.assert_allclose(found.weight, 0, rtol=0, atol=1e-12)
     np.testing.assert_allclose(found.residual, 0, rtol=0, atol=1e-12)
     if n_slots > 1:
         nothing[:, 0] = 1
-        target = TargetOfSlates(nothing, logs)
+        target = SlateTarget(nothing, logs)
         assert (round_weights(logger, target, target.logs).residual > 0.1).all()
 
 
@@ -378,7 +378,7 @@ def test_the_largest_weight_where_slots_may_be_empty():
     slates = np.array([[0, 1], [1, -1], [-1, 2]])
     logger = EmpiricalSlatePolicy(slates, [0.5, 0.3, 0.2])
     logs, _ = world(logger, slates, 1.0, 3)
-    target = TargetOfSlates(np.tile([1, -1], (3, 1)), logs)
+    target = SlateTarget(np.tile([1, -1], (3, 1)), logs)
     weight = round_weights(logger, target, target.logs).weight
     assert second_moment(logger, target, target.logs)[1] >= np.abs(weight).max() > 2
     # rankings in which the second slot has nothing left
@@ -386,7 +386,7 @@ def test_the_largest_weight_where_slots_may_be_empty():
     slates = np.array([[0, 1], [1, -1], [0, 1]])
     logs = SlateLogs(np.zeros((3, 1)), slates, np.zeros(3), candidates=offered)
     logger = PlackettLuceSlatePolicy([2.0, 1.0], 2)
-    target = TargetOfSlates(np.tile([1, -1], (3, 1)), logs)
+    target = SlateTarget(np.tile([1, -1], (3, 1)), logs)
     weight = round_weights(logger, target, target.logs).weight
     largest = second_moment(logger, target, target.logs)[1]
     assert largest == pytest.approx(np.abs(weight).max())

@@ -12,11 +12,11 @@ from skope_ope import (
     SlateLogs,
     UniformSlatePolicy,
 )
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate import _second_moments, _tables
 from skope_ope.evaluators.slate._second_moments import pseudoinverse, solved
-from skope_ope.evaluators.slate._target import TargetOfSlates
 from skope_ope.policies.slate import _slate_laws
-from skope_ope.policies.slate._slate_base import offered_slots
+from skope_ope.policies.slate._slate_tables import offered_slots
 from tests.evaluators.slate._worlds import rankings
 from tests.policies._slate_worlds import enumerated_moments, rounds
 
@@ -46,7 +46,7 @@ def own_weights(n_rounds, seed):
 def test_solutions_by_round(shared):
     logs = own_weights(30, 0)
     logger = PlackettLuceSlatePolicy([4.0, 2.0, 2.0, 1.0] if shared else "w", 2)
-    target = TargetOfSlates(PlackettLuceSlatePolicy("w", 2), logs)
+    target = SlateTarget(PlackettLuceSlatePolicy("w", 2), logs)
     _, gamma = enumerated_moments(logger, logs)
     for rows, _, q, solution in solved(logger, target, logs):
         own = q.reshape(len(q), -1)
@@ -74,7 +74,7 @@ def test_a_larger_null_space_is_noticed(monkeypatch):
         np.zeros((4, 1)), shown, np.zeros(4), n_candidates=4, group=np.arange(4)
     )
     logger = EmpiricalSlatePolicy(slates)
-    target = TargetOfSlates(np.tile([3, 3], (4, 1)), logs)
+    target = SlateTarget(np.tile([3, 3], (4, 1)), logs)
     residual = np.concatenate(
         [part[-1].residual for part in solved(logger, target, target.logs)]
     )
@@ -138,7 +138,7 @@ def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_
     q = rng.dirichlet(np.ones(shape[2]), shape[:2])  # hardly ever in the range
     q = np.where(offered_slots(logs, shape[1]), q, 0.0)
     for table in (logger.slot_marginals(other), q):
-        target = TargetOfSlates(table, logs)
+        target = SlateTarget(table, logs)
         ((_, _, _, solution),) = solved(logger, target, target.logs)
         laws = logger.laws(logs)
         place = np.broadcast_to(laws.place, (n_rounds, shape[2]))
@@ -169,7 +169,7 @@ def test_laws_of_single_rounds_need_no_eigenvalues(n_slots, m, monkeypatch):
     weights = rng.random_sample((50, m)) + 0.2
     logs = rounds(50, n_slots, m).with_columns(w=weights)
     logger = PlackettLuceSlatePolicy("w", n_slots)
-    target = TargetOfSlates(UniformSlatePolicy(n_slots), logs)
+    target = SlateTarget(UniformSlatePolicy(n_slots), logs)
     ((_, _, _, solution),) = solved(logger, target, logs)
     assert solution.residual.max() < 1e-12
     assert not any(calls)
@@ -200,7 +200,7 @@ def test_a_law_is_inverted_once_wherever_its_rounds_are(n_laws, in_a_part, monke
     slates = logger.sample(logs, 0)
     logs = SlateLogs(logs.context, slates, logs.reward, n_candidates=4)
     logs = logs.with_columns(w=weights[index])
-    target = TargetOfSlates(PlackettLuceSlatePolicy([1.0, 2.0, 3.0, 4.0], 2), logs)
+    target = SlateTarget(PlackettLuceSlatePolicy([1.0, 2.0, 3.0, 4.0], 2), logs)
     ((_, _, _, whole),) = solved(logger, target, logs)
     monkeypatch.setattr(_tables, "CHUNK_BYTES", in_a_part * 8 * 2 * 4)
     counts = counted_moments(monkeypatch)

@@ -18,8 +18,8 @@ from skope_ope import (
     UniformSlatePolicy,
     rank_weights,
 )
+from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
-from skope_ope.evaluators.slate._target import TargetOfSlates
 from skope_ope.exceptions import SupportWarning
 from tests.evaluators.slate._worlds import (
     EMPTY_WORLDS,
@@ -77,7 +77,7 @@ def test_unbiased_where_every_slot_may_be_empty(name):
 def test_why_no_other_model_can_be_passed():
     # what a model that is no sum over slots would do, here a product
     logs, proba = the_world()
-    at = TargetOfSlates(np.tile([2, 0, 4], (len(logs), 1)), logs)
+    at = SlateTarget(np.tile([2, 0, 4], (len(logs), 1)), logs)
     weight = round_weights(LOGGER, at, at.logs).weight
     model = PHI[np.arange(3), SLATES].prod(axis=1)
     own = model[(SLATES == [2, 0, 4]).all(axis=1)][0]

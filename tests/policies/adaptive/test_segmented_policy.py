@@ -119,11 +119,11 @@ def test_a_feature_precedes_a_column_of_the_same_name():
     frame = pandas.DataFrame({"group": ["u", "v"]})
     logs = BanditLogs(frame, [0, 1], [0.0, 1.0])
     policy = SegmentedPolicy(EpsilonGreedy(0), "other").fit(logs)
-    assert policy.context_of(logs) is frame
+    assert policy.context_of(logs) is logs.context
     logs = logs.with_columns(other=["a", "b"])
     assert policy.context_of(logs).segment.tolist() == ["a", "b"]
     policy = SegmentedPolicy(EpsilonGreedy(0), "group").fit(logs)
-    assert policy.context_of(logs) is frame
+    assert policy.context_of(logs) is logs.context
 
 
 def test_segments_in_segments():

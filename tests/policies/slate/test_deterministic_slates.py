@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression
 
 from skope_ope import UniformSlatePolicy
-from skope_ope.policies.slate._deterministic_slates import slate_policy
+from skope_ope.policies.slate._slate_policy import slate_policy
 from tests.policies._slate_worlds import check_moments, check_sample, rounds
 
 SLATES = np.array([[0, 2], [1, 1], [-1, 0]])

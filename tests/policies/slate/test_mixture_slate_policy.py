@@ -38,7 +38,7 @@ def test_fit_fits_clones():
     policy = MixtureSlatePolicy([ranker, UniformSlatePolicy(2)], [0.5, 0.5])
     logs = rounds(1, 2, 3, item_features=features)
     assert policy.fit(features, [1, 3, 2]) is policy
-    assert not hasattr(ranker, "regressor_")
+    assert not hasattr(ranker, "reward_model_")
     assert_allclose(policy.slot_marginals(logs)[0, 0], [1 / 6, 4 / 6, 1 / 6])
     assert not hasattr(clone(policy), "policies_")
 

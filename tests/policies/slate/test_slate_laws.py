@@ -16,7 +16,7 @@ from skope_ope import (
     rank_weights,
 )
 from skope_ope.policies.slate import _slate_laws
-from skope_ope.policies.slate._slate_laws import distinct_rows
+from skope_ope.policies.slate._distinct_rows import distinct_rows
 from tests.policies._slate_worlds import check_moments, moments_of_laws, rounds
 
 

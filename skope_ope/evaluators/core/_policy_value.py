@@ -2,11 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy, how sure it is, and what it rests on."""
 
-import warnings
+import warnings as python_warnings
+from copy import copy
+from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._moments import Moments, mean
+from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.intervals import (
     clopper_pearson_interval,
@@ -22,31 +27,30 @@ _NO_PAIRED_ERROR = (
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
     "give both the same DRns(n_splits=..., horizon=...)."
 )
-_OTHER_PAIRED_ERROR = (
-    "the standard error and the interval of this difference are about the "
-    "progressive-validation policies, mixtures of what was learned on the way. What "
-    "two policies that learn are worth at some horizon differs by chance much more: "
-    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
-)
 _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
 )
-_NO_GROUP_VALUE = "no logged round of the group bears on the policy. The value is NaN."
+_NO_GROUP_VALUE = (
+    "the logged rounds of the group say nothing about the policy. The value is NaN."
+)
 
 
 class PolicyValue:
     """Estimated value of a policy.
 
-    Evaluators make it; read more in the :ref:`User Guide <evaluators>`.
+    Evaluators make it, and nothing changes it afterwards. Read more in the
+    :ref:`User Guide <evaluators>`.
 
     Attributes
     ----------
     value : float
         The estimate. `float(policy_value)` gives it, too.
     standard_error : float
-        sd(round_values, ddof=1) / sqrt(n_rounds), unless the evaluator says
-        otherwise.
+        sd(round_values, ddof=1) / sqrt(n_rounds); where the logs have groups, the
+        spread of the sums of groups in its place.
+    degrees_of_freedom : float
+        Of the standard error.
     n_rounds : int
         Rounds that entered.
     round_values : ndarray of shape (n_rounds,)
@@ -55,8 +59,8 @@ class PolicyValue:
     effective_sample_size : float
         (sum w)^2 / sum w^2 of the importance weights; accepted rounds of `Replay` and
         `RejectionSampling`; NaN where none are used.
-    diagnostics : mapping
-        What the estimate rests on; entries are computed on first access.
+    diagnostics : Diagnostics
+        What the estimate rests on, a mapping; entries are computed on first access.
     warnings : tuple of OPEWarning
         What the evaluation warned of.
     row_id : RowId
@@ -74,79 +78,69 @@ class PolicyValue:
     >>> from skope_ope import BanditLogs, IPS
     >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
     >>> result = IPS().fit(logs).evaluate(np.tile([0.5, 0.5], (4, 1)))
-    >>> float(result), round(result.standard_error, 4)
-    (0.5, 0.2887)
+    >>> float(result), f"{result.standard_error:.4f}", f"{result:.2f}"
+    (0.5, '0.2887', '0.50')
     >>> low, high = result.confidence_interval(0.9)
     >>> round(low, 3), round(high, 3)
     (-0.179, 1.179)
     """
 
-    successes = None
-    _of_another_policy = False  # whether its error is about a mixture of histories
     independent_rounds = True  # whether a spread of round values is a standard error
 
     def __init__(
         self,
-        value,
-        standard_error,
-        n_rounds,
+        estimate,
+        rows,
         *,
         estimator,
-        logs=None,
-        terms=None,
-        linearise=None,
-        combine=None,
-        sample_weight=None,
-        offset=0.0,
-        round_values=None,
         effective_sample_size=float("nan"),
-        diagnostics=None,
+        diagnostics=(),
         warnings=(),
-        degrees_of_freedom=None,
         bound=None,
-        bearing=None,
+        successes=None,
     ):
-        self.value = value
-        self.standard_error = standard_error
-        self.n_rounds = n_rounds
-        self.estimator = estimator
+        self._estimate, self._rows, self._bound = estimate, rows, bound
+        self.estimator, self.successes = estimator, successes
         self.effective_sample_size = effective_sample_size
-        self.diagnostics = {} if diagnostics is None else diagnostics
-        self.warnings = tuple(warnings)
-        self.degrees_of_freedom = (
-            n_rounds - 1 if degrees_of_freedom is None else degrees_of_freedom
-        )
-        self._logs = logs
-        self._row_id = None
-        self._terms = terms
-        self._linearise = linearise
-        self._combine = combine
-        self._sample_weight = sample_weight
-        self._offset = offset
-        self._round_values = round_values
-        self._bound = bound
-        self._bearing = bearing  # what decides whether groups have an estimate
+        entries, warned = dict(diagnostics), tuple(warnings)
+        if estimate.frame.clustered:
+            entries["n_groups"] = len(estimate.frame.cluster_sizes)
+            entries["effective_groups"] = estimate.frame.effective_clusters
+            entries["design_effect"] = estimate.design_effect
+            warned += group_warnings(estimate)
+        self.diagnostics, self.warnings = Diagnostics(entries), warned
+
+    @property
+    def value(self):
+        """The estimate."""
+        return self._estimate.value
+
+    @property
+    def standard_error(self):
+        """Its standard error."""
+        return self._estimate.standard_error
+
+    @property
+    def degrees_of_freedom(self):
+        """Degrees of freedom of the standard error."""
+        return self._estimate.degrees_of_freedom
+
+    @property
+    def n_rounds(self):
+        """Number of rounds."""
+        return self._rows.n_rounds
 
     @property
     def row_id(self):
         """The rounds that were evaluated."""
-        return self._row_id if self._logs is None else self._logs.row_id
+        return self._rows.row_id
 
-    @property
-    def terms(self):
-        """Per-round terms of which the value is a function, shape (n_terms, n)."""
-        if callable(self._terms):
-            self._terms = self._terms()
-        return self._terms
-
-    @property
+    @cached_property
     def round_values(self):
         """Terms whose mean is the value, ndarray of shape (n_rounds,)."""
-        if self._round_values is None:
-            self._round_values = self._linearise(
-                self.value, self.terms, self._sample_weight
-            )
-        return self._round_values
+        rows = self._rows
+        terms = rows.terms if self._estimate.needs_terms else None
+        return self._estimate.round_values(terms, rows.design)
 
     def confidence_interval(self, level=0.95, method="student"):
         """Two-sided interval for the value.
@@ -155,10 +149,9 @@ class PolicyValue:
         ----------
         level : float, default=0.95
             Coverage, in (0, 1).
-        method : {"student", "normal", "clopper-pearson"}, default="student"
-            Quantiles of Student's distribution (with n_rounds - 1 degrees of freedom,
-            unless the evaluator says otherwise) or of the normal; or the exact
-            interval for values that are a share of `successes`.
+        method : {"student", "normal", "clopper_pearson"}, default="student"
+            Quantiles of Student's distribution (with `degrees_of_freedom`) or of the
+            normal; or the exact interval for values that are a share of `successes`.
 
         Returns
         -------
@@ -173,16 +166,24 @@ class PolicyValue:
                 self.value, self.standard_error, self.degrees_of_freedom, level
             )
         if method == "clopper-pearson":
+            python_warnings.warn(
+                "method='clopper-pearson' is now spelt 'clopper_pearson'; the old "
+                "spelling goes in the next release.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            method = "clopper_pearson"
+        if method == "clopper_pearson":
             if self.successes is None:
                 raise ValueError(
-                    "method='clopper-pearson' is for the share of ones among 0/1 "
+                    "method='clopper_pearson' is for the share of ones among 0/1 "
                     "rewards that Replay or RejectionSampling accepted for a "
                     f"stationary policy; this value of {self.estimator} is not one. "
                     "Use 'student'."
                 )
             return clopper_pearson_interval(*self.successes, level)
         raise ValueError(
-            f"method must be 'student', 'normal' or 'clopper-pearson', got {method!r}."
+            f"method must be 'student', 'normal' or 'clopper_pearson', got {method!r}."
         )
 
     def deviation_bound(self, delta=0.05, **assumptions):
@@ -228,7 +229,8 @@ class PolicyValue:
             the rounds of the group. NaN, and a warning, where no estimate can be
             formed from them.
         """
-        labels = check_labels("key", self._field(key) if isinstance(key, str) else key)
+        given = self._rows.labels(key) if isinstance(key, str) else key
+        labels = check_labels("key", given)
         if len(labels) != self.n_rounds:
             raise ValueError(
                 f"key must have one label per round ({self.n_rounds}), got "
@@ -236,73 +238,38 @@ class PolicyValue:
             )
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
-            warnings.warn(warned, stacklevel=2)
+            python_warnings.warn(warned, stacklevel=2)
         distinct, sizes = np.unique(labels, return_counts=True)
-        rows = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+        places = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
         values = {
-            label: self._group(group, label)
-            for label, group in zip(distinct.tolist(), rows, strict=True)
+            label: self._of_group(rows, label)
+            for label, rows in zip(distinct.tolist(), places, strict=True)
         }
         lost = [label for label, value in values.items() if np.isnan(value.value)]
         if lost and not np.isnan(self.value):
             first = values[lost[0]].warnings[0]
             text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
             warned = type(first)(f"{text} first: {first}", first.value)
-            warnings.warn(warned, stacklevel=2)
+            python_warnings.warn(warned, stacklevel=2)
         return values
 
-    def _field(self, name):
-        logs = self._logs
-        if logs is not None and name in logs.columns:
-            return logs.columns[name]
-        if logs is None or name not in logs._row_fields or getattr(logs, name) is None:
-            raise ValueError(
-                f"the logs of this value have no field or column {name!r}. Pass the "
-                "labels of the rounds as an array."
-            )
-        return getattr(logs, name)
-
-    def _group(self, rows, label):
-        moments = Moments()
-        if self._terms is None:
-            terms, omega, combine = self.round_values[None, rows], None, mean
-        else:
-            omega = self._sample_weight
-            omega = None if omega is None else omega[rows]
-            terms, combine = self.terms[:, rows], self._combine
-            if self._linearise is not None:  # groups of strata keep their strata
-                moments = self._linearise.moments(rows)
-        moments.add(0, tuple(terms), omega)
-        value, error, linearise = moments.estimate(combine)
-        warned, bearing = [], None
-        if self._bearing is not None:
-            bearing = self._bearing.of(rows)
-            warned = bearing.warnings()
-            if warned:
-                value = float("nan")
-            if warned or bearing.n_used == 1:
-                error = float("nan")
-        elif np.isnan(self.value):  # nothing is known of the policy, in no group
-            value = error = float("nan")
-        if np.isnan(value) and not warned:
+    def _of_group(self, places, label):
+        (estimate, rows), warned = self._group_estimate(places), []
+        if np.isnan(self.value):  # nothing is known of the policy, in no group
+            estimate = estimate.without_value()
+        if np.isnan(estimate.value):
             warned.append(SupportWarning(_NO_GROUP_VALUE, float("nan")))
         if not self.independent_rounds:
-            error = float("nan")
+            estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
         return PolicyValue(
-            value + self._offset,
-            error,
-            terms.shape[1],
-            estimator=f"{self.estimator} of {label!r}",
-            terms=terms,
-            linearise=linearise,
-            combine=combine,
-            sample_weight=omega,
-            offset=self._offset,
-            warnings=warned,
-            degrees_of_freedom=linearise.degrees_of_freedom,
-            bearing=bearing,
+            estimate, rows, estimator=f"{self.estimator} of {label!r}", warnings=warned
         )
+
+    def _group_estimate(self, places):
+        """Return the estimate of some rounds (an array of ints), and their `Rows`."""
+        rows = self._rows.take(places)
+        return rows.estimate(self._estimate), rows
 
     def __sub__(self, other):
         """Paired difference of two values from the same rounds."""
@@ -313,49 +280,48 @@ class PolicyValue:
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."
             )
-        differences = self.round_values - other.round_values
+        change = self.round_values - other.round_values
         value = self.value - other.value
-        error, freedom = self._paired_error(other, differences)
-        if self._differ_by_rounding(other, differences):
-            value, differences = 0.0, np.zeros(len(differences))
-            error = 0.0 if np.isfinite(error) else error
-        warned = []
-        if np.isnan(error) and not self._independent_of_history(other):
-            warned.append(SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1))
-        elif self._of_another_policy or other._of_another_policy:
-            warned.append(SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1))
+        if self._differ_by_rounding(other, change):
+            value, change = 0.0, np.zeros(len(change))
+        estimate, warned = self._paired_estimate(other, value, change)
         for warning in warned:
-            warnings.warn(warning, stacklevel=2)
-        difference = PolicyValue(
-            value,
-            error,
-            len(differences),
+            python_warnings.warn(warning, stacklevel=2)
+        rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
+        return PolicyValue(
+            estimate,
+            rows,
             estimator=f"{self.estimator} - {other.estimator}",
-            logs=self._logs,
-            round_values=differences,
             warnings=warned,
-            degrees_of_freedom=freedom,
         )
-        difference._row_id = self.row_id
-        return difference
 
-    def _differ_by_rounding(self, other, differences):
+    def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""
         scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
-        return np.abs(differences).max(initial=0) <= ROUNDING * scale
+        return np.abs(change).max(initial=0) <= ROUNDING * scale
 
-    def _independent_of_history(self, other):
-        return self.independent_rounds and other.independent_rounds
+    def _paired_estimate(self, other, value, change):
+        """Return the estimate of a difference from its round values, and warnings."""
+        freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
+        estimate = spread_estimate(value, change, self._rows.design, freedom)
+        if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
+            estimate = estimate.without_error()
+        if self.independent_rounds and other.independent_rounds:
+            return estimate, []
+        warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
+        return estimate.without_error(), [warned]
 
-    def _paired_error(self, other, differences):
-        """Return the standard error of a difference, and its degrees of freedom."""
-        n = len(differences)
-        if n < 2 or not self._independent_of_history(other):
-            return float("nan"), None
-        return float(differences.std(ddof=1) / np.sqrt(n)), None
+    def with_warnings(self, warnings):
+        """Return the same value with more warnings, which come first."""
+        out = copy(self)
+        out.warnings = (*warnings, *self.warnings)
+        return out
 
     def __float__(self):
         return float(self.value)
+
+    def __format__(self, spec):
+        return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
         return (
@@ -374,13 +340,3 @@ class PolicyValue:
             *(("warning", str(warning)) for warning in self.warnings),
         ]
         return table_html(self.estimator, ("", ""), rows)
-
-    def __getstate__(self):
-        # What is computed on access holds the logs and the policy: compute it now.
-        state = self.__dict__.copy()
-        if self._terms is not None:
-            state["_round_values"] = self.round_values
-            state["_terms"] = self.terms
-        state["_row_id"] = self.row_id
-        state["_logs"] = None
-        return state

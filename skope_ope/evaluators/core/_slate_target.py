@@ -4,14 +4,15 @@
 
 import numpy as np
 
+from skope_ope.logs._row_container import RowContainer
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
-from skope_ope.policies.slate._deterministic_slates import slate_policy
-from skope_ope.policies.slate._slate_base import entries
+from skope_ope.policies.slate._slate_policy import as_slate_array, slate_policy
+from skope_ope.policies.slate._slate_tables import entries
 
 COLUMN = "policy under evaluation"  # carries an array along where rounds are taken
 
 
-class TargetOfSlates:
+class SlateTarget:
     """What evaluators ask of a policy over slates.
 
     Parameters
@@ -23,13 +24,19 @@ class TargetOfSlates:
         booleans, where all of them are 0 or 1. A column's name may stand for an array.
     logs : SlateLogs
         The rounds.
+    same_width : bool, default=True
+        Whether the policy must fill as many slots as the logs have.
+    may_move : bool, default=False
+        Whether the policy may move what was shown, by `shown_marginals`. It then
+        depends on the logged slate, and no weight of that slate gives its value.
 
     Attributes
     ----------
     policy : slate policy or None
         None where only `logged` is known.
     logs : SlateLogs
-        The rounds, an array that stands for the policy among their columns.
+        The rounds, an array that stands for the policy among their columns. What is
+        asked of rounds is asked of these rows.
     slates : ndarray of int of shape (n_rounds, n_slots) or None
         The slates of a deterministic policy.
     is_array : bool
@@ -38,29 +45,42 @@ class TargetOfSlates:
         Probability of the logged candidates, where no more is known.
     """
 
-    def __init__(self, policy, logs):
+    def __init__(self, policy, logs, *, same_width=True, may_move=False):
         self.policy = self.slates = self.logged = None
-        self.is_array = False
-        given = logs.columns.get(policy) if isinstance(policy, str) else policy
-        if isinstance(given, (list, tuple, np.ndarray)):
-            array = _as_array(given)
+        self.is_array, self.same_width = False, same_width
+        by_name = isinstance(policy, str)
+        given = logs.columns.get(policy) if by_name else policy
+        if _is_array_like(given):
+            array = as_slate_array(given)
             if array.ndim == 2 and array.dtype.kind in "fb":
-                if not isinstance(policy, str):  # part of a column may be anything
+                if not by_name:  # part of a column may be anything
                     _refuse_ambiguous(array)
                 self.logs, self.logged = logs, _check_logged(array, logs)
                 return
-            if not isinstance(policy, str) and len(array) == len(logs):
+            policy = policy if by_name else array
+            if not by_name and array.ndim in (2, 3) and len(array) == len(logs):
                 logs, policy = logs.with_columns(**{COLUMN: array}), COLUMN
                 self.is_array = True
         self.logs = logs
         self.policy = slate_policy(policy, logs)
+        if self.only_moves and not may_move:
+            raise TypeError(
+                f"{type(self.policy).__name__} moves what was shown, so it depends on "
+                "the logged slate: neither weights nor matches of that slate give its "
+                "value. ReorderingScavenging and PositionScavenging evaluate it."
+            )
         if hasattr(self.policy, "deterministic_slates"):
             self.slates = self.policy.deterministic_slates(logs)
             if self.slates is not None:
-                check_width(self.slates.shape[1], logs)
+                self._check_width(self.slates.shape[1], logs)
 
     @property
-    def _known(self):
+    def only_moves(self):
+        """Whether the policy is known to move what was shown."""
+        return hasattr(self.policy, "shown_marginals")
+
+    def require_policy(self):
+        """Return the policy, or raise where only `logged` is known."""
         if self.policy is None:
             raise TypeError(
                 "an array of shape (n_rounds, n_slots) with the policy's probabilities "
@@ -71,11 +91,27 @@ class TargetOfSlates:
             )
         return self.policy
 
-    def marginals(self, logs):
-        """Probability of every candidate in every slot of rounds of the logs."""
-        table = np.asarray(self._known.slot_marginals(logs), dtype=float)
-        check_width(table.shape[1], logs)
+    def marginals(self, rounds, start=0):
+        """Probability of every candidate in every slot of rounds of the logs.
+
+        `start` is the row of the first of them, for messages.
+        """
+        policy = self.require_policy()
+        name = f"slot_marginals of {type(policy).__name__}"
+        table = np.asarray(method(policy, "slot_marginals")(rounds), dtype=float)
+        n_rounds, n_candidates = len(rounds), rounds.max_candidates
+        if table.ndim != 3 or (len(table), table.shape[2]) != (n_rounds, n_candidates):
+            raise ValueError(
+                f"{name} must have shape ({n_rounds}, n_slots, {n_candidates}), got "
+                f"{table.shape}."
+            )
+        self._check_width(table.shape[1], rounds)
+        _check_marginals(table, start)
         return table
+
+    def moves(self, rounds):
+        """Probability that what a slot shows (second axis) moves to another slot."""
+        return np.asarray(self.policy.shown_marginals(rounds), dtype=float)
 
     def marginal_proba(self, logs):
         """Probability that each slot, taken alone, is filled as in the logs."""
@@ -88,11 +124,19 @@ class TargetOfSlates:
         table = self.marginals(logs)
         return entries(table, logs.slate, 1 - table.sum(axis=2))
 
-    def slate_proba(self, logs):
-        """Probability of the logged slates."""
-        if self.slates is not None and logs is self.logs:
-            return (self.slates == logs.slate).all(axis=1).astype(float)
-        proba = np.asarray(self._known.slate_proba(logs, logs.slate), dtype=float)
+    def slate_proba(self, logs, slates=None):
+        """Probability of slates, by default of the logged ones."""
+        if slates is None:
+            if self.slates is not None and logs is self.logs:
+                return (self.slates == logs.slate).all(axis=1).astype(float)
+            slates = logs.slate
+        policy = self.require_policy()
+        proba = np.asarray(method(policy, "slate_proba")(logs, slates), dtype=float)
+        if proba.shape != (len(logs),):
+            raise ValueError(
+                f"slate_proba of {type(policy).__name__} must have shape "
+                f"({len(logs)},), got {proba.shape}."
+            )
         if not (proba.min() >= 0 and proba.max() <= 1 + PROBABILITY_TOLERANCE):
             raise ValueError(
                 "slate_proba must lie in [0, 1], got "
@@ -102,7 +146,15 @@ class TargetOfSlates:
 
     def prefix_proba(self, logs, slates=None):
         """Probability that the first slots are filled as in slates."""
-        return method(self._known, "prefix_proba")(logs, slates)
+        return method(self.require_policy(), "prefix_proba")(logs, slates)
+
+    def sample(self, logs, random_state):
+        """Draw a slate for every round."""
+        return method(self.require_policy(), "sample")(logs, random_state)
+
+    def _check_width(self, n_slots, logs):
+        if self.same_width:
+            check_width(n_slots, logs)
 
 
 def method(policy, name):
@@ -110,8 +162,8 @@ def method(policy, name):
     if hasattr(policy, name):
         return getattr(policy, name)
     raise TypeError(
-        f"{type(policy).__name__} has no {name}(logs, slates), which this evaluator "
-        "needs. Derive the policy from BaseSlatePolicy."
+        f"{type(policy).__name__} has no {name}, which this evaluator needs. Derive "
+        "the policy from BaseSlatePolicy."
     )
 
 
@@ -124,13 +176,10 @@ def check_width(n_slots, logs, whose="the policy"):
         )
 
 
-def _as_array(given):
-    try:
-        return np.asarray(given)
-    except ValueError as error:  # ragged
-        raise ValueError(
-            f"the slates are no rectangular array: {error}. Fill empty slots with -1."
-        ) from error
+def _is_array_like(given):
+    return isinstance(given, (list, tuple)) or (
+        hasattr(given, "__array__") and not isinstance(given, RowContainer)
+    )
 
 
 def _refuse_ambiguous(array):
@@ -156,3 +205,15 @@ def _check_logged(array, logs):
             f"{array.min():.6g} to {array.max():.6g}. Slates are integers."
         )
     return array
+
+
+def _check_marginals(table, start):
+    """Raise unless every slot has probabilities that sum to at most one."""
+    low, total = table.min(axis=(1, 2)), table.sum(axis=2).max(axis=1)
+    wrong = ~((low >= 0) & (total <= 1 + PROBABILITY_TOLERANCE))  # also NaN
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            "slot_marginals must be non-negative and sum to at most one per slot, got "
+            f"{low[row]:.6g} and a sum of {total[row]:.6g} at row {start + row}."
+        )

@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """When an estimate deserves a warning, and with which number."""
 
+from math import isnan
+
+from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
 from skope_ope.exceptions import (
+    FewGroupsWarning,
     LearnedRoundsWarning,
     LowOverlapWarning,
     PropensityWarning,
@@ -21,6 +25,38 @@ LOW_SIZE = 30  # effective rounds
 HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
 HIGH_Z = 3  # mean weight against 1, in standard errors
 SURPRISE = 1e-6  # probability of counts as far from their means as these
+
+
+def group_warnings(estimate):
+    """Return a warning where few groups tell how sure an estimate is."""
+    sizes, effective = estimate.frame.cluster_sizes, estimate.frame.effective_clusters
+    if len(sizes) < 2:
+        return (
+            FewGroupsWarning(
+                "all rounds belong to one group: nothing tells how groups differ, and "
+                "the standard error is NaN. Leave out group=... only if the rounds do "
+                "not depend on each other.",
+                float(len(sizes)),
+            ),
+        )
+    if isnan(estimate.standard_error) and not isnan(estimate.value):
+        return (
+            FewGroupsWarning(
+                "a part of the logs with a variance of its own (a logger, an arm) has "
+                "rounds of one group only: the standard error is NaN.",
+                1.0,
+            ),
+        )
+    if effective >= FEW_CLUSTERS:
+        return ()
+    return (
+        FewGroupsWarning(
+            f"the {len(sizes)} groups count as {effective:.1f} of equal size: with "
+            f"fewer than {FEW_CLUSTERS} the standard error is uncertain, and the "
+            "interval takes that number as its degrees of freedom.",
+            effective,
+        ),
+    )
 
 
 def overlap_warnings(evaluator, overlap, logs=None):

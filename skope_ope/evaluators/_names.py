@@ -1,0 +1,86 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evaluators by name: all that the families list in their `__all__`."""
+
+from difflib import get_close_matches
+from inspect import Parameter, signature
+
+from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.logs import BanditLogs
+
+FAMILIES = (static, sequential, scavenging, multi_logger, slate)
+
+
+def evaluators_of(family):
+    """Return the classes of evaluators of a family by name."""
+    listed = {name: getattr(family, name) for name in family.__all__}
+    return {
+        name: cls
+        for name, cls in listed.items()
+        if isinstance(cls, type) and issubclass(cls, BaseEvaluator)
+    }
+
+
+def evaluators_for(kind):
+    """Return the classes of all evaluators that take a kind of logs, by name."""
+    return {
+        name: cls
+        for family in FAMILIES
+        for name, cls in evaluators_of(family).items()
+        if kind in cls._takes
+    }
+
+
+STATIC = evaluators_of(static)  # none depends on the order of the rounds
+ALL = {name: cls for one in FAMILIES for name, cls in evaluators_of(one).items()}
+
+
+def evaluator_named(name, kind=BanditLogs):
+    """Return the evaluator with a name, with its default parameters.
+
+    Parameters
+    ----------
+    name : str
+        The name of its class.
+    kind : {BanditLogs, SlateLogs}, default=BanditLogs
+        The logs that it is for.
+
+    Raises
+    ------
+    ValueError
+        If none has the name, or it has parameters without a default.
+    """
+    known = evaluators_for(kind)
+    if name not in known:
+        raise unknown_evaluator(name, kind)
+    needed = [
+        one.name
+        for one in signature(known[name]).parameters.values()
+        if one.default is Parameter.empty
+    ]
+    if needed:
+        raise ValueError(
+            f"{name} has no default for {', '.join(needed)}: pass an instance, "
+            f"{name}({', '.join(f'{one}=...' for one in needed)})."
+        )
+    return known[name]()
+
+
+def unknown_evaluator(name, kind=BanditLogs):
+    """Return the error about a name that no evaluator has."""
+    known = evaluators_for(kind)
+    names = {one.lower(): one for one in known}
+    # what a name is called for short, as DR or DM (the first of several); then what
+    # is spelt nearly like it
+    short = {"".join(filter(str.isupper, n)).lower(): n for n in reversed(known)}
+    word = name.lower()
+    near = [short[word]] if word in short else []
+    near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
+    meant = f" Did you mean {near[0]}?" if near else ""
+    if not meant and name in ALL:
+        other = "slates" if kind is BanditLogs else "logs of single actions"
+        meant = f" {name} is for {other}."
+    return ValueError(
+        f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
+    )

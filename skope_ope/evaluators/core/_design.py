@@ -1,0 +1,310 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a round is to the statistic: its weight, its stratum and its cluster.
+
+Strata are samples of their own: loggers, arms, slots. Clusters are rounds that depend
+on each other: the groups of the logs. A cell is what a stratum and a cluster share.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from skope_ope.evaluators.core._stratum_sums import partial_sums
+from skope_ope.logs._groups import factorise
+
+
+class Frame:
+    """Strata, clusters and the numbers of their rounds; no rows.
+
+    Rounds of sample weight zero do not count.
+
+    Parameters
+    ----------
+    count : ndarray of shape (n_strata,)
+        Number of rounds of every stratum.
+    strata : list, default=None
+        Labels of the strata; `None`: there is one.
+    clusters : ndarray of shape (n_clusters,), default=None
+        Labels of the clusters; `None`: the rounds are independent.
+    cell_stratum, cell_cluster, cell_count : ndarray of shape (n_cells,)
+        Stratum, cluster and number of rounds of every cell.
+    """
+
+    def __init__(
+        self,
+        count,
+        strata=None,
+        clusters=None,
+        cell_stratum=None,
+        cell_cluster=None,
+        cell_count=None,
+    ):
+        self.count = count
+        self.strata = [None] if strata is None else list(strata)
+        self.clusters = clusters
+        self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
+        self.cell_count = cell_count
+
+    @property
+    def n_strata(self):
+        """Number of strata."""
+        return len(self.strata)
+
+    @property
+    def clustered(self):
+        """Whether rounds depend on each other in clusters."""
+        return self.clusters is not None
+
+    @cached_property
+    def cluster_sizes(self):
+        """Number of rounds of every cluster that has one."""
+        sizes = np.bincount(self.cell_cluster, self.cell_count, len(self.clusters))
+        return sizes[sizes > 0]
+
+    @cached_property
+    def effective_clusters(self):
+        """(sum n_g)^2 / sum n_g^2: clusters of one size that would tell as much."""
+        sizes = self.cluster_sizes
+        return float(sizes.sum() ** 2 / (sizes @ sizes)) if sizes.size else 0.0
+
+    @cached_property
+    def units(self):
+        """Number of units, clusters or rounds, of every stratum."""
+        if not self.clustered:
+            return self.count
+        return np.bincount(
+            self.cell_stratum[self.cell_count > 0], minlength=self.n_strata
+        )
+
+    def samples(self, centre, used, clusters):
+        """Count the units of the sample of every stratum, and degrees of freedom.
+
+        Strata that share a centre, or a cluster, are one sample.
+
+        Parameters
+        ----------
+        centre : ndarray of int of shape (n_strata,)
+            Strata with the same number share a centre.
+        used : ndarray of bool of shape (n_strata,)
+            Strata that have a weight.
+        clusters : bool
+            Whether clusters are the units, or rounds.
+        """
+        if clusters:
+            cells = (self.cell_count > 0) & used[self.cell_stratum]
+            stratum, cluster = self.cell_stratum[cells], self.cell_cluster[cells]
+            sample = _linked(centre, stratum, cluster, len(self.clusters))
+            pairs = np.unique(sample[stratum] * len(self.clusters) + cluster)
+            units = np.bincount(pairs // len(self.clusters), minlength=len(sample))
+        else:
+            sample = centre
+            units = np.bincount(sample, used * self.count, len(sample))
+        found = units[np.unique(sample[used & (self.count > 0)])]
+        return units[sample], float(np.maximum(found - 1, 0).sum())
+
+    def merged(self, other):
+        """Return the frame of both, and where the parts of each are in it.
+
+        Returns
+        -------
+        frame : Frame
+        places : list of (strata, cells)
+            For self and other, indices of their strata and cells in the whole.
+        """
+        strata = [*self.strata, *(s for s in other.strata if s not in self.strata)]
+        count, at = np.zeros(len(strata)), []
+        for one in (self, other):
+            at.append(np.array([strata.index(s) for s in one.strata]))
+            count[at[-1]] += one.count
+        if not self.clustered:
+            return Frame(count, strata), [(place, None) for place in at]
+        clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
+        codes = code[: len(self.clusters)], code[len(self.clusters) :]
+        keys = [
+            place[one.cell_stratum] * len(clusters) + which[one.cell_cluster]
+            for one, place, which in zip((self, other), at, codes, strict=True)
+        ]
+        cells, where = np.unique(np.concatenate(keys), return_inverse=True)
+        where = where[: len(keys[0])], where[len(keys[0]) :]
+        cell_count = np.zeros(len(cells))
+        for one, place in zip((self, other), where, strict=True):
+            cell_count[place] += one.cell_count
+        stratum, cluster = np.divmod(cells, len(clusters))
+        frame = Frame(count, strata, clusters, stratum, cluster, cell_count)
+        return frame, list(zip(at, where, strict=True))
+
+    def bucketed(self, bucket):
+        """Return the frame whose clusters are hash buckets, and the cell of each cell.
+
+        Parameters
+        ----------
+        bucket : ndarray of int of shape (n_clusters,)
+            Bucket of every cluster.
+        """
+        clusters, code = np.unique(bucket, return_inverse=True)
+        keys = self.cell_stratum * len(clusters) + code[self.cell_cluster]
+        cells, where = np.unique(keys, return_inverse=True)
+        stratum, cluster = np.divmod(cells, len(clusters))
+        count = np.bincount(where, self.cell_count, len(cells))
+        return Frame(self.count, self.strata, clusters, stratum, cluster, count), where
+
+
+class Design(Frame):
+    """Weight, stratum and cluster of every round; made once and shared by all jobs.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of rounds.
+    omega : ndarray of shape (n_rounds,), default=None
+        Sample weights. A round of weight zero is none.
+    stratum : ndarray of int of shape (n_rounds,), default=None
+        Stratum of every round.
+    strata : list, default=None
+        Labels of the strata.
+    cluster : ndarray of int of shape (n_rounds,), default=None
+        Cluster of every round.
+    clusters : ndarray, default=None
+        Labels of the clusters.
+    """
+
+    def __init__(
+        self,
+        n_rounds,
+        omega=None,
+        stratum=None,
+        strata=None,
+        cluster=None,
+        clusters=None,
+    ):
+        self.n_rounds, self.omega = n_rounds, omega
+        self.stratum, self.cluster = stratum, cluster
+        entering = None if omega is None or omega.all() else omega > 0
+        n_strata = 1 if strata is None else len(strata)
+        if stratum is None:
+            count = n_rounds if entering is None else int(np.count_nonzero(entering))
+            count = np.array([count])
+        else:
+            count = np.bincount(_of(stratum, entering), minlength=n_strata)
+        cells = (None, None, None)
+        self.cell = None
+        if cluster is not None:
+            self.cell, *cells = _cells(stratum, cluster, n_strata, len(clusters))
+            cells.append(np.bincount(_of(self.cell, entering), minlength=len(cells[0])))
+        super().__init__(count, strata, clusters, *cells)
+
+    @cached_property
+    def mass(self):
+        """Sum of the weights of every stratum."""
+        return self._weighed(self.stratum, self.n_strata, self.count)
+
+    @cached_property
+    def squared_mass(self):
+        """Sum of the squared weights of every stratum."""
+        if self.omega is None:
+            return self.count.astype(float)
+        square = self.omega * self.omega
+        if self.stratum is None:
+            return np.array([square.sum()])
+        return np.bincount(self.stratum, square, self.n_strata)
+
+    @cached_property
+    def cell_mass(self):
+        """Sum of the weights of every cell."""
+        return self._weighed(self.cell, len(self.cell_count), self.cell_count)
+
+    def _weighed(self, codes, n_codes, count):
+        if self.omega is None:
+            return count.astype(float)
+        if codes is None:
+            return np.array([self.omega.sum()])
+        return np.bincount(codes, self.omega, n_codes)
+
+    def take(self, rows):
+        """Return the design of some rounds (an array of ints), with the same strata."""
+        omega, stratum, cluster = (
+            None if codes is None else codes[rows]
+            for codes in (self.omega, self.stratum, self.cluster)
+        )
+        strata = None if self.stratum is None else self.strata
+        labels = self.clusters
+        if cluster is not None and len(cluster) < len(labels):
+            present, cluster = np.unique(cluster, return_inverse=True)
+            labels = labels[present]
+        return Design(len(rows), omega, stratum, strata, cluster, labels)
+
+    def unweighted(self):
+        """Return the design in which all rounds weigh the same."""
+        if self.omega is None:
+            return self
+        return Design(
+            self.n_rounds, None, self.stratum, self.strata, self.cluster, self.clusters
+        )
+
+    def with_strata(self, stratum, strata):
+        """Return the design with other strata."""
+        return Design(
+            self.n_rounds, self.omega, stratum, strata, self.cluster, self.clusters
+        )
+
+    def block(self, low, high):
+        """Return the design of the rounds low..high-1, for sums."""
+        return DesignBlock(self, low, high)
+
+
+class DesignBlock:
+    """The design of a block of consecutive rounds, shared by all that sum over it."""
+
+    def __init__(self, design, low, high):
+        rows = slice(low, high)
+        self.low, self.high = low, high
+        self.omega = None if design.omega is None else design.omega[rows]
+        self.cell = None if design.cell is None else design.cell[rows]
+        self._design, self._rows = design, rows
+        self.summed = {}  # over the cells by now: totals and term, by id of the term
+
+    @cached_property
+    def by_stratum(self):
+        """Function that sums an array, or the rows of one, over every stratum."""
+        design = self._design
+        return partial_sums(design.stratum[self._rows], design.n_strata)
+
+
+def design_of(logs, omega=None):
+    """Return the design of some logs: their sample weights and their groups."""
+    if logs.group is None:
+        return Design(len(logs), omega)
+    labels, codes = factorise(logs.group)
+    return Design(len(logs), omega, cluster=codes, clusters=labels)
+
+
+def _of(codes, entering):
+    return codes if entering is None else codes[entering]
+
+
+def _cells(stratum, cluster, n_strata, n_clusters):
+    """Return the cell of every round, and stratum and cluster of every cell."""
+    if n_strata == 1:
+        return cluster, np.zeros(n_clusters, dtype=np.intp), np.arange(n_clusters)
+    cell = stratum * n_clusters + cluster
+    if n_strata * n_clusters <= 4 * len(cell):
+        numbers = np.arange(n_strata * n_clusters)
+    else:
+        numbers, cell = np.unique(cell, return_inverse=True)
+    return cell, *np.divmod(numbers, n_clusters)
+
+
+def _linked(centre, stratum, cluster, n_clusters):
+    """Return the sample of every stratum: those linked by a centre or a cluster."""
+    n = len(centre)
+    if n == 1:
+        return np.zeros(1, dtype=np.intp)
+    nodes = 2 * n + n_clusters  # strata, centres, clusters
+    ends = np.concatenate([np.arange(n), stratum])
+    others = np.concatenate([n + centre, 2 * n + cluster])
+    graph = coo_array((np.ones(len(ends)), (ends, others)), shape=(nodes, nodes))
+    sample = connected_components(graph, directed=False)[1][:n]
+    return np.unique(sample, return_inverse=True)[1].ravel()

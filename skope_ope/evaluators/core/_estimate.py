@@ -1,0 +1,303 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""The one statistic: a smooth function of sums, and how sure it is.
+
+With :math:`\lambda_s` what a round of stratum s counts (see `_pooling`),
+
+.. math:: \hat V = f(m), \qquad m = \sum_s \lambda_s \sum_{i \in s} \omega_i t_i,
+
+and the slopes :math:`b_s = \kappa_s \lambda_s\, (\nabla f,\, -\nabla f^T c_s)`, with
+:math:`c_s` the mean of the terms from which stratum s is measured, everything else is
+linear in the :math:`x_i` of `_sums`:
+
+.. math:: \psi_i = b_s^T x_i, \qquad SE^2 = \sum_i \psi_i^2 = \sum_s b_s^T Q_s\, b_s
+    \quad\text{or}\quad SE^2 = \sum_g \Big(\sum_{i \in g} \psi_i\Big)^2
+    = \sum_g \Big(\sum_s b_s^T X_{sg}\Big)^2
+
+for independent rounds, or for clusters g of rounds that depend on each other. With G
+units (rounds or clusters) in the sample, :math:`\kappa^2 = G / (G - 1)`, and its
+degrees of freedom are G - 1. The round values :math:`z_i = \hat V + \sqrt{n (n - 1)}\,
+\psi_i` average to the estimate, and
+
+.. math:: SE^2 = \frac{1}{n (n - 1)} \sum_g \Big(\sum_{i \in g} (z_i - \hat V)\Big)^2,
+
+for differences of two estimates from the same rounds, too.
+"""
+
+from copy import copy
+from math import isfinite, nan, sqrt
+
+import numpy as np
+
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._pooling import pooled
+
+ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
+FEW_CLUSTERS = 40  # effective ones; with fewer, their number gives the freedom
+
+
+class _Certain:
+    """What estimates of both kinds can do."""
+
+    @property
+    def design_effect(self):
+        """Variance of the estimate over that of independent rounds."""
+        if not self.independent_error > 0:
+            return nan
+        return (self.standard_error / self.independent_error) ** 2
+
+    def with_error(self, error):
+        """Return the same estimate with another standard error."""
+        out = copy(self)
+        out.standard_error = error
+        return out
+
+    def without_error(self):
+        """Return the same estimate without a standard error."""
+        return self.with_error(nan)
+
+    def without_value(self):
+        """Return an estimate that cannot be formed, of the same rounds."""
+        out = self.without_error()
+        out.value = nan
+        return out
+
+
+class Estimate(_Certain):
+    """The value of a function of sums, its standard error and what linearises it.
+
+    Parameters
+    ----------
+    sums : Sums
+        Sums of the terms.
+    combine : callable
+        f: the means to the value and its gradient, see `_functions`.
+    pooling : callable, default=pooled
+        What strata count, see `_pooling`.
+
+    Attributes
+    ----------
+    value, standard_error : float
+        NaN where they cannot be formed.
+    independent_error : float
+        What the standard error would be if all rounds were independent.
+    degrees_of_freedom : float
+        Of the standard error.
+    lost : bool
+        Whether the variance drowned in the rounding of its own terms, and was taken
+        for zero: it is, where the terms are proportional.
+    slopes : list of k + 1 numbers per stratum
+        :math:`b_s`.
+    shares : Shares
+        What the strata count.
+    """
+
+    needs_terms = True  # for round values
+
+    def __init__(self, sums, combine, pooling=pooled):
+        self.sums, self.combine, self.pooling = sums, combine, pooling
+        self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
+        self.shares = shares = pooling(sums.mass, self.frame.units)
+        weight = shares.weight
+        level = _total(weight * sums.mass)
+        self.means = [
+            _total(weight * column) + near * level
+            for column, near in zip(sums.first, self.origin, strict=True)
+        ]
+        try:
+            value, gradient = combine(self.means)
+        except ZeroDivisionError:
+            value, gradient = nan, (nan,) * len(self.means)
+        self.value = float(value) + self.offset
+        line = sum(
+            g * column for g, column in zip(gradient, sums.first, strict=True) if g
+        )
+        centre = self._centred(weight * line, weight * sums.mass)
+        plain = [weight * g for g in gradient] + [-weight * centre]
+        kappa, freedom, formed = self._small_sample(clusters=False)
+        self.slopes = [kappa * b for b in plain]
+        variance, noise = _quadratic(self.slopes, sums.product)
+        self.lost = not variance > ROUNDING * noise
+        if self.lost and isfinite(variance):
+            variance = 0.0
+        error = sqrt(variance) if formed else nan
+        self.independent_error = error
+        if self.frame.clustered:
+            kappa, freedom, formed = self._small_sample(clusters=True)
+            self.slopes = [kappa * b for b in plain]
+            sums_of = self.cluster_sums
+            error = sqrt(sums_of @ sums_of) if formed and not self.lost else 0.0
+            error = error if formed else nan
+            effective = self.frame.effective_clusters
+            if effective < FEW_CLUSTERS:
+                freedom = min(freedom, effective)
+        self.standard_error = error if isfinite(self.value) else nan
+        self.degrees_of_freedom = freedom
+
+    def _centred(self, above, below):
+        """Return the mean of the strata that share a centre, for each of them."""
+        if self.frame.n_strata == 1:
+            return above / below if below else 0.0
+        codes, n = self.shares.centre, self.frame.n_strata
+        above, below = (np.bincount(codes, v, n)[codes] for v in (above, below))
+        return np.divide(above, below, out=np.zeros(n), where=below != 0)
+
+    def _small_sample(self, clusters):
+        """Return kappa, the degrees of freedom, and whether there is a spread."""
+        frame = self.frame
+        if frame.n_strata == 1 and not clusters:
+            units = int(frame.count[0])
+            return sqrt(units / (units - 1)) if units > 1 else 1.0, units - 1, units > 1
+        used = self.shares.used
+        units, freedom = frame.samples(self.shares.centre, used, clusters)
+        kappa = np.sqrt(
+            np.divide(units, units - 1, out=np.ones(len(units)), where=units > 1)
+        )
+        formed = bool((units[used & self.shares.needed] > 1).all())
+        return float(kappa[0]) if frame.n_strata == 1 else kappa, freedom, formed
+
+    @property
+    def cluster_sums(self):
+        """What every cluster adds to the estimate: the sum of its influences."""
+        frame, totals = self.frame, self.sums.totals
+        codes = frame.cell_stratum
+        influence = np.zeros(len(codes))
+        for b, column in zip(self.slopes, totals, strict=True):
+            influence += (b if frame.n_strata == 1 else b[codes]) * column
+        return np.bincount(frame.cell_cluster, influence, len(frame.clusters))
+
+    def round_values(self, terms, design):
+        """Return z_i, ndarray of shape (n_rounds,).
+
+        Parameters
+        ----------
+        terms : ndarray of shape (k, n_rounds)
+            Terms of rewards less the offset.
+        design : Design
+            Weight, stratum and cluster of every round.
+        """
+        n = design.n_rounds
+        change = np.zeros(n)
+        slopes = [self._of_rounds(b, design.stratum) for b in self.slopes]
+        for b, term, near in zip(slopes, terms, self.origin, strict=False):
+            change += b * (term - near)
+        change += slopes[-1]
+        if design.omega is not None:
+            change *= design.omega
+        return self.value + sqrt(n * max(n - 1, 1)) * change
+
+    def _of_rounds(self, slope, stratum):
+        return slope if self.frame.n_strata == 1 else slope[stratum]
+
+
+class GivenEstimate(_Certain):
+    """A value that is not a function of sums, such as that of a simulated history.
+
+    Parameters
+    ----------
+    value, standard_error, degrees_of_freedom : float
+        The estimate.
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value.
+    frame : Frame
+        The clusters of the rounds.
+    independent_error : float, default=nan
+        What the standard error would be if all rounds were independent.
+    combine : callable, default=mean
+        What values of groups of rounds are of the means of their terms.
+    """
+
+    needs_terms = False
+    offset = 0.0
+    pooling = staticmethod(pooled)
+
+    def __init__(
+        self,
+        value,
+        standard_error,
+        degrees_of_freedom,
+        round_values,
+        frame,
+        independent_error=nan,
+        combine=mean,
+    ):
+        self.value, self.standard_error = value, standard_error
+        self.degrees_of_freedom, self.frame = degrees_of_freedom, frame
+        self.independent_error, self.combine = independent_error, combine
+        self._round_values = round_values
+
+    def round_values(self, terms, design):
+        """Return the given round values."""
+        return self._round_values
+
+
+def spread_estimate(value, round_values, design, degrees_of_freedom=None, **given):
+    """Return the estimate whose error is the spread of its round values.
+
+    Parameters
+    ----------
+    value : float
+        The value, the mean of the round values.
+    round_values : ndarray of shape (n_rounds,)
+        They are independent, or so between the clusters of the design.
+    design : Design
+        The clusters of the rounds.
+    degrees_of_freedom : float, default=None
+        At most these; `None`: as many as the units allow.
+    **given : dict
+        More parameters of `GivenEstimate`.
+    """
+    change = round_values - value
+    error = independent = error_of(change)
+    freedom = len(round_values) - 1
+    if design.clustered:
+        units = len(design.cluster_sizes)
+        error = error_of(change, design.cluster) if units > 1 else nan
+        freedom = units - 1
+        if design.effective_clusters < FEW_CLUSTERS:
+            freedom = min(freedom, design.effective_clusters)
+    if degrees_of_freedom is not None:
+        freedom = min(freedom, degrees_of_freedom)
+    return GivenEstimate(
+        value, error, freedom, round_values, design, independent, **given
+    )
+
+
+def error_of(change, cluster=None):
+    """Return the standard error of a mean, from its round values less their mean.
+
+    Parameters
+    ----------
+    change : ndarray of shape (n_rounds,)
+        Round values less the value.
+    cluster : ndarray of int of shape (n_rounds,), default=None
+        Cluster of every round; `None`: they are independent.
+
+    Returns
+    -------
+    error : float
+        sqrt(sum_g (sum of the cluster)^2 / (n (n - 1))), NaN for one round.
+    """
+    n = len(change)
+    if n < 2:
+        return nan
+    if cluster is not None:
+        change = np.bincount(cluster, change)
+    return float(np.sqrt(change @ change / n / (n - 1)))
+
+
+def _total(values):
+    return float(np.sum(values)) if isinstance(values, np.ndarray) else float(values)
+
+
+def _quadratic(slopes, product):
+    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
+    variance = noise = 0.0
+    used = [i for i, b in enumerate(slopes) if (b if isinstance(b, float) else b.any())]
+    for place, i in enumerate(used):
+        for j in used[: place + 1]:
+            twice = 1.0 if i == j else 2.0
+            part = twice * slopes[i] * slopes[j] * product(i, j)
+            variance += _total(part)
+            noise += _total(abs(part))
+    return variance, noise

@@ -1,0 +1,30 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The functions of means that are estimates, with their gradients.
+
+Each takes the means of the per-round terms as a list of floats and returns the value
+and one slope per term. Where the value cannot be formed they divide by zero, and the
+estimate is NaN.
+"""
+
+
+def mean(m):
+    """Return f = m_0, whatever the other means are, and its gradient."""
+    return m[0], (1.0, *[0.0] * (len(m) - 1))
+
+
+def second_mean(m):
+    """Return f = m_1 and its gradient."""
+    return m[1], (0.0, 1.0, *[0.0] * (len(m) - 2))
+
+
+def ratio(m):
+    """Return f = m_0 / m_1 and its gradient."""
+    value = m[0] / m[1]
+    return value, (1 / m[1], -value / m[1])
+
+
+def mean_plus_ratio(m):
+    """Return f = m_0 + m_1 / m_2 and its gradient."""
+    correction = m[1] / m[2]
+    return m[0] + correction, (1.0, 1 / m[2], -correction / m[2])

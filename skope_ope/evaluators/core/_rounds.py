@@ -1,0 +1,239 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Per-round arrays of a block of rounds: the arguments of every formula."""
+
+from functools import cached_property
+from math import isfinite
+
+import numpy as np
+
+from skope_ope.evaluators.core._sums import dot
+from skope_ope.logs._validation import check_distributions, check_finite
+
+
+class Block:
+    """Consecutive rounds of some logs, as every target and every job sees them.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        All rounds.
+    low, high : int
+        The block holds the rounds low..high-1.
+    entering : Entering
+        The rounds that enter, and their sample weights.
+    shift : float
+        Known lower bound of the rewards where it is negative, otherwise 0.
+
+    Attributes
+    ----------
+    loggers : LoggerRounds or None
+        Who acted, where an observer tells.
+    """
+
+    loggers = None
+
+    def __init__(self, logs, low, high, entering, shift):
+        rows = slice(low, high)
+        self.low, self.high, self.logs, self.rows = low, high, logs, rows
+        self.entering, self.shift, self.n_rounds = entering, shift, len(logs)
+        self.codes, self.reward = logs.action_index[rows], logs.reward[rows]
+        self.p = None if logs.propensity is None else logs.propensity[rows]
+        self.omega = None if entering.omega is None else entering.omega[rows]
+        self.available = None if logs.available is None else logs.available[rows]
+        self._designs = {}
+
+    def of(self, design):
+        """Return the design of these rounds; one object for all jobs that share it."""
+        key = id(design)
+        if key not in self._designs:
+            self._designs[key] = design.block(self.low, self.high)
+        return self._designs[key]
+
+    @cached_property
+    def _flat(self):
+        n_actions = self.logs.n_actions
+        return np.arange(0, len(self.codes) * n_actions, n_actions) + self.codes
+
+    def logged(self, table):
+        """Entry of the logged action of every row of a table of all actions."""
+        if table.strides[0] == 0:  # the same row for all rounds
+            return table[0].take(self.codes)
+        if table.flags.c_contiguous:
+            return table.ravel().take(self._flat)
+        return table[np.arange(len(table)), self.codes]
+
+
+class Aim:
+    """What a policy does in a block of rounds.
+
+    Parameters
+    ----------
+    block : Block
+        The rounds.
+    answer : ndarray of shape (n, n_actions) or (n,)
+        The policy's probabilities of all actions, or of the logged ones.
+    mass_on : callable, default=None
+        Where only the logged ones are known: the policy's probability of a set of
+        actions in every round, if it can tell.
+
+    Attributes
+    ----------
+    pi : ndarray of shape (n,)
+        Probabilities of the logged actions.
+    table : ndarray of shape (n, n_actions) or None
+        Those of all actions.
+    w : ndarray of shape (n,) or None
+        Importance weights pi(a|x) / p of the logged actions.
+    """
+
+    def __init__(self, block, answer, mass_on=None):
+        self.block, self.mass_on = block, mass_on
+        answer = np.asarray(answer, dtype=np.float64)
+        if answer.ndim == 1:
+            self.table, self.pi = None, check_logged(answer, block.low)
+        else:
+            check_distributions("policy", answer, block.available, block.low)
+            self.table, self.pi = answer, block.logged(answer)
+        self.w = None if block.p is None else self.pi / block.p
+
+    @cached_property
+    def b(self):
+        """Weights pi(a|x) / (probability under all loggers)."""
+        return self.pi / self.block.loggers.mixture
+
+    @cached_property
+    def missing(self):
+        """(Weighted) sum of the policy's mass on what the logger could not do."""
+        block, omega = self.block, self.block.omega
+        proba, unseen = block.logs.logging_proba, block.entering.unseen
+        if self.table is None and self.mass_on is None:
+            return 0.0
+        if proba is not None and self.table is not None:
+            mu = proba[block.rows]
+            if mu.min() > 0:
+                return 0.0
+            if omega is None:  # a sum over fewer entries is faster
+                return float(self.table[mu == 0].sum())
+            mass = (self.table * (mu == 0)).sum(axis=1)
+        else:
+            # where the logged action was certain, all others had probability 0
+            certain = block.p is not None and block.p.max() >= 1
+            if not certain and not unseen.size:
+                return 0.0
+            mass = self.of(unseen)
+            if certain:
+                mass = np.where(block.p >= 1, 1 - self.pi, mass)
+        return float(mass.sum()) if omega is None else dot(omega, mass)
+
+    def of(self, codes):
+        """Return the policy's probability of a set of actions in every round."""
+        if self.table is not None:
+            return self.table[:, codes].sum(axis=1)
+        return self.mass_on(codes)
+
+
+class Rounds:
+    """The arguments of every formula: a policy and a model on a block of rounds.
+
+    Parameters
+    ----------
+    aim : Aim
+        What the policy does.
+    table : ndarray of shape (n, n_actions), default=None
+        Model values of all actions.
+    offset : float, default=0.0
+        Constant that is subtracted from all rewards and model values.
+
+    Attributes
+    ----------
+    pi : ndarray
+        Probabilities of the logged actions under the policy.
+    w : ndarray or None
+        Importance weights pi(a|x) / p of the logged actions.
+    r : ndarray
+        Rewards.
+    q : ndarray or None
+        Model value of the logged action.
+    v : ndarray or None
+        Model value of the policy, sum_a pi(a|x) q(x, a).
+    n_rounds : int
+        Number of rounds in all blocks.
+    shift : float
+        Known lower bound of the rewards where it is negative, otherwise 0.
+    loggers : LoggerRounds or None
+        Who acted, for evaluators that ask.
+    """
+
+    def __init__(self, aim, table=None, offset=0.0):
+        block = aim.block
+        self._aim, self.pi, self.w = aim, aim.pi, aim.w
+        self.n_rounds, self.shift, self.loggers = (
+            block.n_rounds,
+            block.shift,
+            block.loggers,
+        )
+        self.offset = offset
+        self.r = block.reward - offset if offset else block.reward
+        self.q = self.v = None
+        if table is not None:
+            q = np.asarray(table, dtype=np.float64)
+            self.v, self.q = _model_value(aim.table, q, block.low), block.logged(q)
+            if offset:
+                self.v, self.q = self.v - offset, self.q - offset
+
+    @property
+    def b(self):
+        """Weights pi(a|x) / (probability under all loggers)."""
+        return self._aim.b
+
+    @cached_property
+    def gain(self):
+        """Weighted rewards w r; one array for all evaluators that sum it."""
+        return self.w * self.r
+
+    @cached_property
+    def residual(self):
+        """What the model leaves unexplained, r - q."""
+        return self.r - self.q
+
+    @cached_property
+    def corrected(self):
+        """Model value plus weighted residual, v + w (r - q)."""
+        return self.v + self.w * self.residual
+
+
+class LongRounds:
+    """The same of whole logs at once, from arrays that were stored.
+
+    Parameters
+    ----------
+    arrays : dict
+        Some of pi, w, r, q, v, b, n_rounds, shift.
+    """
+
+    def __init__(self, **arrays):
+        self.__dict__.update(arrays)
+
+    gain = Rounds.gain
+    residual = Rounds.residual
+    corrected = Rounds.corrected
+
+
+def check_logged(pi, low):
+    """Probabilities of the logged actions lie in [0, 1]."""
+    if not (pi.min() >= 0 and pi.max() <= 1 + 1e-9):  # NaN fails, too
+        row = int(np.flatnonzero(~((pi >= 0) & (pi <= 1 + 1e-9)))[0])
+        raise ValueError(
+            "policy must hold probabilities of the logged actions in [0, 1], got "
+            f"{pi[row]:.6g} at row {row + low}."
+        )
+    return pi
+
+
+def _model_value(pi, q, low):
+    """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
+    v = np.einsum("ij,ij->i", pi, q)
+    if not isfinite(dot(v, v)):  # then one of the entries may be at fault
+        check_finite("reward_model", q, low)
+    return v

@@ -1,0 +1,79 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rounds behind an estimate, where they are at hand."""
+
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._sums import Sums
+
+
+class Rows:
+    """Terms and design of the rounds of an estimate.
+
+    Parameters
+    ----------
+    design : Design
+        Weight, stratum and cluster of every round.
+    terms : ndarray of shape (k, n_rounds) or callable
+        The terms, or a function without arguments that computes them.
+    row_id : RowId, default=None
+        The rounds, which must agree where two values are subtracted.
+    logs : BanditLogs or SlateLogs, default=None
+        Where fields and columns are looked up.
+    """
+
+    def __init__(self, design, terms, row_id=None, logs=None):
+        self.design, self.logs, self._terms = design, logs, terms
+        self.row_id = logs.row_id if row_id is None and logs is not None else row_id
+
+    @property
+    def n_rounds(self):
+        """Number of rounds."""
+        return self.design.n_rounds
+
+    @cached_property
+    def terms(self):
+        """Terms of the rounds, ndarray of shape (k, n_rounds)."""
+        return self._terms() if callable(self._terms) else self._terms
+
+    def take(self, rows):
+        """Return the rounds at some places (an array of ints)."""
+        return Rows(self.design.take(rows), self.terms[:, rows])
+
+    def estimate(self, like):
+        """Return the estimate of these rounds that is formed like another.
+
+        Parameters
+        ----------
+        like : Estimate or GivenEstimate
+            Its function of the means, its pooling and its offset are taken.
+        """
+        sums = Sums(self.design, like.offset)
+        sums.add(self.design.block(0, self.n_rounds), tuple(self.terms))
+        return Estimate(sums, like.combine, like.pooling)
+
+    def labels(self, name):
+        """Return a field or a column of the logs."""
+        logs = self.logs
+        if logs is not None and name in logs.columns:
+            return logs.columns[name]
+        if logs is None or name not in logs._row_fields or getattr(logs, name) is None:
+            raise ValueError(
+                f"the logs of this value have no field or column {name!r}. Pass the "
+                "labels of the rounds as an array."
+            )
+        return getattr(logs, name)
+
+    def __getstate__(self):
+        # A function holds the logs and the policy, which stay behind: call it now.
+        terms = np.asarray(self.terms)
+        return {
+            "design": self.design,
+            "_terms": terms,
+            "terms": terms,
+            "row_id": self.row_id,
+            "logs": None,
+        }

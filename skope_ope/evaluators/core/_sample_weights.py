@@ -1,0 +1,29 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the rounds of some logs weigh."""
+
+from skope_ope.logs._slate_logs import SlateLogs, column_weights
+from skope_ope.logs._validation import as_numbers, check_length
+
+
+def combined_weights(logs, sample_weight):
+    """Product of the weights of the logs and those given, with mean one, or None."""
+    slates = isinstance(logs, SlateLogs)
+    weight = column_weights(logs) if slates else getattr(logs, "sample_weight", None)
+    if sample_weight is not None:
+        given = as_numbers("sample_weight", sample_weight)
+        check_length("sample_weight", given, len(logs), "the log")
+        if given.min() < 0 or not given.any():
+            raise ValueError(
+                "sample_weight must be non-negative and positive somewhere, got a "
+                f"minimum of {given.min():.6g}, a maximum of {given.max():.6g}."
+            )
+        weight = given if weight is None else weight * given
+        if not weight.any():
+            raise ValueError(
+                "sample_weight times the weights of the logs is zero in every round: "
+                "no round counts."
+            )
+    if weight is None or (weight == weight[0]).all():
+        return None
+    return weight / weight.mean()

@@ -1,0 +1,333 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Sums of per-round terms over strata and clusters, which merge by addition.
+
+With terms :math:`t_i \in R^k`, weights :math:`\omega_i` and any origin o, a round is
+
+.. math:: x_i = (\omega_i (t_i - o),\; \omega_i) \in R^{k + 1}.
+
+Kept are :math:`X_s = \sum x_i` and :math:`Q_s = \sum x_i x_i^T` of every stratum, and
+:math:`X_{sg} = \sum x_i` of every cell of a stratum and a cluster. Another origin is a
+linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
+:math:`X' = A X`, :math:`Q' = A Q A^T`. So sums of blocks, partitions and days add up,
+whatever origins they were taken about.
+"""
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import Frame
+from skope_ope.logs._label_hash import label_hash
+
+LONGEST = 10_000  # longer dot products would wake BLAS threads
+FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
+
+
+def dot(a, b):
+    """Return the dot product of two arrays of any length, in one thread."""
+    if len(a) <= LONGEST:
+        return float(a.dot(b))
+    pieces = (slice(k, k + LONGEST) for k in range(0, len(a), LONGEST))
+    return sum(float(a[piece].dot(b[piece])) for piece in pieces)
+
+
+class Sums:
+    """Sums of k terms over the strata and the clusters of a design.
+
+    A number per stratum is a float where there is one stratum: most logs have one, and
+    for few numbers plain floats are faster than arrays.
+
+    Parameters
+    ----------
+    design : Design
+        Weight, stratum and cluster of every round.
+    offset : float, default=0.0
+        What was subtracted from all rewards before the terms were formed.
+    moves : int, default=None
+        How the first term rises where all rewards rise by one: by the term of this
+        number, or by the weight of the round (-1). `None`: it does not follow.
+    cells : bool, default=True
+        Whether clusters are wanted, where the design has them.
+
+    Attributes
+    ----------
+    first : list of k numbers per stratum
+        Sums of the terms about their origin.
+    second : list of lists
+        Sums of products of two entries of x, `second[i][j]` for j <= i.
+    totals : list of ndarray of shape (n_cells,) or None
+        Sums of the entries of x over every cell.
+    """
+
+    def __init__(self, design, offset=0.0, moves=None, cells=True):
+        self.frame, self.offset, self.moves = design, offset, moves
+        self.origin = self.first = self.second = self.totals = None
+        self._single = design.n_strata == 1
+        self._wants_cells = cells and design.clustered
+        self._owned = ()
+        self._buffer = None
+        self.mass, self.square = (
+            float(values[0]) if self._single else values
+            for values in (design.mass, design.squared_mass)
+        )
+
+    def add(self, block, terms):
+        """Add a block of rounds.
+
+        Parameters
+        ----------
+        block : DesignBlock
+            The design of the rounds.
+        terms : tuple of k ndarray of shape (n,)
+            The terms.
+        """
+        begins = self.first is None
+        if begins:
+            self.origin = [_middle(term) for term in terms]
+        pairs = zip(terms, self.origin, strict=True)
+        x = [term - near if near else term for term, near in pairs]
+        if block.omega is not None:
+            x = [block.omega * column for column in x]
+        if self._single:
+            first, second = _added(x, block.omega)
+        else:
+            first, second = self._added_by_stratum(x, block)
+        if begins:
+            self.first, self.second = first, second
+        else:
+            self.first = _plus(self.first, first)
+            self.second = [
+                _plus(row, more) for row, more in zip(self.second, second, strict=True)
+            ]
+        if self._wants_cells:
+            self._add_cells(block, terms, x, begins)
+
+    def _added_by_stratum(self, x, block):
+        k, n = len(x), len(x[0])
+        columns = x if block.omega is None else [*x, block.omega]
+        pairs = [(i, j) for i in range(len(columns)) for j in range(min(i + 1, k))]
+        if self._buffer is None or self._buffer.shape[1] < n:
+            self._buffer = np.empty((k + len(pairs), n))
+        buffer = self._buffer[:, :n]
+        for row, column in zip(buffer, x, strict=False):
+            row[:] = column
+        for row, (i, j) in zip(buffer[k:], pairs, strict=True):
+            np.multiply(columns[i], columns[j], out=row)
+        found = list(block.by_stratum(buffer))
+        second, rest = [], iter(found[k:])
+        for i in range(len(columns)):
+            second.append([next(rest) for _ in range(min(i + 1, k))])
+        return found[:k], second
+
+    def _add_cells(self, block, terms, x, begins):
+        """Sum over the cells; an array that two jobs bring is summed once for both."""
+        if begins:
+            self.totals, self._owned = [], []
+            for term, column in zip(terms, x, strict=True):
+                known = block.summed.get(id(term))
+                if known is None:
+                    known = np.zeros(len(self.frame.cell_count)), term
+                    block.summed[id(term)] = known  # the term stays alive: ids are its
+                    self._owned.append(len(self.totals))
+                    np.add.at(known[0], block.cell, column)
+                self.totals.append(known[0])
+            self.totals.append(self.frame.cell_mass)
+            return
+        for j in self._owned:
+            np.add.at(self.totals[j], block.cell, x[j])
+
+    @property
+    def n_terms(self):
+        """Number of terms."""
+        return len(self.origin)
+
+    def product(self, i, j):
+        """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
+        i, j, k = max(i, j), min(i, j), self.n_terms
+        if j == k:
+            return self.square
+        if i < len(self.second):
+            return self.second[i][j]
+        return self.first[j]  # all weights are one
+
+    def about(self, origin, offset):
+        """Return first, second and totals as arrays, about another origin and offset.
+
+        Parameters
+        ----------
+        origin : sequence of k floats
+            The new origin of the terms.
+        offset : float
+            The new offset of the rewards.
+
+        Returns
+        -------
+        first : ndarray of shape (n_strata, k + 1)
+        second : ndarray of shape (n_strata, k + 1, k + 1)
+        totals : ndarray of shape (k + 1, n_cells) or None
+        """
+        k = self.n_terms
+        columns = range(k + 1)
+        first = np.stack([np.atleast_1d(v) for v in (*self.first, self.mass)], axis=-1)
+        second = np.stack(
+            [
+                np.stack([np.atleast_1d(self.product(i, j)) for j in columns])
+                for i in columns
+            ]
+        ).transpose(2, 0, 1)
+        moved = np.eye(k + 1)  # from x about the old origin to plain terms
+        moved[:-1, -1] = self.origin
+        if offset != self.offset:
+            step = np.eye(k + 1)
+            step[0, self._follows] += self.offset - offset
+            moved = step @ moved
+        moved[:-1, -1] -= origin
+        totals = None if self.totals is None else moved @ np.stack(self.totals)
+        return first @ moved.T, moved @ second @ moved.T, totals
+
+    @property
+    def _follows(self):
+        if self.moves is None:
+            raise ValueError(
+                "sums of rewards less different constants cannot be added: their terms "
+                "do not follow a shift of the rewards."
+            )
+        return self.moves
+
+    def __getstate__(self):
+        return {**self.__dict__, "_buffer": None}
+
+    def __add__(self, other):
+        """Return the sums of both; strata and clusters meet by their labels."""
+        if not isinstance(other, Sums):
+            return NotImplemented
+        if self.n_terms != other.n_terms or self.moves != other.moves:
+            raise ValueError(
+                f"sums of {self.n_terms} and {other.n_terms} terms are of different "
+                "evaluators and cannot be added."
+            )
+        if self.frame.clustered != other.frame.clustered:
+            raise ValueError(
+                "sums with groups and sums without cannot be added: give both logs "
+                "their groups, or neither."
+            )
+        frame, places = self.frame.merged(other.frame)
+        k = self.n_terms
+        first = np.zeros((frame.n_strata, k + 1))
+        second = np.zeros((frame.n_strata, k + 1, k + 1))
+        totals = np.zeros((k + 1, len(frame.cell_count))) if frame.clustered else None
+        for one, (strata, cells) in zip((self, other), places, strict=True):
+            parts = one.about(self.origin, self.offset)
+            first[strata] += parts[0]
+            second[strata] += parts[1]
+            if totals is not None:
+                totals[:, cells] += parts[2]
+        return Sums._of(
+            frame, self.offset, self.moves, self.origin, first, second, totals
+        )
+
+    @classmethod
+    def _of(cls, frame, offset, moves, origin, first, second, totals):
+        """Return sums from arrays, as `about` gives them."""
+        out = cls.__new__(cls)
+        out.frame, out.offset, out.moves = frame, offset, moves
+        out.origin = list(origin)
+        single = out._single = frame.n_strata == 1
+
+        def numbers(values):
+            return float(values[0]) if single else values
+
+        *out.first, out.mass = (numbers(column) for column in first.T)
+        k = len(out.origin)
+        out.second = [
+            [numbers(second[:, i, j]) for j in range(min(i, k - 1) + 1)]
+            for i in range(k + 1)
+        ]
+        out.square = numbers(second[:, -1, -1])
+        out.totals = None if totals is None else list(totals)
+        return out
+
+    def __radd__(self, other):
+        """Return self for the 0 that `sum` begins with."""
+        return self if other == 0 else NotImplemented
+
+    def bucketed(self, n_buckets):
+        """Return the sums with hash buckets in place of clusters.
+
+        Clustered errors are right, for a bucket holds whole clusters, and the number
+        of cells no longer grows with the clusters.
+        """
+        buckets = label_hash(self.frame.clusters) % n_buckets
+        frame, where = self.frame.bucketed(buckets)
+        totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
+        for out, column in zip(totals, self.totals, strict=True):
+            np.add.at(out, where, column)
+        first, second, _ = self.about(self.origin, self.offset)
+        return Sums._of(
+            frame, self.offset, self.moves, self.origin, first, second, totals
+        )
+
+    def to_table(self):
+        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
+        first, second, totals = self.about(self.origin, self.offset)
+        table = {
+            "origin": np.array(self.origin),
+            "offset": np.array(self.offset),
+            "moves": np.array([] if self.moves is None else [self.moves]),
+            "first": first,
+            "second": second,
+            "count": self.frame.count,
+        }
+        if self.frame.strata != [None]:
+            table["strata"] = np.asarray(self.frame.strata)
+        if totals is not None:
+            table |= {
+                "totals": totals,
+                "clusters": self.frame.clusters,
+                "cell_stratum": self.frame.cell_stratum,
+                "cell_cluster": self.frame.cell_cluster,
+                "cell_count": self.frame.cell_count,
+            }
+        return table
+
+    @classmethod
+    def from_table(cls, table):
+        """Return the sums that `to_table` wrote."""
+        cells = {}
+        if "totals" in table:
+            cells = {
+                name: table[name]
+                for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
+            }
+        strata = table["strata"].tolist() if "strata" in table else None
+        frame = Frame(table["count"], strata, **cells)
+        moves = int(table["moves"][0]) if len(table["moves"]) else None
+        return cls._of(
+            frame,
+            float(table["offset"]),
+            moves,
+            table["origin"].tolist(),
+            table["first"],
+            table["second"],
+            table.get("totals"),
+        )
+
+
+def _middle(term):
+    """Return the mean of terms that are far from zero for their spread, or 0."""
+    total = float(term.sum())
+    return (
+        total / len(term) if total * total > FAR * len(term) * dot(term, term) else 0.0
+    )
+
+
+def _added(x, omega):
+    columns = x if omega is None else [*x, omega]
+    k = len(x)
+    second = [[dot(a, b) for b in x[: i + 1]] for i, a in enumerate(columns[:k])]
+    if omega is not None:
+        second.append([dot(omega, b) for b in x])
+    return [float(column.sum()) for column in x], second
+
+
+def _plus(old, new):
+    return [a + b for a, b in zip(old, new, strict=True)]

@@ -1,0 +1,225 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a static estimate rests on, as functions that its diagnostics call."""
+
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._sums import Sums
+from skope_ope.logs._propensity_audit import action_count_z
+from skope_ope.logs._validation import is_frame
+
+LARGE_WEIGHT = 20
+# Weights, and model values of the logged actions where there is a model.
+PARTS = Extract(lambda rounds: [x for x in (rounds.w, rounds.q) if x is not None])
+
+
+class StaticFacts:
+    """Facts about one evaluator on one policy.
+
+    Which there are depends on what is known: `overlap_tv` and `calibration_z` need
+    the whole logging distribution, `action_count_z` that or propensities that are the
+    same wherever an action was taken, `model_*` and `correction*` a reward model,
+    `covariate_imbalance` numeric contexts.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        The evaluator.
+    job : Job
+        What it did.
+    entering : Entering
+        The rounds.
+    overlap : Overlap or None
+        Sums of the weights; None where none are used.
+    """
+
+    def __init__(self, evaluator, job, entering, overlap):
+        self.evaluator, self.job = evaluator, job
+        self.entering, self.overlap = entering, overlap
+
+    @property
+    def logs(self):
+        """Logs of the rounds that enter."""
+        return self.entering.logs
+
+    def entries(self):
+        """Return numbers and functions by name, for `Diagnostics`."""
+        found = {"n_rounds": self.entering.n}
+        if self.evaluator._was_auto:
+            name = self.evaluator._auto.name
+            found[name] = getattr(self.evaluator, name)
+        if self.overlap is not None:
+            found |= self._of_weights()
+        if self.job.source is not None:
+            found |= {
+                # the correction of all but the direct method carries its error
+                "model_error_included": bool(self.evaluator._uses_weights),
+                "uncovered_rounds": lambda: int(self.job.source.n_uncovered_),
+                "model_r2": self.model_r2,
+            }
+            if self.overlap is not None:
+                found |= {
+                    "correction": lambda: float(self.corrections.mean()),
+                    "correction_z": self.correction_z,
+                }
+        return found
+
+    def _of_weights(self):
+        overlap, logs = self.overlap, self.logs
+        found = weight_entries(overlap) | {
+            "unsupported_mass": overlap.missing_mass,
+            "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
+            "large_weight_mass": lambda: float(
+                (self.w * (self.w > LARGE_WEIGHT)).mean()
+            ),
+            "altered_rows": self.altered_rows,
+            "altered_mass": self.altered_mass,
+            "inverse_propensity_z": lambda: logs.inverse_propensity_z,
+            "action_frequency": self.action_frequency,
+        }
+        if _numeric(logs.context):
+            found["covariate_imbalance"] = self.covariate_imbalance
+        if logs.action_count_law is not None:
+            found["action_count_z"] = lambda: action_count_z(logs)
+        if logs.logging_proba is not None:
+            found["calibration_z"] = self.calibration_z
+            if not self.job.target.logged_only:
+                found["overlap_tv"] = self.overlap_tv
+        return found
+
+    # -- one more pass over the rounds -------------------------------------------
+    @cached_property
+    def parts(self):
+        """Weights and model values of the logged actions of the rounds that enter."""
+        logs = self.entering.all_logs  # an array belongs to the rows of all of them
+        job = self.job
+        terms = terms_of(PARTS, logs, job.target, job.source, self.entering)
+        return self.entering.of(terms)
+
+    @property
+    def w(self):
+        """Importance weights."""
+        return self.parts[0]
+
+    def large_weight_mass(self):
+        """Mean weight of the rounds with large weights."""
+        return float((self.w * (self.w > LARGE_WEIGHT)).mean())
+
+    def altered_rows(self):
+        """Share of the rounds whose weight the evaluator changes."""
+        return float((self.evaluator._weights(self.w) != self.w).mean())
+
+    def altered_mass(self):
+        """Share of the weight that the evaluator takes away or adds."""
+        change = np.abs(self.evaluator._weights(self.w) - self.w)
+        total = self.overlap.sum_w
+        return float(change.sum() / total) if total else float("nan")
+
+    def model_r2(self):
+        """Share of the spread of the rewards that the model explains."""
+        reward, q = self.logs.reward, self.parts[-1]
+        spread = ((reward - reward.mean()) ** 2).sum()
+        return float(1 - ((reward - q) ** 2).sum() / spread) if spread else float("nan")
+
+    @cached_property
+    def corrections(self):
+        """Weighted residuals of the model."""
+        weights = self.evaluator._weights(self.w)
+        return weights * (self.logs.reward - self.parts[-1])
+
+    def correction_z(self):
+        """Mean of the corrections in standard errors, NaN where they do not vary."""
+        design = self.entering.design
+        if self.entering.mask is not None:
+            design = design.take(np.flatnonzero(self.entering.mask))
+        sums = Sums(design.unweighted())
+        sums.add(sums.frame.block(0, sums.frame.n_rounds), (self.corrections,))
+        found = Estimate(sums, mean)
+        error = found.standard_error
+        return found.value / error if error > 0 else float("nan")
+
+    # -- the logs alone -----------------------------------------------------------
+    def action_frequency(self):
+        """Mean of 1[a]/p: one for every action that was always offered."""
+        logs = self.logs
+        sums = np.bincount(
+            logs.action_index, 1 / logs.propensity, minlength=logs.n_actions
+        )
+        return sums / len(logs)
+
+    def calibration_z(self):
+        r"""Spiegelhalter's z of the logging distribution.
+
+        :math:`\sum (y - p)(1 - 2p) / \sqrt{\sum (1 - 2p)^2 p (1 - p)}`.
+        """
+        total = variance = 0.0
+        for rows, mu in self._logging_blocks():
+            y = np.zeros_like(mu)
+            y[np.arange(len(mu)), self.logs.action_index[rows]] = 1
+            total += ((y - mu) * (1 - 2 * mu)).sum()
+            variance += ((1 - 2 * mu) ** 2 * mu * (1 - mu)).sum()
+        return float(total / np.sqrt(variance)) if variance else float("nan")
+
+    def overlap_tv(self):
+        """Mean total variation distance of the policy from the logger."""
+        total, target = 0.0, self.job.target.of(self.entering)
+        for rows, mu in self._logging_blocks():
+            pi = target.chunk(self.logs[rows], rows.start, rows.stop)
+            total += np.abs(pi - mu).sum() / 2
+        return float(total / len(self.logs))
+
+    def _logging_blocks(self):
+        mu = self.logs.logging_proba
+        for start in range(0, len(mu), 1 << 16):
+            rows = slice(start, min(start + (1 << 16), len(mu)))
+            yield rows, mu[rows]
+
+    def covariate_imbalance(self):
+        """|weighted mean - mean| / sd of every feature."""
+        X, w = self.logs.context, self.w
+        if sparse.issparse(X):
+            mean_, spread = _sparse_moments(X)
+            weighted = np.asarray(X.T @ w).ravel()
+        else:
+            X = np.asarray(X, dtype=float)
+            mean_, weighted = X.mean(axis=0), w @ X
+            spread = X.std(axis=0, ddof=min(len(X) - 1, 1))
+        if not self.overlap.sum_w:
+            return np.full(len(mean_), np.nan)
+        distance = np.abs(weighted / w.sum() - mean_)
+        return np.divide(
+            distance, spread, out=np.zeros_like(distance), where=spread > 0
+        )
+
+
+def weight_entries(overlap):
+    """Return what the weights of the rounds tell, by name."""
+    size, total = overlap.effective_sample_size, overlap.sum_w
+    return {
+        "effective_sample_size": size,
+        "effective_share": size / overlap.n,
+        "max_weight": float(overlap.max_w),
+        "max_weight_share": float(overlap.max_w / total) if total else float("nan"),
+        "mean_weight": overlap.mean_weight,
+        "mean_weight_z": lambda: overlap.mean_weight_z,
+    }
+
+
+def _sparse_moments(X):
+    """Return mean and standard deviation of the columns of a sparse matrix."""
+    average = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    n = max(X.shape[0] - 1, 1)
+    return average, np.sqrt(np.maximum(square - average**2, 0) * X.shape[0] / n)
+
+
+def _numeric(context):
+    if sparse.issparse(context):
+        return True
+    return not is_frame(context) and context.dtype.kind in "biuf"

@@ -1,0 +1,126 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Folds that follow from the labels of the groups alone."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skope_ope._sklearn import Interval
+from skope_ope.logs._groups import check_group
+from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
+from skope_ope.logs._row_container import RowContainer
+
+
+class HashKFold(BaseEstimator):
+    r"""Folds by a hash of the group, the same wherever the rows lie.
+
+    Whatever part of the rows is at hand, in whatever order, in whatever process: a
+    group is always in the same fold. So the parts of a large log can be split apart
+    from each other, and rows that come later do not move those that are there. The
+    folds are about equally large where there are many groups. Read more in the
+    :ref:`User Guide <hash_folds>`.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    random_state : int, default=None
+        Another number assigns the groups anew, the same number as before. `None` is
+        0: nothing is drawn.
+
+    Notes
+    -----
+    A group with integer label :math:`g` lies in fold
+
+    .. math:: (g \bmod P) \cdot 48271^{s + 2} \bmod P \bmod K, \qquad P = 2^{31} - 1,
+
+    with :math:`s` the `random_state` and :math:`K` folds. Labels of other kinds are
+    replaced by the CRC-32 of their text; whole floats are integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import BanditLogs, HashKFold
+    >>> user = ["ann", "bob", "cid", "ann", "dee", "bob"]
+    >>> logs = BanditLogs(np.zeros((6, 1)), [0, 1] * 3, np.ones(6), group=user)
+    >>> cv = HashKFold(n_splits=2)
+    >>> [logs[test].group.tolist() for _, test in cv.split(logs)]
+    [['bob', 'bob'], ['ann', 'cid', 'ann', 'dee']]
+    >>> [logs[3:][test].group.tolist() for _, test in cv.split(logs[3:])]
+    [['bob'], ['ann', 'dee']]
+    """
+
+    _parameter_constraints: dict = {
+        "n_splits": [Interval(Integral, 2, None, closed="left")],
+        "random_state": [Interval(Integral, 0, PRIME - 4, closed="both"), None],
+    }
+    __metadata_request__split = {"groups": True}  # as scikit-learn's own splitters
+
+    def __init__(self, n_splits=5, random_state=None):
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def split(self, X, y=None, groups=None):
+        """Generate training and test rows of every fold.
+
+        Parameters
+        ----------
+        X : BanditLogs, SlateLogs or array-like of shape (n_rounds, ...)
+            What is split.
+        y : object, default=None
+            Ignored.
+        groups : array-like of shape (n_rounds,), default=None
+            Labels of the groups. `None`: those of the logs; where these have none,
+            every row by its `row_id`, which folds and samples keep; of arrays, every
+            row by its number.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Row numbers, in order.
+
+        Raises
+        ------
+        ValueError
+            If a fold would be empty.
+        """
+        fold = self._fold_of(X, groups)
+        sizes = np.bincount(fold, minlength=self.n_splits)
+        if not sizes.all():
+            raise ValueError(
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
+                f"{len(fold)} rounds have too few groups for so many folds. Use fewer, "
+                "or another random_state."
+            )
+        for k in range(self.n_splits):
+            yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        n_splits : int
+        """
+        return self.n_splits
+
+    def _fold_of(self, X, groups):
+        """Return the fold of every row."""
+        self._validate_params()
+        n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
+        if groups is not None:
+            labels = check_group(groups, n_rounds)
+        elif not isinstance(X, RowContainer):
+            labels = np.arange(n_rounds)
+        else:
+            labels = X.row_id.position if X.group is None else X.group
+        multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
+        # By ROOT alone, small labels that are multiples of n_splits would share a fold.
+        return label_hash(labels) * multiplier % PRIME % self.n_splits

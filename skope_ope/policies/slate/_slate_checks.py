@@ -1,0 +1,66 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks of logs, of slates and of parameters that slate policies share."""
+
+import numpy as np
+
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._slate_logs import EMPTY
+
+
+def check_slate_logs(logs):
+    """Raise a TypeError unless `logs` are SlateLogs."""
+    if not isinstance(logs, SlateLogs):
+        raise TypeError(
+            f"slate policies act on SlateLogs, got {type(logs).__name__}. Build them "
+            "with SlateLogs(context, slate, reward, n_candidates=...)."
+        )
+
+
+def check_slates(slates, logs, name="slates"):
+    """Return slates of the logs' rounds as integers."""
+    slates = np.asarray(slates)
+    if slates.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name} must hold integers, the index of a candidate in every slot or "
+            f"-1, got dtype {slates.dtype}."
+        )
+    if slates.ndim != 2 or len(slates) != len(logs):
+        raise ValueError(
+            f"{name} must have shape (n_rounds, n_slots) with {len(logs)} rounds, got "
+            f"{slates.shape}."
+        )
+    wrong = (slates < EMPTY) | (slates >= logs.max_candidates)
+    if wrong.any():
+        row, slot = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{name} holds candidate {slates[row, slot]} at row {row}, slot {slot}: "
+            f"candidates are 0 to {logs.max_candidates - 1}, -1 is an empty slot."
+        )
+    return slates.astype(np.intp, copy=False)
+
+
+def check_n_slots(n_slots, logs):
+    """Raise unless rankings of `n_slots` fit into the candidates."""
+    if isinstance(n_slots, bool) or not isinstance(n_slots, (int, np.integer)):
+        raise TypeError(f"n_slots must be an integer, got {n_slots!r}.")
+    if n_slots < 1:
+        raise ValueError(f"n_slots must be at least 1, got {n_slots}.")
+    if n_slots > logs.max_candidates:
+        raise ValueError(
+            f"n_slots={n_slots} is more than the {logs.max_candidates} candidates of "
+            "the logs: a slate without repetition cannot be longer than its "
+            "candidates."
+        )
+
+
+def row_values(values, logs, name):
+    """Return a parameter that may be an array, a function of the logs or a column."""
+    if isinstance(values, str):
+        if values not in logs.columns:
+            raise ValueError(
+                f"{name} {values!r} is not a column of the logs (they have "
+                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+            )
+        return logs.columns[values]
+    return values(logs) if callable(values) else values

@@ -1,0 +1,83 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What may stand for a slate policy."""
+
+import numpy as np
+
+from skope_ope.logs._row_container import RowContainer
+from skope_ope.policies._action_probabilities import last_step, unwrap
+from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
+from skope_ope.policies.slate._given_marginals import GivenMarginals
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import row_values
+
+# each of them makes an object a slate policy; what an evaluator needs, it asks for
+METHODS = ("slot_marginals", "slate_proba", "shown_marginals")
+
+
+def is_slate_policy(policy):
+    """Tell whether an object, no class, is a policy over slates."""
+    return isinstance(policy, BaseSlatePolicy) or (
+        not isinstance(policy, type) and any(hasattr(policy, name) for name in METHODS)
+    )
+
+
+def slate_policy(policy, logs):
+    """Return what may stand for a slate policy as one.
+
+    Parameters
+    ----------
+    policy : slate policy, array-like or str
+        A policy, also one that a search has found, or at the end of a Pipeline;
+        integers of shape (n_rounds, n_slots), the slates of a deterministic one; floats
+        of shape (n_rounds, n_slots, n_candidates), slot marginals; or the name of a
+        column of the logs with either. An object with one of `METHODS` is returned as
+        it is: `slot_marginals(logs)` gives the probability of every candidate in every
+        slot, `slate_proba(logs, slates)` that of whole slates, and
+        `shown_marginals(logs)`, of shape (n_rounds, n_slots, n_slots), says where a
+        policy that only moves what was shown moves it: by logged slot, the probability
+        of every new one.
+    logs : SlateLogs
+        The rounds, to which an array belongs.
+
+    Returns
+    -------
+    policy : object
+    """
+    policy = last_step(unwrap(policy))  # steps in front are for the logs
+    if isinstance(policy, type):
+        raise TypeError(
+            f"a slate policy is expected, got the class {policy.__name__}; make an "
+            "instance."
+        )
+    if is_slate_policy(policy):
+        return policy
+    array = row_values(policy, logs, "policy") if isinstance(policy, str) else policy
+    if isinstance(array, (list, tuple)) or (
+        hasattr(array, "__array__") and not isinstance(array, RowContainer)
+    ):
+        array = as_slate_array(array)
+    if isinstance(array, np.ndarray) and array.ndim in (2, 3):
+        if len(array) != len(logs):
+            raise ValueError(
+                f"the policy has {len(array)} rows, the logs have {len(logs)}: an "
+                "array belongs to the rows of its logs. Where folds are taken, add it "
+                "with logs.with_columns(name=...) and pass the column's name."
+            )
+        wrap = DeterministicSlates if array.ndim == 2 else GivenMarginals
+        return wrap(policy if isinstance(policy, str) else array)
+    found = f" of shape {array.shape}" if isinstance(array, np.ndarray) else ""
+    raise TypeError(
+        "a slate policy is expected, such as RankingPolicy or UniformSlatePolicy, or "
+        f"integers of shape (n_rounds, n_slots); got {type(policy).__name__}{found}."
+    )
+
+
+def as_slate_array(given):
+    """Return an array-like that stands for a policy as an array."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # ragged
+        raise ValueError(
+            f"the slates are no rectangular array: {error}. Fill empty slots with -1."
+        ) from error

@@ -1,0 +1,177 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What candidates of a search share while it lasts: fitted models, probabilities.
+
+A parameter that is used after the reward model (a bound on the weights, say) changes
+nothing about its fit. Evaluators name such parameters in their tags; every other
+parameter, known or not, belongs to what tells models apart.
+"""
+
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass
+
+from sklearn.base import clone
+
+from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.logs import BanditLogs
+from skope_ope.policies import action_probabilities
+from skope_ope.reward_models._cross_fit import LARGEST_TABLE
+from skope_ope.selection._candidates import fitted_part, is_adaptive
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of the parameters of a search.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the results.
+    params : dict
+        The parameters.
+    key : tuple
+        The same for candidates with the same model.
+    order_dependent : bool
+        Whether it needs its rounds in the order in which they happened.
+    """
+
+    number: int
+    params: dict
+    key: tuple
+    order_dependent: bool
+
+
+def candidates_of(estimator, params):
+    """Return the candidates of a search, with what tells their models apart."""
+    return [
+        _candidate(k, one, with_params(estimator, one)) for k, one in enumerate(params)
+    ]
+
+
+def with_params(estimator, params):
+    """Return a clone with other parameters."""
+    return clone(estimator).set_params(**clone(params, safe=False))
+
+
+def _candidate(number, params, estimator):
+    prefix, last = "", estimator
+    if hasattr(estimator, "steps"):
+        name, last = estimator.steps[-1]
+        prefix = f"{name}__"
+    if not isinstance(last, BaseEvaluator):
+        return Candidate(number, params, (number,), False)
+    tags = last.__sklearn_tags__()
+    after = tags.parameters_after_model or ()
+    if not tags.needs_reward_model:  # there is no fit that they could change
+        after = last.get_params(deep=False)
+    after = {prefix + name for name in after}
+    key = tuple(sorted((k, _known_by(v)) for k, v in params.items() if k not in after))
+    return Candidate(number, params, key, tags.order_dependent)
+
+
+def _known_by(value):
+    plain = value is None or isinstance(value, (str, int, float))
+    return (type(value), value) if plain else id(value)  # the grid outlives the key
+
+
+def fits_by_model(estimator, logs, candidates):
+    """Return `SharedFits` of the candidates, by their keys."""
+    sizes = Counter(one.key for one in candidates)
+    return {
+        key: SharedFits(estimator, logs, several=size > 1)
+        for key, size in sizes.items()
+    }
+
+
+class SharedFits:
+    """Fits of candidates that have the same model, on the same rounds.
+
+    The first fit is that of a candidate as it is. Others take over the steps in front
+    of the evaluator, the logs that these made, and the fitted reward model.
+
+    Parameters
+    ----------
+    estimator : evaluator, policy or Pipeline
+        What is cloned for every candidate.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    several : bool
+        Whether more than one candidate is to be fitted.
+    """
+
+    def __init__(self, estimator, logs, several):
+        self.estimator, self.logs, self.several = estimator, logs, several
+        self._first = self._source = None
+
+    def fit(self, params):
+        """Return a fitted candidate."""
+        one = with_params(self.estimator, params)
+        if not self.several:
+            return one.fit(self.logs)
+        if self._first is None:
+            one.fit(self.logs)
+            self._first = one
+            self._source = shared_source(fitted_part(one)[0])
+            if self._source is None:
+                return one
+            one = clone(one)
+        return self._like_first(one, self._source)
+
+    def final(self, params, fitted):
+        """Return a fitted candidate as it would be had it been fitted alone."""
+        if self._source is None:
+            return fitted
+        source = fitted_part(self._first)[0].reward_source_
+        return self._like_first(with_params(self.estimator, params), source)
+
+    def _like_first(self, one, source):
+        first, pipeline = fitted_part(self._first)
+        last = one if pipeline is None else one.steps[-1][1]
+        given = {} if source is None else {"reward_model": source}
+        last.fit(first.logs_, **given)
+        if pipeline is None:
+            return last
+        out = copy(pipeline)
+        out.steps = [*pipeline.steps[:-1], (one.steps[-1][0], last)]
+        return out
+
+
+def shared_source(evaluator):
+    """Return the fitted reward model for other evaluators of its rounds, or None."""
+    tags = evaluator.__sklearn_tags__()
+    source = getattr(evaluator, "reward_source_", None)
+    if tags.parameters_after_model is None or not hasattr(source, "shared"):
+        return None
+    return source.shared(evaluator.logs_)
+
+
+class SharedPolicy:
+    """A policy, and its probabilities for rounds that several evaluators ask for.
+
+    Parameters
+    ----------
+    policy : policy or str
+        The policy.
+    logs : BanditLogs or SlateLogs, default=None
+        The rounds, where several evaluators ask.
+    """
+
+    def __init__(self, policy, logs=None):
+        fixed = not isinstance(policy, str) and not is_adaptive(policy)
+        self.policy = policy
+        self.logs = logs if fixed and _has_room(logs) else None
+        self._table = None
+
+    def on(self, logs):
+        """Return the probabilities for the shared rounds, the policy for others."""
+        if logs is not self.logs:
+            return self.policy
+        if self._table is None:
+            self._table = action_probabilities(self.policy, logs)
+        return self._table
+
+
+def _has_room(logs):
+    known = isinstance(logs, BanditLogs)
+    return known and 8 * len(logs) * logs.n_actions <= LARGEST_TABLE

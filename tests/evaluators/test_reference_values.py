@@ -1,0 +1,66 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values and standard errors stay what they were, on logs without groups."""
+
+import json
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pytest
+
+from tests.evaluators._reference_values import FOLDER, reference_numbers
+from tests.evaluators._reference_worlds import WORLDS
+
+# Numbers that were changed on purpose: "world/entry/quantity" (as fnmatch has it), and
+# the reason.
+CHANGED = {}
+
+
+def written(name):
+    """What was written down of a world."""
+    return json.loads((FOLDER / f"{name}.json").read_text())
+
+
+def deviations(name, stored):
+    """Quantities of a world that are not what was written down, with both numbers."""
+    now, atol = reference_numbers(name)
+    assert set(now) == set(stored), "other entries: write the values anew"
+    found = {}
+    for entry, numbers in stored.items():
+        for quantity, text in numbers.items():
+            one = now[entry].get(quantity, np.nan)
+            if quantity == "raises":
+                agrees = one == text
+            else:
+                then = np.array(text, dtype=float)
+                agrees = np.shape(one) == then.shape and np.allclose(
+                    one, then, rtol=1e-12, atol=atol, equal_nan=True
+                )
+            if not agrees:
+                found[f"{name}/{entry}/{quantity}"] = (text, one)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(WORLDS))
+def test_numbers_are_what_they_were(name):
+    found = deviations(name, written(name))
+    patterns = [p for p in CHANGED if fnmatchcase(name, p.split("/")[0])]
+    wrong = {
+        key: numbers
+        for key, numbers in found.items()
+        if not any(fnmatchcase(key, pattern) for pattern in patterns)
+    }
+    assert not wrong
+    for pattern in patterns:  # one that excuses nothing would hide the next change
+        assert any(fnmatchcase(key, pattern) for key in found), pattern
+
+
+def test_every_world_is_written_down():
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(WORLDS)
+
+
+def test_a_difference_is_seen():
+    stored = written("eight")
+    stored["IPS"]["value"] = repr(float(stored["IPS"]["value"]) + 1e-11)
+    stored["SNIPS"]["by"][0] = "nan"
+    assert set(deviations("eight", stored)) == {"eight/IPS/value", "eight/SNIPS/by"}

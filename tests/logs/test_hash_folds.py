@@ -1,0 +1,188 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    DoublyRobust,
+    HashKFold,
+    PolicyScorer,
+    SlateLogs,
+    UniformPolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+
+RNG = np.random.default_rng(0)
+
+
+def folds_of(cv, X, groups=None):
+    """Fold of every row; each is in one test part and in the other training parts."""
+    n = X.shape[0]
+    fold = np.full(n, -1)
+    for k, (train, test) in enumerate(cv.split(X, groups=groups)):
+        assert (fold[test] == -1).all()
+        fold[test] = k
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(n))
+    assert fold.min() == 0
+    return fold
+
+
+def logs_of(group, n=None):
+    n = len(group) if n is None else n
+    return BanditLogs(np.zeros((n, 1)), np.arange(n) % 2, np.ones(n), group=group)
+
+
+LABELS = {
+    "integers": RNG.integers(0, 300, 2000),
+    "multiples of ten": RNG.integers(0, 300, 2000) * 10,
+    "texts": np.array([f"user-{i}" for i in RNG.integers(0, 300, 2000)]),
+    "tuples": [(int(i), "x") for i in RNG.integers(0, 300, 2000)],
+}
+KINDS = pytest.mark.parametrize("kind", LABELS)
+
+
+@KINDS
+def test_folds_are_about_equally_large(kind):
+    logs = logs_of(LABELS[kind])
+    for random_state in (None, 1, 2):
+        fold = folds_of(HashKFold(5, random_state), logs)
+        assert logs.n_groups > 290
+        counts = [logs[fold == k].n_groups for k in range(5)]
+        assert sum(counts) == logs.n_groups  # no group lies in two folds
+        assert 35 < min(counts) <= max(counts) < 85
+
+
+@KINDS
+def test_parts_and_orders_of_the_rows_keep_the_folds(kind):
+    logs = logs_of(LABELS[kind])
+    cv = HashKFold(3, random_state=5)
+    fold = folds_of(cv, logs)
+    for rows in (RNG.permutation(2000), np.arange(500, 900), np.arange(2000)[::7]):
+        assert_array_equal(folds_of(cv, logs[rows]), fold[rows])
+
+
+def test_rows_without_groups_keep_their_folds_too():
+    logs = logs_of(None, n=600)
+    fold = folds_of(HashKFold(), logs)
+    assert np.bincount(fold).min() > 90
+    rows = RNG.integers(0, 600, 300)  # some rows twice: they stay together
+    assert_array_equal(folds_of(HashKFold(), logs[rows]), fold[rows])
+    assert_array_equal(folds_of(HashKFold(), np.zeros((600, 2))), fold)
+
+
+def test_slates_are_split_likewise():
+    group = RNG.integers(0, 40, 100)
+    slates = SlateLogs(np.zeros((100, 1)), [[0, 1]] * 100, np.ones(100), group=group)
+    assert_array_equal(
+        folds_of(HashKFold(2), slates), folds_of(HashKFold(2), logs_of(group))
+    )
+
+
+def test_groups_that_are_passed_come_first():
+    logs = logs_of(np.arange(100))
+    groups = [f"g{i // 5}" for i in range(100)]
+    fold = folds_of(HashKFold(2), logs, groups)
+    assert_array_equal(fold, np.repeat(fold[::5], 5))
+    assert_array_equal(fold, folds_of(HashKFold(2), np.zeros((100, 1)), groups))
+
+
+def test_a_seed_assigns_the_groups_anew():
+    groups = np.arange(1000)
+    X = np.zeros((1000, 1))
+    folds = {seed: folds_of(HashKFold(5, seed), X, groups) for seed in (None, 0, 1, 2)}
+    assert_array_equal(folds[None], folds[0])
+    assert_array_equal(folds[1], folds_of(HashKFold(5, 1), X, groups))
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        # as if drawn: pairs that share a fold share it again by chance only
+        together = folds[one][:-1] == folds[one][1:]
+        table = np.histogram2d(folds[one], folds[other], bins=5)[0]
+        assert together.size and table.min() > 10 and table.max() < 80
+
+
+def test_integers_follow_the_documented_arithmetic():
+    groups, prime = np.arange(-50, 50), 2**31 - 1
+    expected = [
+        (g % prime) * pow(48271, 3 + 2, prime) % prime % 4 for g in groups.tolist()
+    ]
+    assert_array_equal(folds_of(HashKFold(4, 3), np.zeros((100, 1)), groups), expected)
+
+
+def test_another_process_gives_the_same_folds():
+    program = (
+        "import json, numpy as np; from skope_ope import HashKFold;"
+        "cv = HashKFold(3, 1); g = [f'user-{i}' for i in range(60)];"
+        "print(json.dumps([t.tolist() for _, t in cv.split(np.zeros(60), groups=g)]))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    ).stdout
+    groups = [f"user-{i}" for i in range(60)]
+    here = [t.tolist() for _, t in HashKFold(3, 1).split(np.zeros(60), groups=groups)]
+    assert json.loads(out) == here
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_searches_and_evaluators_take_it(routing):
+    logs = make_bandit_logs(600, random_state=0)
+    logs = logs.replace(group=np.arange(600) // 6)
+    cv = HashKFold(3, random_state=1)
+    with config_context(enable_metadata_routing=routing):
+        found = cross_validate(IPS(), logs, scoring=lambda e, X, y=None: 0.0, cv=cv)
+        assert len(found["test_score"]) == 3
+        search = GridSearchCV(
+            ClassifierPolicy(LogisticRegression()),
+            {"epsilon": [0.1, 0.5]},
+            scoring=PolicyScorer(IPS()),
+            cv=cv,
+        ).fit(logs)
+        assert search.n_splits_ == 3
+    evaluator = DoublyRobust(reward_model=Ridge(), cv=cv).fit(logs)
+    parts = list(cv.split(logs))
+    again = DoublyRobust(reward_model=Ridge(), cv=parts).fit(logs)
+    assert evaluator.score(UniformPolicy()) == again.score(UniformPolicy())
+
+
+def test_it_is_shown_and_cloned_with_its_parameters():
+    cv = HashKFold(7, random_state=2)
+    assert repr(cv) == "HashKFold(n_splits=7, random_state=2)"
+    assert clone(cv).get_n_splits() == cv.get_n_splits(np.zeros(3)) == 7
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups", "match"),
+    [
+        (HashKFold(1), None, "'n_splits' parameter of HashKFold"),
+        (HashKFold(2.5), None, "'n_splits' parameter of HashKFold"),
+        (HashKFold(random_state=-1), None, "'random_state' parameter of HashKFold"),
+        (HashKFold(random_state=np.random.RandomState(0)), None, "'random_state'"),
+        (
+            HashKFold(),
+            [0] * 9,
+            r"fold . of 5 would be empty: the 9 rounds",
+        ),
+        (HashKFold(), [0, 1], "group has 2 rows"),
+        (HashKFold(), [0] * 8 + [None], "group has a missing label"),
+    ],
+    ids=str,
+)
+def test_bad_input(cv, groups, match):
+    with pytest.raises(ValueError, match=match):
+        next(cv.split(np.zeros((9, 1)), groups=groups))
