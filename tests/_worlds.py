@@ -12,6 +12,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skope_ope import BanditLogs
+from skope_ope.datasets import make_bandit_logs
+
 
 @dataclass(frozen=True)
 class World:
@@ -74,6 +77,44 @@ def d8():
         x=[0, 0, 0, 0, 1, 1, 1, 1],
         action=[0, 1, 2, 0, 2, 2, 0, 1],
         reward=[0, 1, 1, 1, 0, 1, 1, 0],
+    )
+
+
+def bandit_logs(log, **fields):
+    """BanditLogs of a log of `log_of`, with its policy and model as columns.
+
+    `fields` replace or add arguments, as `logging_proba=log.mu`.
+    """
+    arguments = {
+        "context": log.x[:, None],
+        "action": log.action,
+        "reward": log.reward,
+        "propensity": log.propensity,
+        "actions": np.arange(log.pi.shape[1]),
+        **fields,
+    }
+    return BanditLogs(**arguments).with_columns(pi=log.pi, q_hat=log.q_hat)
+
+
+def d8_logs(**fields):
+    """The fixed log of eight rounds as BanditLogs, see `bandit_logs`."""
+    return bandit_logs(d8(), **fields)
+
+
+# Four rounds for sums by hand: the weights of the policy are 2, 1, 1/2 and 0.
+FOUR_LOGS = BanditLogs(
+    np.zeros((4, 1)), [0, 1, 0, 1], [3, -1, 4, 7], [0.4, 0.5, 0.8, 1.0]
+)
+FOUR_PI = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [1.0, 0.0]])
+FOUR_Q = np.array([[1.0, 2], [0, 0], [5, 1], [2, 9]])
+for _table in (FOUR_PI, FOUR_Q):
+    _table.flags.writeable = False
+
+
+def uniform_logs(n_rounds, seed=0, **params):
+    """Synthetic logs of a uniform logger, as replay wants them."""
+    return make_bandit_logs(
+        n_rounds, logging_temperature=np.inf, random_state=seed, **params
     )
 
 

@@ -541,7 +541,12 @@ def test_actions_in_place_of_probabilities():
         (Q.astype(object), TypeError, "must hold numbers, got dtype object.*dtype=flo"),
         (Q.astype(complex), TypeError, "reward_model must hold real numbers"),
         (Ridge, TypeError, "is the class Ridge; make an instance"),
-        (lambda X: Q, TypeError, "must be a scikit-learn model.*got function"),
+        pytest.param(
+            lambda X: Q,
+            TypeError,
+            "must be a scikit-learn model.*got function",
+            id="function",
+        ),
         ({"a": Q}, TypeError, "must be a scikit-learn model.*got dict"),
         (True, TypeError, "must be a scikit-learn model.*got bool"),
         (

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skope_ope import (
@@ -172,7 +172,7 @@ def history_of_two_actions(X, history):
 
 POLICIES = [
     ClassifierPolicy(),
-    ClassifierPolicy(LogisticRegression(C=0.1), epsilon=0.2),
+    ClassifierPolicy(DecisionTreeClassifier(random_state=0), epsilon=0.2),
     ClassifierPolicy(GaussianNB(), temperature=0.5),
     ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
     UniformPolicy(),

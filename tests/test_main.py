@@ -199,9 +199,6 @@ def test_module_runs_as_a_program():
         command = [sys.executable, "-m", "skope_ope", *argv]
         return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
-    version = call("--version")
-    assert version.stdout == f"skope-ope {skope_ope.__version__}\n"
-    assert (version.returncode, version.stderr) == (0, "")
     demo = call("demo")
     assert (demo.returncode, demo.stderr) == (0, "")
     assert "\nDoublyRobust " in demo.stdout
@@ -793,7 +790,7 @@ def test_a_policy_of_other_actions(log, world, tmp_path, fails):
 
 
 def damaged(data):
-    return gzip.compress(data)[:-20]
+    return gzip.compress(data, mtime=0)[:-20]
 
 
 @pytest.mark.parametrize(
@@ -802,7 +799,7 @@ def damaged(data):
         ("log.csv", b"", "log.csv is empty"),
         ("log.csv", b"item,click,p\n", "log.csv is empty"),
         ("log.csv.gz", damaged(b"item,click,p\na,1,0.5\n" * 99), "damaged or cut off"),
-        ("log.csv.gz", gzip.compress(b""), "log.csv.gz is empty"),
+        ("log.csv.gz", gzip.compress(b"", mtime=0), "log.csv.gz is empty"),
         ("log.csv", b"item,click,p\na,1\n", "line 2: 2 cells under 3 column names"),
         (
             "log.csv",

@@ -35,6 +35,7 @@ def inverse_propensity_z(logs):
     if n_rounds < 2:
         return nan
     total = square = 0.0
+    grouped = None if logs.group is None else np.zeros((2, logs.n_groups))
     offered = logs.n_actions - len(logs.unseen)
     for rows in _blocks(logs):
         if logs.available is not None:
@@ -44,11 +45,21 @@ def inverse_propensity_z(logs):
             gap *= logs.sample_weight[rows]
         total += float(gap.sum())
         square += float(gap.dot(gap))
+        if grouped is not None:
+            np.add.at(grouped[0], logs.group_index[rows], gap)
+            np.add.at(grouped[1], logs.group_index[rows], 1.0)
     variance = (square - total * total / n_rounds) / (n_rounds - 1)
     if variance <= 1e-14 * square / n_rounds:
         # the same gap in all rounds: rounding, or propensities of another experiment
         return 0.0 if abs(total) <= 1e-6 * n_rounds else copysign(inf, total)
-    return total / n_rounds / sqrt(variance / n_rounds)
+    if grouped is None:
+        return total / sqrt(variance * n_rounds)
+    n_groups = grouped.shape[1]
+    if n_groups < 2:
+        return nan  # nothing tells how groups differ
+    change = grouped[0] - total / n_rounds * grouped[1]
+    error = sqrt(n_groups / (n_groups - 1) * float(change @ change))
+    return total / error if error > 0 else copysign(inf, total)
 
 
 def action_count_law(logs):
@@ -95,8 +106,13 @@ def _blocks(logs):
 
 
 def action_count_z(logs):
-    """Return how far the counts are from their means, in standard deviations."""
+    """Return how far the counts are from their means, in standard deviations.
+
+    With groups the deviations are those of rounds that all repeat the choice of their
+    group: the largest that there can be.
+    """
     mean, variance = logs.action_count_law
+    variance = variance * _group_sizes(logs)[0]
     excess = logs.action_counts - mean
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
@@ -110,12 +126,22 @@ def action_count_chance(logs):
     of those of a logger that learns) with variance V,
     :math:`P(|S - E S| \ge t) \le 2 \exp(-V h(t / V))`,
     :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would ring where an
-    action that is expected .01 times was logged once.
+    action that is expected .01 times was logged once. The rounds of a group may all
+    repeat one choice: sums over groups are bounded by their sizes.
     """
     mean, variance = logs.action_count_law
-    variance = np.maximum(variance, 1e-12)
-    u = np.abs(logs.action_counts - mean) / variance
+    usual, largest = _group_sizes(logs)
+    variance = np.maximum(variance * usual, 1e-12) / largest**2
+    u = np.abs(logs.action_counts - mean) / largest / variance
     return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))
+
+
+def _group_sizes(logs):
+    """Return the size of the group of a usual round, and of the largest group."""
+    if logs.group is None:
+        return 1.0, 1.0
+    sizes = np.bincount(logs.group_index)
+    return float(sizes @ sizes / len(logs)), float(sizes.max())
 
 
 def propensities_drift(logs):

@@ -15,12 +15,8 @@ from skope_ope import (
     Replay,
     UniformPolicy,
 )
-from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import OPEWarning
-
-
-def uniform_logs(n=600):
-    return make_bandit_logs(n, logging_temperature=np.inf, random_state=0)
+from tests._worlds import uniform_logs
 
 
 def evaluated(evaluator, policy=None, n=600):
@@ -76,7 +72,7 @@ def test_trajectories_are_averaged_as_they_end(evaluator):
 
 
 def test_from_evaluator_evaluates():
-    logs = uniform_logs()
+    logs = uniform_logs(600)
     fitted = RejectionSampling(random_state=0).fit(logs)
     display = HistoryDisplay.from_evaluator(fitted, UniformPolicy())
     np.testing.assert_array_equal(

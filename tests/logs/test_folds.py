@@ -109,7 +109,7 @@ def test_an_empty_test_part_does_no_harm():
     ("cv", "error", "message"),
     [
         ([], ValueError, "no test round. A generator can be used only once"),
-        (iter([]), ValueError, "no test round"),
+        pytest.param(iter([]), ValueError, "no test round", id="iterator"),
         ([([0], [])], ValueError, "no test round"),
         ([([0, 1], [1, 2])], ValueError, "puts row 1 into the training and the test"),
         ([([-1, 0], [3])], ValueError, "cv names row -1, the logs have rows 0 to 3"),

@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 
 # The flow of the data: a folder imports only from what stands before it. Displays draw
@@ -77,7 +75,6 @@ HEAVY = {
         "tree",
     )
 }
-IDS = [path.relative_to(PACKAGE).as_posix() for path in MODULES]
 
 
 def stage_of(parts):
@@ -85,26 +82,28 @@ def stage_of(parts):
     return parts[0].removesuffix(".py") if parts else "__init__"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_a_folder_imports_only_from_folders_above_it(path):
-    here = stage_of(path.relative_to(PACKAGE).parts)
-    if here in EXEMPT:
-        return
-    assert here in FLOW, f"{here} has no place in the flow of the data"
-    allowed = {"", *FLOW[: FLOW.index(here) + 1]}
-    for node, name, _ in imports_of(path):
-        if name.split(".")[0] != "skope_ope":
+def test_a_folder_imports_only_from_folders_above_it():
+    for path in MODULES:
+        here = stage_of(path.relative_to(PACKAGE).parts)
+        if here in EXEMPT:
             continue
-        there = name.removeprefix("skope_ope").lstrip(".").split(".")[0]
-        if there == "":
-            # `from skope_ope import X` would load all folders; `import skope_ope`
-            # itself does not stand before any of them either.
-            is_parent_of_name = isinstance(node, ast.ImportFrom) and all(
-                alias.name in FLOW for alias in node.names
-            )
-            assert is_parent_of_name, f"{path}:{node.lineno} imports the whole package"
-            continue
-        assert there in allowed, f"{path}:{node.lineno} {here} imports {there}"
+        assert here in FLOW, f"{here} has no place in the flow of the data"
+        allowed = {"", *FLOW[: FLOW.index(here) + 1]}
+        for node, name, _ in imports_of(path):
+            if name.split(".")[0] != "skope_ope":
+                continue
+            there = name.removeprefix("skope_ope").lstrip(".").split(".")[0]
+            if there == "":
+                # `from skope_ope import X` would load all folders; `import skope_ope`
+                # itself does not stand before any of them either.
+                is_parent_of_name = isinstance(node, ast.ImportFrom) and all(
+                    alias.name in FLOW for alias in node.names
+                )
+                assert is_parent_of_name, (
+                    f"{path}:{node.lineno} imports the whole package"
+                )
+                continue
+            assert there in allowed, f"{path}:{node.lineno} {here} imports {there}"
 
 
 def room_of(parts):
@@ -112,47 +111,49 @@ def room_of(parts):
     return parts[1] if len(parts) > 1 and not parts[1].startswith("_") else ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_a_room_imports_only_from_rooms_above_it(path):
-    parts = path.relative_to(PACKAGE).parts
-    folder = stage_of(parts)
-    if folder not in ROOMS or parts[1:] == ("__init__.py",):
-        return
-    rooms, here = ROOMS[folder], room_of(parts)
-    assert here in rooms, f"{here} has no place in {folder}"
-    for node, name, _ in imports_of(path):
-        there = name.split(".")[1:]
-        if name.split(".")[0] == "skope_ope" and there[:1] == [folder]:
-            room = room_of(there)
-            assert room in rooms[: rooms.index(here) + 1], (
-                f"{path}:{node.lineno} {folder}/{here} imports {folder}/{room}"
-            )
+def test_a_room_imports_only_from_rooms_above_it():
+    for path in MODULES:
+        parts = path.relative_to(PACKAGE).parts
+        folder = stage_of(parts)
+        if folder not in ROOMS or parts[1:] == ("__init__.py",):
+            continue
+        rooms, here = ROOMS[folder], room_of(parts)
+        assert here in rooms, f"{here} has no place in {folder}"
+        for node, name, _ in imports_of(path):
+            there = name.split(".")[1:]
+            if name.split(".")[0] == "skope_ope" and there[:1] == [folder]:
+                room = room_of(there)
+                assert room in rooms[: rooms.index(here) + 1], (
+                    f"{path}:{node.lineno} {folder}/{here} imports {folder}/{room}"
+                )
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
-    if path.name == "_sklearn.py":
-        return
-    for node, name, _ in imports_of(path):
-        private = [part for part in name.split(".")[1:] if part.startswith("_")]
-        outside = not name.startswith("sklearn")
-        assert outside or not private, f"{path}:{node.lineno} {name}"
+def test_private_names_of_scikit_learn_are_imported_in_one_module():
+    for path in MODULES:
+        if path.name == "_sklearn.py":
+            continue
+        for node, name, _ in imports_of(path):
+            private = [part for part in name.split(".")[1:] if part.startswith("_")]
+            outside = not name.startswith("sklearn")
+            assert outside or not private, f"{path}:{node.lineno} {name}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_imports_are_absolute(path):
-    for node, _, _ in imports_of(path):
-        level = getattr(node, "level", 0)
-        assert level == 0, f"{path}:{node.lineno} is a relative import"
+def test_imports_are_absolute():
+    for path in MODULES:
+        for node, _, _ in imports_of(path):
+            level = getattr(node, "level", 0)
+            assert level == 0, f"{path}:{node.lineno} is a relative import"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_optional_and_heavy_packages_are_imported_inside_functions(path):
-    for node, name, top in imports_of(path):
-        if top:
-            assert name.split(".")[0] not in OPTIONAL, f"{path}:{node.lineno} {name}"
-            heavy = ".".join(name.split(".")[:2]) in HEAVY
-            assert not heavy, f"{path}:{node.lineno} {name}"
+def test_optional_and_heavy_packages_are_imported_inside_functions():
+    for path in MODULES:
+        for node, name, top in imports_of(path):
+            if top:
+                assert name.split(".")[0] not in OPTIONAL, (
+                    f"{path}:{node.lineno} {name}"
+                )
+                heavy = ".".join(name.split(".")[:2]) in HEAVY
+                assert not heavy, f"{path}:{node.lineno} {name}"
 
 
 def modules_after(*statements):

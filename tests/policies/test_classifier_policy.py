@@ -20,8 +20,6 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import check_estimator
 
 from skope_ope import BanditLogs, ClassifierPolicy, action_probabilities
 
@@ -57,24 +55,6 @@ class Rigged(OnlyPredicts):
 
     def predict(self, X):
         return self.classes_[np.asarray(X).argmax(axis=1)]
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        ClassifierPolicy(),
-        ClassifierPolicy(DecisionTreeClassifier(random_state=0), epsilon=0.2),
-        ClassifierPolicy(temperature=0.5),
-        ClassifierPolicy(make_pipeline(StandardScaler(), LogisticRegression())),
-    ],
-    ids=["default", "tree", "softmax", "pipeline"],
-)
-def test_contract_of_scikit_learn(estimator):
-    results = check_estimator(estimator, on_skip=None)
-    others = [result for result in results if result["status"] != "passed"]
-    assert len(results) - len(others) > 40
-    assert all(result["status"] == "skipped" for result in others)
-    assert len(others) <= 2  # those of libraries that are not installed
 
 
 # -- acting ----------------------------------------------------------------------

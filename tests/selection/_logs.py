@@ -4,18 +4,8 @@
 
 import numpy as np
 
-from skope_ope import BanditLogs, ClassifierPolicy
+from skope_ope import ClassifierPolicy
 from skope_ope.datasets import make_bandit_logs
-from tests._worlds import d8
-
-
-def d8_logs(**columns):
-    """D8 as logs, with the target's probabilities as the column `pi`."""
-    log = d8()
-    logs = BanditLogs(
-        log.x[:, None], log.action, log.reward, log.propensity, actions=[0, 1, 2]
-    )
-    return logs.with_columns(pi=log.pi, q_hat=log.q_hat, **columns)
 
 
 def problem(n_rounds=300, seed=0, **options):

@@ -48,8 +48,8 @@ from skope_ope import (
 from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
-from tests._worlds import W1, exact_moments
-from tests.selection._logs import d8_logs, losses_of, problem
+from tests._worlds import W1, d8_logs, exact_moments
+from tests.selection._logs import losses_of, problem
 
 HALVES = [(np.arange(4), np.arange(4, 8))]
 

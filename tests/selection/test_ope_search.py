@@ -24,7 +24,8 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.selection._ope_search import shares_of
-from tests.selection._logs import d8_logs, losses_of, problem
+from tests._worlds import d8_logs
+from tests.selection._logs import losses_of, problem
 
 
 def test_shares_and_losses_by_hand():

@@ -22,7 +22,8 @@ from skope_ope import (
     SlopeSearch,
 )
 from skope_ope.exceptions import OPEWarning
-from tests.selection._logs import d8_logs, problem
+from tests._worlds import d8_logs
+from tests.selection._logs import problem
 
 PATH = {"cmax": [4.0, 3.0, 2.0, 1.0, 0.5]}
 SCORING = EvaluatorScorer("pi")

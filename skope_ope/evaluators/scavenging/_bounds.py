@@ -3,10 +3,8 @@
 """Deviation bounds of exploration scavenging, for rewards in [0, 1]."""
 
 import numpy as np
-from scipy.special import chdtrc
 
 METHODS = ("azuma", "hoeffding")
-SURPRISE = 1e-6  # probability of counts as uneven as these under uniform logging
 
 
 def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
@@ -52,15 +50,6 @@ def uniform_bound(n_rounds, n_arms, delta, method="azuma"):
     """
     union = n_arms if method == "azuma" else 1
     return float(n_arms * np.sqrt(2 * np.log(2 * union / delta) / n_rounds))
-
-
-def chance_if_uniform(counts):
-    """Probability of counts at least as uneven as these under uniform logging."""
-    counts = np.asarray(counts, dtype=float)
-    if len(counts) < 2:
-        return 1.0
-    expected = counts.sum() / len(counts)
-    return float(chdtrc(len(counts) - 1, ((counts - expected) ** 2).sum() / expected))
 
 
 def check_method(method):

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.scavenging import _bounds
 from skope_ope.evaluators.scavenging._arms import SURE, Arms
@@ -401,8 +402,8 @@ def _check_uniform(claimed, counts, propensity):
             "probability (a uniform target is not enough); say "
             "uniform_logging=True if it did."
         )
-    chance = _bounds.chance_if_uniform(counts)
-    if chance < _bounds.SURPRISE:
+    chance = chance_if_uniform(counts)
+    if chance < SURPRISE:
         raise ValueError(
             "uniform_logging=True contradicts the logs: counts as uneven as "
             f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "

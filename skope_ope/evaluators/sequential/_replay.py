@@ -5,16 +5,15 @@
 from numbers import Integral
 
 import numpy as np
-from scipy.special import chdtrc
 
 from skope_ope._sklearn import Interval
+from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
 from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule
 from skope_ope.exceptions import PropensityWarning
 
 UNIFORM_TOLERANCE = 1e-6
-SURPRISE = 1e-6  # probability under uniform logging of counts as uneven as these
 
 
 class AcceptedMean(SequentialEvaluator):
@@ -145,10 +144,7 @@ class Replay(AcceptedMean):
     def _order_warnings(self, logs):
         found = super()._order_warnings(logs)
         if logs.available is None:
-            counts = logs.action_counts
-            expected = len(logs) / logs.n_actions
-            statistic = ((counts - expected) ** 2 / expected).sum()
-            chance = chdtrc(logs.n_actions - 1, statistic)
+            chance = chance_if_uniform(logs.action_counts)
             if chance < SURPRISE:
                 told = "and the logs have no propensities"
                 if logs.propensity is not None:
@@ -159,7 +155,7 @@ class Replay(AcceptedMean):
                         f"{chance:.1g} under a uniform logger), {told}: Replay is "
                         "biased unless logging was uniform. RejectionSampling takes "
                         "any logger whose propensities are known.",
-                        float(chance),
+                        chance,
                     )
                 )
         return found

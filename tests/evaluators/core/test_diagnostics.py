@@ -21,16 +21,13 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
-from tests._worlds import W1, d8, exact_moments
+from tests._worlds import W1, bandit_logs, d8, exact_moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
 def logs_of(log, **fields):
-    fields = {"logging_proba": log.mu, "actions": [0, 1, 2], **fields}
-    return BanditLogs(
-        log.x.reshape(-1, 1), log.action, log.reward, log.propensity, **fields
-    )
+    return bandit_logs(log, **{"logging_proba": log.mu, **fields})
 
 
 def diagnose(evaluator, log, **fields):

@@ -19,7 +19,7 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.exceptions import SupportWarning
-from tests._worlds import W1, d8
+from tests._worlds import W1, d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -35,14 +35,7 @@ EVALUATORS = [
 
 
 def logs_of_d8(**fields):
-    return BanditLogs(
-        D8.x.reshape(-1, 1),
-        D8.action,
-        D8.reward,
-        D8.propensity,
-        actions=[0, 1, 2],
-        **fields,
-    ).with_columns(q_hat=D8.q_hat, pi=D8.pi, half=np.repeat(["early", "late"], 4))
+    return d8_logs(**fields).with_columns(half=np.repeat(["early", "late"], 4))
 
 
 LOGS = logs_of_d8()

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from skope_ope import BanditLogs, ExplorationScavenging
 from skope_ope.evaluators.scavenging._arms import Arms
 from skope_ope.evaluators.scavenging._bounds import (
-    chance_if_uniform,
     check_method,
     history_bound,
     reward_span,
@@ -45,12 +44,6 @@ def test_table_of_bounds(counts):
 
 def test_an_arm_that_was_never_logged_has_no_bound():
     assert history_bound([10, 0], 10, 2, 0.05) == np.inf
-
-
-def test_chance_of_counts():
-    assert chance_if_uniform([50, 50]) == 1
-    assert chance_if_uniform([900, 100]) < 1e-100
-    assert chance_if_uniform([7]) == 1
 
 
 def test_span_includes_zero_which_unwanted_rounds_count_as():

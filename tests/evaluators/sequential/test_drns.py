@@ -30,12 +30,12 @@ from skope_ope.exceptions import (
     LogsWarning,
     LowOverlapWarning,
     ModelErrorWarning,
-    OPEWarning,
     PropensityWarning,
     SingleTrajectoryWarning,
     SupportWarning,
 )
 from tests._learners import RulePolicy, greedy_rule, spec_rule
+from tests._quiet import quiet
 
 # The fixed trace of the specification.
 X = [int(c) for c in "0110100110"]
@@ -46,12 +46,6 @@ U = [0.3, 0.9, 0.5, 0.6, 0.1, 0.35, 0.5, 0.95, 0.05, 0.4]
 Q_HAT = np.array([[0.5, 0.6], [0.2, 0.7]])[X]
 ROW_VALUES = np.array([19, 11, 36, -7.6, 36, 15.6, 24.4, -44, 11, 24.4]) / 20
 QUARTER = np.array([1, 1, 1, *[0.25] * 7])
-
-
-def quiet(evaluator, policy, logs=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.evaluate(policy, logs)
 
 
 def trace_logs(reward=R):

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine is the literal loop, whatever the block size."""
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -19,7 +17,6 @@ from skope_ope import (
 )
 from skope_ope.base import AdaptivePolicy
 from skope_ope.evaluators.sequential import _engine, _quantile
-from skope_ope.exceptions import OPEWarning
 from skope_ope.policies._adaptive import seeds_of
 from tests import _sequential_loops as loops
 from tests._learners import (
@@ -28,6 +25,7 @@ from tests._learners import (
     contextual_rule,
     greedy_rule,
 )
+from tests._quiet import quiet
 
 LEVELS = (0, 0.01, 0.05, 0.1, 0.5, 1)
 ASKS = ("blocks", "refresh", "rows")
@@ -53,12 +51,6 @@ def lists(logs):
         logs.action_index.tolist(),
         logs.reward.tolist(),
     )
-
-
-def quiet(evaluator, policy, logs=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.evaluate(policy, logs)
 
 
 def assert_equals_loop(result, expected, n_rounds):

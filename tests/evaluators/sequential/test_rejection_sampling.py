@@ -1,7 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-import warnings
 
 import numpy as np
 import pytest
@@ -10,16 +9,10 @@ from skope_ope import BanditLogs, EpsilonGreedy, RejectionSampling, UniformPolic
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import (
     LowOverlapWarning,
-    OPEWarning,
     PropensityWarning,
     SupportWarning,
 )
-
-
-def quiet(evaluator, policy, logs=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.evaluate(policy, logs)
+from tests._quiet import quiet
 
 
 def test_the_constant():

@@ -19,12 +19,8 @@ from skope_ope import (
     UniformPolicy,
     repeated_runs,
 )
-from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import LowOverlapWarning, OPEWarning
-
-
-def uniform_logs(n=3000, seed=0):
-    return make_bandit_logs(n, logging_temperature=np.inf, random_state=seed)
+from tests._worlds import uniform_logs
 
 
 def test_segments_are_consecutive_and_disjoint():
@@ -51,7 +47,7 @@ def test_segments_are_consecutive_and_disjoint():
 
 
 def test_runs_on_the_same_segments_are_subtracted_in_pairs():
-    logs = uniform_logs()
+    logs = uniform_logs(3000)
     first, second = (
         repeated_runs(Replay(), policy, logs, random_state=0)
         for policy in (EpsilonGreedy(), UniformPolicy())
@@ -62,7 +58,9 @@ def test_runs_on_the_same_segments_are_subtracted_in_pairs():
     low, high = gap.confidence_interval()
     assert low < gap.mean < high
     fewer = repeated_runs(Replay(), UniformPolicy(), logs, n_runs=5, random_state=0)
-    elsewhere = repeated_runs(Replay(), UniformPolicy(), uniform_logs(), random_state=0)
+    elsewhere = repeated_runs(
+        Replay(), UniformPolicy(), uniform_logs(3000), random_state=0
+    )
     drawn = repeated_runs(
         Replay(), UniformPolicy(), logs, how="subsamples", random_state=0
     )
@@ -74,7 +72,7 @@ def test_runs_on_the_same_segments_are_subtracted_in_pairs():
 
 
 def test_subsamples_keep_the_order_and_have_no_interval():
-    logs = uniform_logs()
+    logs = uniform_logs(3000)
 
     class Ordered(UniformPolicy):
         """Notices a round that comes before an earlier one."""

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,22 +21,13 @@ from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import (
     HorizonWarning,
     LowOverlapWarning,
-    OPEWarning,
     PropensityWarning,
     SingleTrajectoryWarning,
     SupportWarning,
 )
 from tests._learners import RulePolicy, contrary_rule
-
-
-def quiet(evaluator, policy, logs=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.evaluate(policy, logs)
-
-
-def uniform_logs(n=3000, seed=0, **kwargs):
-    return make_bandit_logs(n, logging_temperature=np.inf, random_state=seed, **kwargs)
+from tests._quiet import quiet
+from tests._worlds import uniform_logs
 
 
 def digits(text):
@@ -67,7 +57,7 @@ def test_stationary_trace():
 
 
 def test_standard_error_of_a_stationary_policy():
-    logs, policy, _ = uniform_logs(return_truth=True)
+    logs, policy, _ = uniform_logs(3000, return_truth=True)
     result = quiet(Replay(random_state=0).fit(logs), policy)
     rewards, n = logs.reward[result.accepted], len(logs)
     t = len(rewards)
@@ -129,7 +119,7 @@ def test_one_accepted_round_has_no_spread():
 
 
 def test_horizon_averages_complete_histories():
-    logs = uniform_logs()
+    logs = uniform_logs(3000)
     fitted = Replay(horizon=100, random_state=0).fit(logs)
     result = quiet(fitted, EpsilonGreedy())
     m = len(result.accepted) // 100
@@ -291,7 +281,7 @@ def test_theorem_2_asks_for_what_it_needs():
 
 
 def test_values_by_day_are_means_of_accepted_rewards():
-    logs, policy, _ = uniform_logs(return_truth=True)
+    logs, policy, _ = uniform_logs(3000, return_truth=True)
     day = np.arange(3000) // 600
     fitted = Replay(random_state=0).fit(logs)
     result = quiet(fitted, policy)

@@ -24,7 +24,7 @@ from skope_ope import (
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static import _auto
-from tests._worlds import d8
+from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -38,13 +38,6 @@ AUTO = {
     "SubGaussianDR": SubGaussianDR(lam="auto"),
 }
 LAMBDAS = [np.inf, 100.0, 16.0, 4.0, 1.0, 0.5]
-
-
-def d8_logs(**fields):
-    log = d8()
-    arrays = {"reward": log.reward, "propensity": log.propensity, **fields}
-    logs = BanditLogs(log.x[:, None], log.action, actions=[0, 1, 2], **arrays)
-    return logs.with_columns(pi=log.pi, q_hat=log.q_hat)
 
 
 def fitted(evaluator, logs):

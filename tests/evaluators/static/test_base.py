@@ -6,21 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope import BanditLogs, UniformPolicy
+from skope_ope import UniformPolicy
 from skope_ope.base import StaticEvaluator
 from skope_ope.evaluators.core import _moments
 from skope_ope.evaluators.static._base import combined_weights
-from tests._worlds import d8
+from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 LOG = d8()
-
-
-def logs_of(**fields):
-    return BanditLogs(
-        LOG.x.reshape(-1, 1), LOG.action, LOG.reward, LOG.propensity, **fields
-    )
 
 
 class MeanWeight(StaticEvaluator):
@@ -45,7 +39,7 @@ W = LOG.pi[np.arange(8), LOG.action] / LOG.propensity
 
 
 def test_one_formula_is_an_evaluator():
-    result = MeanWeight().fit(logs_of()).evaluate(LOG.pi)
+    result = MeanWeight().fit(d8_logs()).evaluate(LOG.pi)
     assert_allclose(result.value, W.mean(), rtol=1e-12)
     assert_allclose(result.standard_error, W.std(ddof=1) / 8**0.5, rtol=1e-12)
     assert_allclose(result.round_values, W, rtol=1e-12)
@@ -54,7 +48,7 @@ def test_one_formula_is_an_evaluator():
 
 
 def test_ratios_are_linearised():
-    result = WeightedWeight().fit(logs_of()).evaluate(LOG.pi)
+    result = WeightedWeight().fit(d8_logs()).evaluate(LOG.pi)
     value = (W**2).sum() / W.sum()
     assert_allclose(result.value, value, rtol=1e-12)
     z = value + (W**2 - value * W) / W.mean()
@@ -64,23 +58,23 @@ def test_ratios_are_linearised():
 
 def test_a_formula_is_needed():
     with pytest.raises(TypeError, match=r"Forgotten does not define _terms\(rounds\)"):
-        Forgotten().fit(logs_of()).evaluate(UniformPolicy())
+        Forgotten().fit(d8_logs()).evaluate(UniformPolicy())
 
 
 def test_sample_weights_are_multiplied_and_have_mean_one():
     a, b = np.arange(1.0, 9.0), np.linspace(2.0, 1.0, 8)
-    assert combined_weights(logs_of(), None) is None
-    assert combined_weights(logs_of(), np.full(8, 3.0)) is None  # equal: no matter
-    assert_allclose(combined_weights(logs_of(), a), a / 4.5)
-    assert_allclose(combined_weights(logs_of(sample_weight=a), None), a / 4.5)
-    both = combined_weights(logs_of(sample_weight=a), b)
+    assert combined_weights(d8_logs(), None) is None
+    assert combined_weights(d8_logs(), np.full(8, 3.0)) is None  # equal: no matter
+    assert_allclose(combined_weights(d8_logs(), a), a / 4.5)
+    assert_allclose(combined_weights(d8_logs(sample_weight=a), None), a / 4.5)
+    both = combined_weights(d8_logs(sample_weight=a), b)
     assert_allclose(both, a * b / (a * b).mean())
-    assert combined_weights(logs_of(sample_weight=a), 1 / a) is None
+    assert combined_weights(d8_logs(sample_weight=a), 1 / a) is None
 
 
 def test_weights_given_are_left_alone():
     a, b = np.arange(1.0, 9.0), np.linspace(2.0, 1.0, 8)
-    MeanWeight().fit(logs_of(sample_weight=a)).evaluate(LOG.pi, sample_weight=b)
+    MeanWeight().fit(d8_logs(sample_weight=a)).evaluate(LOG.pi, sample_weight=b)
     assert_array_equal(a, np.arange(1.0, 9.0))
     assert_array_equal(b, np.linspace(2.0, 1.0, 8))
 
@@ -88,4 +82,4 @@ def test_weights_given_are_left_alone():
 @pytest.mark.parametrize("weight", [np.zeros(8), -np.ones(8)], ids=["zero", "negative"])
 def test_sample_weights_that_cannot_be(weight):
     with pytest.raises(ValueError, match="non-negative and positive somewhere"):
-        combined_weights(logs_of(), weight)
+        combined_weights(d8_logs(), weight)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The direct method of a policy that learns is the literal loop."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -22,17 +20,11 @@ from skope_ope.evaluators.static import _direct_simulation
 from skope_ope.evaluators.static._direct_simulation import draw, draws, simulate
 from skope_ope.exceptions import (
     ModelErrorWarning,
-    OPEWarning,
     SingleTrajectoryWarning,
 )
 from tests import _sequential_loops as loops
 from tests._learners import RulePolicy, as_target, contextual_rule, greedy_rule
-
-
-def quiet(evaluator, policy, logs=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        return evaluator.evaluate(policy, logs)
+from tests._quiet import quiet
 
 
 def random_logs(rng, binary, n=120, n_actions=3):

@@ -6,14 +6,12 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.utils import get_tags
 
-from skope_ope import BanditLogs, DirectMethod, DoublyRobust, DRos
+from skope_ope import DirectMethod, DoublyRobust, DRos
+from tests._worlds import FOUR_LOGS as LOGS
+from tests._worlds import FOUR_PI as PI
+from tests._worlds import FOUR_Q as Q
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-
-# weights 2, 1, 1/2, 0
-LOGS = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [3, -1, 4, 7], [0.4, 0.5, 0.8, 1.0])
-PI = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [1.0, 0.0]])
-Q = np.array([[1.0, 2], [0, 0], [5, 1], [2, 9]])
 
 
 def test_by_hand():

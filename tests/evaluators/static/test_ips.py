@@ -8,13 +8,11 @@ from numpy.testing import assert_allclose
 from sklearn.utils import get_tags
 
 from skope_ope import IPS, BanditLogs
+from tests._worlds import FOUR_LOGS as LOGS
+from tests._worlds import FOUR_PI as PI
 from tests._worlds import W1, enumerate_logs, exact_moments, one_log
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-
-# weights 2, 1, 1/2, 0
-LOGS = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [3, -1, 4, 7], [0.4, 0.5, 0.8, 1.0])
-PI = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [1.0, 0.0]])
 
 
 def test_by_hand():

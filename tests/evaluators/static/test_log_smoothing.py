@@ -7,13 +7,12 @@ from numpy.testing import assert_allclose
 from sklearn.utils import get_tags
 
 from skope_ope import IPS, BanditLogs, LogSmoothing
-from tests._worlds import W1, exact_moments
+from tests._worlds import FOUR_LOGS, W1, exact_moments
+from tests._worlds import FOUR_PI as PI
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
-# weights 2, 1, 1/2, 0
-LOGS = BanditLogs(np.zeros((4, 1)), [0, 1, 0, 1], [3, 1, 4, 7], [0.4, 0.5, 0.8, 1.0])
-PI = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [1.0, 0.0]])
+LOGS = FOUR_LOGS.replace(reward=[3, 1, 4, 7])  # none is negative
 WR = np.array([6, 1, 2, 0])
 
 

@@ -13,14 +13,12 @@ from sklearn.utils import get_tags
 from skope_ope import MRDR, BanditLogs, DoublyRobust, UniformPolicy
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._mrdr import variance_weights
-from tests._worlds import d8
+from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 LOG = d8()
-LOGS = BanditLogs(
-    LOG.x.reshape(-1, 1), LOG.action, LOG.reward, LOG.propensity, actions=[0, 1, 2]
-)
+LOGS = d8_logs()
 
 
 def test_weights_of_the_fixed_log():
