@@ -151,6 +151,6 @@ def test_a_table_of_ones_own():
 
 def test_plot(pyplot):
     display = BY_POLICY.plot()
-    assert display.ax_ is not None
+    assert display.ax_.has_data()
     _, ax = pyplot.subplots()
     assert TABLE.plot(ax=ax, level=0.5).ax_ is ax

@@ -42,7 +42,7 @@ def test_models_need_features_and_constants_do_not():
 
 def test_missing_values_need_trees():
     gaps = BanditLogs(np.array([[0.0], [np.nan]]), [0, 1], [0.0, 1.0])
-    assert named_reward_model("hist", gaps) is not None
+    assert type(named_reward_model("hist", gaps)) is HistGradientBoostingRegressor
     with pytest.raises(
         ValueError, match="the reward model 'logistic' takes no missing"
     ):

@@ -52,9 +52,13 @@ def predictions(source, logs, chunk=None):
 
 @pytest.mark.parametrize("number", [0.5, 2, np.float32(0.25), -1.0])
 def test_a_number(number):
-    source = reward_source(number, logs_of())
-    assert_array_equal(predictions(source, logs_of()[:4]), np.full((4, 3), number))
-    assert clone(DoublyRobust(reward_model=number)).fit(logs_of()).score(U) is not None
+    logs = logs_of()
+    source = reward_source(number, logs)
+    assert_array_equal(predictions(source, logs[:4]), np.full((4, 3), number))
+    score = clone(DoublyRobust(reward_model=number)).fit(logs).score(U)
+    table = np.full((len(logs), 3), number, dtype=float)
+    expected = DoublyRobust().fit(logs, table).score(U)
+    assert score == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

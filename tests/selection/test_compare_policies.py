@@ -144,7 +144,7 @@ def test_table(problem_of_three):
 @ignore
 def test_plot(problem_of_three, pyplot):
     logs, policies = problem_of_three
-    assert compare_policies(policies, logs, evaluator=IPS()).plot().ax_ is not None
+    assert compare_policies(policies, logs, evaluator=IPS()).plot().ax_.has_data()
 
 
 @ignore
