@@ -491,6 +491,7 @@ class BanditLogs(Grouped, RowContainer):
         -------
         frame : pandas, polars or pyarrow table
             Context columns, then `action`, `reward` and the other fields there are;
-            fields with a column per action are named `logging_proba_<action>`.
+            fields with a column per action are named `logging_proba_<action>`, parts
+            of composite groups `group_0`, `group_1`, ...
         """
         return bandit_logs_to_frame(self, backend)

@@ -144,6 +144,10 @@ def _columns_of_fields(logs):
         other = ("context", "action_index", "logger_index", "action_context")
         if value is None or name in other:
             continue
+        if value.dtype == object and len(value) and isinstance(value[0], tuple):
+            parts = zip(*value.tolist(), strict=True)  # of composite groups
+            data.update((f"{name}_{j}", np.array(part)) for j, part in enumerate(parts))
+            continue
         if value.ndim == 1:
             data[name] = value
             continue

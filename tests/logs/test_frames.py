@@ -424,3 +424,14 @@ def test_without_narwhals_the_remedy_is_named(monkeypatch):
 def test_what_was_done_is_no_context(make_frame, context, message):
     with pytest.raises(ValueError, match=message):
         BanditLogs.from_frame(make_frame(), **{**NAMES, "context": context})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_parts_of_groups_are_columns(library):
+    pytest.importorskip(library)
+    group = [("u", 1), ("v", 1), ("u", 2)]
+    logs = BanditLogs(np.zeros((3, 1)), [0, 1, 0], np.ones(3), group=group)
+    frame = logs.to_frame(library)
+    names = ["group_0", "group_1"]
+    parts = frame[names] if library == "pandas" else frame.select(names)
+    assert logs.replace(group=parts).group.tolist() == group

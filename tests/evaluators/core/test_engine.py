@@ -170,9 +170,9 @@ def peak_mib(call):
 def test_memory_does_not_grow_with_the_rounds():
     def evaluate_arrays(n_rounds):
         arrays, pi, q_hat = make_arrays(n_rounds, n_actions=10)
-        call = lambda: evaluate(pi, BanditLogs(**arrays), reward_model=q_hat)  # noqa: E731
-        call()
-        return peak_mib(call)
+        first, second = BanditLogs(**arrays), BanditLogs(**arrays)
+        evaluate(pi, first, reward_model=q_hat)
+        return peak_mib(lambda: evaluate(pi, second, reward_model=q_hat))
 
     small, large = evaluate_arrays(200_000), evaluate_arrays(600_000)
     assert large < 8
