@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
-from skope_ope.logs._groups import check_group, group_index, n_groups
+from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._propensity_audit import (
     action_count_law,
@@ -35,7 +35,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(RowContainer):
+class BanditLogs(Grouped, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
@@ -385,8 +385,6 @@ class BanditLogs(RowContainer):
 
     inverse_propensity_z = cached_property(inverse_propensity_z)
     action_count_law = cached_property(action_count_law)
-    group_index = cached_property(group_index)
-    n_groups = property(n_groups)
     propensities_drift = cached_property(propensities_drift)
 
     def __repr__(self):

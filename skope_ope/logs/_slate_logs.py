@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.logs._groups import check_group, group_index, n_groups
+from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._validation import (
@@ -25,7 +25,7 @@ EMPTY = -1  # an empty slot
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlateLogs(RowContainer):
+class SlateLogs(Grouped, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
     A slate is a row of indices into the round's candidates, one per slot; -1 marks
@@ -357,8 +357,6 @@ class SlateLogs(RowContainer):
             return isinstance(value, np.ndarray)
         return name != "item_features" or value.ndim == 3
 
-    group_index = cached_property(group_index)
-    n_groups = property(n_groups)
 
     @property
     def n_slots(self):
