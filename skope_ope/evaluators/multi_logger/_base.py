@@ -87,7 +87,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
             return []
         return super()._propensity_warnings(job, logs)
 
-    def _own_warnings(self, job, estimate):
+    def _own_warnings(self, job, estimate, entering):
         return list(job.weighing.warnings)
 
     def __sklearn_tags__(self):
