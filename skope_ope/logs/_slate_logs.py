@@ -357,7 +357,6 @@ class SlateLogs(Grouped, RowContainer):
             return isinstance(value, np.ndarray)
         return name != "item_features" or value.ndim == 3
 
-
     @property
     def n_slots(self):
         """Number of slots of a slate."""
