@@ -6,7 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._stratum_sums import StratumSums, fitting
+from skope_ope.evaluators.core._overlap import Overlap, Support, sums_of_weights
+from skope_ope.evaluators.core._sums import Sums, dot
 
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
@@ -17,7 +18,7 @@ def label_list(logs):
 
 
 class Loggers:
-    r"""The loggers of some logs: their rounds, shares and probabilities.
+    r"""The loggers of some logs; observes how each of them covers every policy.
 
     Logs without `logger` are those of a single one. Loggers without a round that enters
     do not take part.
@@ -26,8 +27,6 @@ class Loggers:
     ----------
     entering : Entering
         The rounds, and their sample weights.
-    pools : bool, default=False
-        Whether the probabilities of the logged actions under all loggers are wanted.
 
     Attributes
     ----------
@@ -37,27 +36,19 @@ class Loggers:
         Position in `labels` of the logger of every round (anyone's for a round of
         weight zero of a logger that does not take part).
     present : ndarray of shape (n_loggers,)
-        Position of every label in `logs.loggers`.
-    count : ndarray of shape (n_loggers,)
-        Number of rounds of every logger.
-    sizes : ndarray of shape (n_loggers,)
-        The same, weighted: as many in all.
-    shares : ndarray of shape (n_loggers,)
-        Share of every logger in the (weighted) rounds, :math:`n_i / n`.
+        Position of every label in `label_list(logs)`.
     proba : ndarray of shape (n_rounds, n_loggers) or None
         Probabilities of the logged actions under all loggers.
-    sums : StratumSums
-        Sums over the rounds of every logger.
+    overlaps : dict
+        `OverlapByLogger` of every target, by its key.
     """
 
-    def __init__(self, entering, pools=False):
-        self.entering, self.pools = entering, pools
+    def __init__(self, entering):
+        self.entering, self.overlaps = entering, {}
         self.logs = logs = entering.all_logs
-        self.jobs = {}  # of one run, by what their sums depend on
         if logs.loggers is None:
             self.labels, self.present = [NO_NAME], np.zeros(1, dtype=np.intp)
             self.index = np.zeros(len(logs), dtype=np.intp)
-            self.count = np.array([entering.n])
         else:
             self.index = logs.logger_index
             count = logs.logger_counts  # which the logs remember
@@ -65,16 +56,9 @@ class Loggers:
                 count = entering.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)
             self.labels = logs.loggers[self.present].tolist()
-            self.count = count[self.present]
             if len(self.present) < len(count):
                 code = np.maximum(np.cumsum(count > 0) - 1, 0)
                 self.index = code[self.index]
-        self.sums = StratumSums(self.index, len(self))
-        self._room = {}  # of a block: fresh memory costs time
-        self.sizes = self.count
-        if entering.omega is not None:
-            self.sizes = np.bincount(self.index, entering.omega, len(self))
-        self.shares = self.sizes / self.sizes.sum()
         self.proba = None
         if len(self) == 1:  # nothing to pool: the recorded propensity is the mixture
             self.proba = logs.propensity[:, None]
@@ -82,32 +66,61 @@ class Loggers:
             self.proba = logs.logger_proba
             if len(self.present) < self.proba.shape[1]:
                 self.proba = self.proba[:, self.present]
+        self._buffers = {}  # of a block: fresh memory costs time
 
     def __len__(self):
         return len(self.labels)
 
     @cached_property
-    def unseen(self):
-        """Actions that a logger never took, (n_loggers, n_actions), or None."""
+    def design(self):
+        """The design of the rounds whose strata are the loggers."""
+        index = self.index if len(self) > 1 else None
+        return self.entering.design.with_strata(index, self.labels)
+
+    @property
+    def count(self):
+        """Number of rounds of every logger, ndarray of shape (n_loggers,)."""
+        return self.design.count
+
+    @property
+    def sizes(self):
+        """The same, weighted: as many in all."""
+        return self.design.mass
+
+    @cached_property
+    def shares(self):
+        r"""Share of every logger in the (weighted) rounds, :math:`n_i / n`."""
+        return self.sizes / self.sizes.sum()
+
+    @cached_property
+    def never_taken(self):
+        """Codes of the actions that each logger never took, a list of arrays."""
         n_actions = self.logs.n_actions
         cells = self.index * n_actions + self.logs.action_index
         counts = self.entering.counts(cells, len(self) * n_actions)
-        unseen = (counts == 0).reshape(len(self), n_actions)
-        return unseen if unseen.any() else None
+        return [np.flatnonzero(row == 0) for row in counts.reshape(-1, n_actions)]
 
     @cached_property
     def has_gaps(self):
         """Whether some logger could not have done what another did."""
         return bool(self.proba.min() == 0)
 
-    def room(self, name, n):
+    def buffer(self, name, n):
         """Return memory of shape (n_loggers, n) that the next block writes over."""
-        self._room[name] = fitting(self._room.get(name), (len(self), n))
-        return self._room[name]
+        found = self._buffers.get(name)
+        if found is None or found.shape[1] != n:
+            found = self._buffers[name] = np.empty((len(self), n))
+        return found
 
-    def rounds(self, low, high):
-        """Return the rounds low..high-1."""
-        return LoggerRounds(self, low, high)
+    def begin(self, block):
+        """Tell the block who acted in its rounds."""
+        block.loggers = LoggerRounds(self, block)
+
+    def see(self, key, aim):
+        """Add what a policy does in a block."""
+        if key not in self.overlaps:
+            self.overlaps[key] = OverlapByLogger(self)
+        self.overlaps[key].add(aim)
 
 
 class LoggerRounds:
@@ -121,34 +134,21 @@ class LoggerRounds:
         Logger of every round.
     """
 
-    def __init__(self, whole, low, high):
-        self.whole, self.low, self.high = whole, low, high
-        self.index = whole.index[low:high]
-
-    @property
-    def sums(self):
-        """Function that sums an array over the rounds of every logger."""
-        return self.whole.sums.of_block(self.low, self.high)
-
-    def largest(self, values, known):
-        """Return the largest value of every logger, so far `known`."""
-        above = np.flatnonzero(values > known.min())  # few after the first block
-        values, who = values[above], self.index[above]
-        larger = values > known[who]
-        np.maximum.at(known, who[larger], values[larger])
-        return known
+    def __init__(self, whole, block):
+        self.whole, self.rows = whole, block.rows
+        self.index = whole.index[block.rows]
 
     @cached_property
     def proba(self):
         """Probabilities of the logged actions, one row per logger."""
-        out = self.whole.room("proba", len(self.index))
-        out[:] = self.whole.proba[self.low : self.high].T
+        out = self.whole.buffer("proba", len(self.index))
+        out[:] = self.whole.proba[self.rows].T
         return out
 
     @cached_property
     def inverse(self):
         """One over each of these probabilities."""
-        out = self.whole.room("inverse", len(self.index))
+        out = self.whole.buffer("inverse", len(self.index))
         return np.divide(1.0, self.proba, out=out)
 
     @cached_property
@@ -164,13 +164,13 @@ class LoggerRounds:
         mixture = self.whole.shares @ self.proba
         mask = self.whole.entering.mask
         if mask is not None:  # what is not asked of anyone: a round of weight zero
-            mixture[(mixture == 0) & ~mask[self.low : self.high]] = 1.0
+            mixture[(mixture == 0) & ~mask[self.rows]] = 1.0
         if not (self.lowest > 0 or mixture.min() > 0):
             row = int(np.argmin(mixture))
             raise ValueError(
-                f"logger_proba is 0 for every logger at row {row + self.low}: one of "
-                "them took this action. Correct logger_proba, or estimate it with "
-                "LoggerPropensityEstimator."
+                f"logger_proba is 0 for every logger at row {row + self.rows.start}: "
+                "one of them took this action. Correct logger_proba, or estimate it "
+                "with LoggerPropensityEstimator."
             )
         return mixture
 
@@ -178,83 +178,68 @@ class LoggerRounds:
 class OverlapByLogger:
     """Sums of the importance weights of one policy, logger by logger.
 
-    Attributes
+    Parameters
     ----------
     loggers : Loggers
         Who acted.
-    sum_w, sum_w2, max_w, missing : ndarray of shape (n_loggers,)
-        Sums of the weights pi / p and of their squares, largest weight, and the
-        policy's mass on actions that the logger could not take.
-    mixture : Overlap
-        The weights pi / (mixture of the loggers) of all rounds.
+
+    Attributes
+    ----------
+    sums : Sums
+        Sums of the weights pi / p; their strata are the loggers.
+    max_w, missing : ndarray of shape (n_loggers,)
+        Largest weight, and sum of the policy's probability of what the logger could
+        not do.
+    lost : ndarray of shape (n_loggers,)
+        Sum of the weights pi / (mixture of the loggers) of the rounds in which the
+        logger could not have acted as another did; `sum_b` is that of all rounds.
     """
 
-    def __init__(self, loggers, mixture):
-        self.loggers, self.mixture = loggers, mixture
+    def __init__(self, loggers):
+        self.loggers, self.sums = loggers, Sums(loggers.design)
         self.max_w, self.missing, self.lost = np.zeros((3, len(loggers)))
         self.sum_b = 0.0
-        self._where = None
 
-    def add(self, rounds, pi_logged, w, b, pi, missing, omega=None):
-        """Add a block; `pi` is None where only the logged action's is known."""
-        sums = self.loggers.sums
-        if self._where is None:
-            self._where = sums.reserve(2 if omega is None else 3)
-        page = sums.page(self._where, rounds.low, len(w))
-        if omega is not None:
-            page[2] = (omega * (w - 1)) ** 2
-            w = omega * w
-        page[0] = w
-        np.multiply(w, w, out=page[1])
-        self.max_w = rounds.largest(w, self.max_w)
-        if b is not None:
-            self.mixture.add(b, 0.0, omega)
-        self._add_missing(rounds, pi_logged, b, pi, missing, omega)
+    def add(self, aim):
+        """Add what the policy does in a block."""
+        block = aim.block
+        self.sums.add(block.of(self.loggers.design), (aim.w,))
+        self._add_largest(_counted(block, aim.w), block.loggers.index)
+        self._add_missing(aim)
 
-    @property
-    def sum_w(self):
-        """Sums of the weights."""
-        return self.loggers.sums[self._where][0]
+    def _add_largest(self, values, index):
+        above = np.flatnonzero(values > self.max_w.min())  # few after the first block
+        values, who = values[above], index[above]
+        larger = values > self.max_w[who]
+        np.maximum.at(self.max_w, who[larger], values[larger])
 
-    @property
-    def sum_w2(self):
-        """Sums of their squares."""
-        return self.loggers.sums[self._where][1]
-
-    @property
-    def sum_gap2(self):
-        """Sums of (w - 1)^2."""
-        first, second, *weighted = self.loggers.sums[self._where]
-        return weighted[0] if weighted else second - 2 * first + self.loggers.count
-
-    def _add_missing(self, rounds, pi_logged, b, pi, missing, omega):
-        """Add what the loggers, and their mixture, could not have done."""
-        logs, m = self.loggers.logs, len(self.loggers)
-        unseen = self.loggers.entering.unseen
-
-        def counted(values):
-            return values if omega is None else omega * values
-
-        if m == 1:
-            self.missing[0] += missing
-            self.mixture.missing += missing
+    def _add_missing(self, aim):
+        """Add what each logger could not have done."""
+        block, loggers = aim.block, self.loggers
+        if len(loggers) == 1:
+            self.missing[0] += aim.missing
             return
-        if pi is not None and unseen.size:  # nobody took these actions
-            self.mixture.missing += float(counted(pi[:, unseen].sum(axis=1)).sum())
-        if pi is not None and logs.logging_proba is not None:
-            mu = logs.logging_proba[rounds.low : rounds.high]
+        told = aim.table is not None or aim.mass_on is not None
+        if aim.table is not None and loggers.logs.logging_proba is not None:
+            mu = loggers.logs.logging_proba[block.rows]
             if mu.min() == 0:
-                self.missing += rounds.sums(counted((pi * (mu == 0)).sum(axis=1)))
-        elif self.loggers.proba is not None:
-            if self.loggers.has_gaps:
-                b = counted(pi_logged / rounds.mixture if b is None else b)
-                self.lost += b @ (self.loggers.proba[rounds.low : rounds.high] == 0)
+                self._add_mass(block, (aim.table * (mu == 0)).sum(axis=1))
+        elif loggers.proba is not None:
+            if loggers.has_gaps:
+                b = _counted(block, aim.b)
+                self.lost += b @ (loggers.proba[block.rows] == 0)
                 self.sum_b += float(b.sum())
-            if pi is not None and unseen.size:
-                self.missing += rounds.sums(counted(pi[:, unseen].sum(axis=1)))
-        elif pi is not None and self.loggers.unseen is not None:
-            never = self.loggers.unseen[rounds.index]
-            self.missing += rounds.sums(counted((pi * never).sum(axis=1)))
+            if told and block.entering.unseen.size:
+                self._add_mass(block, aim.of(block.entering.unseen))
+        elif told:
+            for i, codes in enumerate(loggers.never_taken):
+                if codes.size:
+                    own = block.loggers.index == i
+                    self.missing[i] += dot(_counted(block, aim.of(codes)), own * 1.0)
+
+    def _add_mass(self, block, mass):
+        by_logger = block.of(self.loggers.design).by_stratum
+        self.missing += by_logger(_counted(block, mass))
 
     @property
     def missing_mass(self):
@@ -270,9 +255,30 @@ class OverlapByLogger:
     @property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2 of every logger, 0 where its weights are zero."""
-        return np.divide(
-            self.sum_w**2,
-            self.sum_w2,
-            out=np.zeros(len(self.sum_w)),
-            where=self.sum_w2 > 0,
-        )
+        first, second = map(np.atleast_1d, sums_of_weights(self.sums))
+        return np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
+
+
+class MixtureSupport(Support):
+    """Observes the overlap of every policy with the mixture of the loggers.
+
+    The weights are pi / (mixture of the loggers); `Loggers` tells the mixture.
+    """
+
+    def see(self, key, aim):
+        """Add what a policy does in a block."""
+        entering, block = self.entering, aim.block
+        if key not in self.overlaps:
+            self.overlaps[key] = Overlap(entering.design, entering.n)
+        if len(block.loggers.whole) == 1:
+            missing = aim.missing
+        elif entering.unseen.size and (aim.table is not None or aim.mass_on):
+            missing = float(_counted(block, aim.of(entering.unseen)).sum())
+        else:  # someone took every action
+            missing = 0.0
+        self.overlaps[key].add(block.of(entering.design), aim.b, missing)
+
+
+def _counted(block, values):
+    """Return values of rounds times their sample weights."""
+    return values if block.omega is None else block.omega * values

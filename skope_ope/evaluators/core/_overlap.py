@@ -6,7 +6,16 @@ from math import nan
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums
+
+
+def sums_of_weights(sums):
+    """Return sum w and sum w^2 of every stratum, from sums of the term w."""
+    near, first = sums.origin[0], sums.first[0]
+    cross, square = sums.product(1, 0), sums.product(1, 1)
+    second = sums.product(0, 0) + 2 * near * cross + near * near * square
+    return first + near * sums.mass, second
 
 
 class Overlap:
@@ -28,6 +37,7 @@ class Overlap:
     """
 
     missing_by_logger = None  # {label: mass}, where it counts logger by logger
+    pooling = staticmethod(pooled)  # what strata count in the mean weight
 
     def __init__(self, design, n):
         self.n = n
@@ -46,17 +56,12 @@ class Overlap:
         """Sum of the weights."""
         if self.sums.first is None:  # the propensities are not known
             return 0.0
-        return self.sums.first[0] + self.sums.origin[0] * self.sums.mass
+        return sums_of_weights(self.sums)[0]
 
     @property
     def sum_w2(self):
         """Sum of the squared weights."""
-        sums = self.sums
-        if sums.first is None:
-            return 0.0
-        near = sums.origin[0]
-        cross, square = sums.product(1, 0), sums.product(1, 1)
-        return sums.product(0, 0) + 2 * near * cross + near * near * square
+        return 0.0 if self.sums.first is None else sums_of_weights(self.sums)[1]
 
     @property
     def effective_sample_size(self):
@@ -78,7 +83,7 @@ class Overlap:
         """(mean w - 1) in standard errors, NaN where the weights are all alike."""
         if self.sums.first is None:
             return nan
-        found, gap = Estimate(self.sums, mean), self.mean_weight - 1
+        found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
         if found.lost or not found.standard_error > 0:
             return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
         return gap / found.standard_error

@@ -76,4 +76,5 @@ def _stratified(weights, mass, units):
         centre[single] = others[np.argmin(units[others])]
     elif single.size:
         centre[single] = single[0]
-    return Shares(weight if units.size > 1 else weight[0], centre, weight > 0)
+    needed = (weight > 0) & (units > 0)
+    return Shares(weight if units.size > 1 else weight[0], centre, needed)

@@ -8,7 +8,7 @@ FEW = 8  # strata for which a dot product each beats counting
 ENTRIES = 24  # of one product; larger ones would wake BLAS threads
 
 
-def partial_sums(codes, n_codes, out=None):
+def partial_sums(codes, n_codes):
     """Return a function that sums the rows of each code.
 
     It takes an array of shape (n,) or (k, n) and returns (n_codes,) or (k, n_codes).
@@ -19,7 +19,7 @@ def partial_sums(codes, n_codes, out=None):
         return lambda values: np.apply_along_axis(
             lambda row: np.bincount(codes, row, n_codes), -1, values
         )
-    rows = indicators(codes, n_codes, out).T
+    rows = indicators(codes, n_codes).T
     step = ENTRIES // n_codes
 
     def sums(values):
@@ -31,9 +31,9 @@ def partial_sums(codes, n_codes, out=None):
     return sums
 
 
-def indicators(codes, n_codes, out=None):
+def indicators(codes, n_codes):
     """Return one row per code, one where it is."""
-    out = np.empty((n_codes, len(codes))) if out is None else out
+    out = np.empty((n_codes, len(codes)))
     labels = np.arange(n_codes)
     if n_codes < 256:  # compared faster
         codes, labels = codes.astype(np.uint8), labels.astype(np.uint8)

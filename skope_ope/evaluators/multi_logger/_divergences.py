@@ -186,14 +186,15 @@ class PooledDivergences:
         self.folds, self.n_folds = folds, n_folds
         self.mass, self.first, self.second = np.zeros((3, n_folds, n_loggers))
 
-    def add(self, start, rounds, omega=None):
-        """Add a block of rounds."""
-        loggers = rounds.loggers
+    def add(self, block, rounds):
+        """Add the rounds of a block."""
+        loggers = block.loggers
         proba, y = loggers.proba, 1 / loggers.mixture
-        if omega is not None:
-            y = omega * y
-        x = rounds.pi * (rounds.r if rounds.q is None else rounds.residual)
-        by_fold = self._by_fold(start, len(x))
+        if block.omega is not None:
+            y = block.omega * y
+        # other rewards have other divergences: what was subtracted comes back
+        x = rounds.pi * (block.reward if rounds.q is None else rounds.residual)
+        by_fold = self._by_fold(block.rows)
         xy = by_fold(x * y)
         self.mass += by_fold(y) @ proba.T
         self.first += xy.sum(axis=1, keepdims=True)
@@ -204,12 +205,12 @@ class PooledDivergences:
             self.second += (v * vy) @ proba.T
             self.second += 2 * (v * xy).sum(axis=1, keepdims=True)
 
-    def _by_fold(self, start, n):
+    def _by_fold(self, rows):
         """Return a function that gives an array a row per fold, zero elsewhere."""
         if self.folds is None:
             return lambda values: values[None, :]
-        rows = indicators(self.folds[start : start + n], self.n_folds)
-        return lambda values: rows * values
+        own = indicators(self.folds[rows], self.n_folds)
+        return lambda values: own * values
 
     def variances(self, without=None):
         """Divergences of the loggers, from all folds or all but one.

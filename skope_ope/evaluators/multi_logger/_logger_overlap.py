@@ -5,12 +5,13 @@
 import numpy as np
 
 from skope_ope._renamed import reordered
-from skope_ope.evaluators.core._engine import Extract, Job, run
+from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._loggers import Loggers
-from skope_ope.evaluators.core._sample_weights import combined_weights, refuse_learning
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import text_table
@@ -186,12 +187,13 @@ def logger_overlap(policy=None, logs=None):
     names = NAMES
     if policy is not None:
         names += TARGET_NAMES
-        columns += _policy_columns(logs, policy, loggers)
+        columns += _policy_columns(policy, loggers)
     records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return LoggerOverlap(loggers.labels, records, _between(loggers, sums, omega))
 
 
-def _policy_columns(logs, policy, loggers):
+def _policy_columns(policy, loggers):
+    logs = loggers.logs
     if logs.propensity is None:
         raise ValueError(
             "a policy is compared with the loggers by its weights pi / p, and these "
@@ -200,20 +202,11 @@ def _policy_columns(logs, policy, loggers):
         )
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)
-    ask = Extract(lambda rounds: (), by_logger=True)
-    ask._pools_loggers = loggers.proba is not None
-    job = Job(ask, target, None, _Nothing())
-    weight = loggers.entering.sample_weight
-    found = run(logs, [job], weight)[id(target)].loggers
+    nothing = Extract(lambda rounds: ())  # the loggers observe what is wanted
+    terms_of(nothing, logs, target, None, loggers.entering, [loggers])
+    found = loggers.overlaps[id(target)]
     shares = found.effective_sample_size / loggers.count
     return shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
-
-
-class _Nothing:
-    """A sink that keeps nothing: the weights are summed by the engine itself."""
-
-    def add(self, start, terms, omega=None):
-        pass
 
 
 def _between(loggers, sums, omega):

@@ -5,6 +5,7 @@
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.multi_logger._base import MultiLoggerEvaluator
+from skope_ope.evaluators.static._base import WEIGHT
 
 
 class MultiLoggerDR(MultiLoggerEvaluator):
@@ -74,7 +75,7 @@ class MultiLoggerDR(MultiLoggerEvaluator):
         **REWARD_MODEL_CONSTRAINTS,
     }
     _uses_model = True
-    _shifts = True
+    _moves = WEIGHT
 
     def __init__(
         self,
@@ -97,16 +98,13 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     def _combine(self):
         return _functions.mean_plus_ratio if self.self_normalized else _functions.mean
 
-    @property
-    def _plain(self):
-        return (1.0, 1.0, 0.0) if self.self_normalized else (1.0,)
-
     def _terms(self, rounds):
-        w = self._pooled_weights(rounds)
-        correction = w * rounds.residual
+        w = self._strategy.weight(rounds)
         if self.self_normalized:
-            return rounds.v, correction, w
-        return (rounds.v + correction,)
+            return rounds.v, w * rounds.residual, w
+        if w is rounds.w:
+            return (rounds.corrected,)
+        return (rounds.v + w * rounds.residual,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

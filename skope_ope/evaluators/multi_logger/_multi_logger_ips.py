@@ -102,19 +102,17 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
         return _functions.ratio if self.self_normalized else _functions.mean
 
     @property
-    def _shifts(self):
-        # The divergences of shifted rewards are others, and so are the weights.
-        return self.self_normalized and self.pooling != "weighted"
-
-    @property
-    def _plain(self):
-        return (1.0, 0.0) if self.self_normalized else (1.0,)
+    def _moves(self):
+        return 1 if self.self_normalized else None  # by the sum of the weights
 
     def _terms(self, rounds):
-        w = self._pooled_weights(rounds)
-        return (w * rounds.r, w) if self.self_normalized else (w * rounds.r,)
+        w = self._strategy.weight(rounds)
+        gain = rounds.gain if w is rounds.w else w * rounds.r
+        return (gain, w) if self.self_normalized else (gain,)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = self.self_normalized
+        # The divergences of shifted rewards are others, and so are the weights.
+        tags.shift_equivariant = self.self_normalized and self.pooling != "weighted"
         return tags

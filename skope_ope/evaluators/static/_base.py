@@ -123,7 +123,7 @@ class StaticEvaluator(BaseEvaluator):
             estimate = self._summed_about_its_value(job, estimate, entering)
         if self._uses_weights:
             warned = overlap_warnings(self, overlap, entering.logs)
-            warned += self._propensity_warnings(entering.logs, overlap)
+            warned += self._propensity_warnings(job, entering.logs)
         else:  # a model extrapolates to what was never logged
             warned, overlap = support_warnings(overlap), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
@@ -177,7 +177,7 @@ class StaticEvaluator(BaseEvaluator):
     def _facts(self, job, entering, overlap):
         return StaticFacts(self, job, entering, overlap)
 
-    def _propensity_warnings(self, logs, overlap):
+    def _propensity_warnings(self, job, logs):
         return propensity_warnings(logs)
 
     def _own_warnings(self, job, estimate, entering):

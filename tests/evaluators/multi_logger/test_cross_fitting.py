@@ -16,6 +16,7 @@ from tests.evaluators.multi_logger._logs import several
 pytestmark = [  # of few rounds
     pytest.mark.filterwarnings("ignore::skope_ope.exceptions.SupportWarning"),
     pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning"),
+    pytest.mark.filterwarnings("ignore::skope_ope.exceptions.FewGroupsWarning"),
 ]
 WANTED = np.array([0.4, 0.6])
 MU = np.array([[0.5, 0.5], [0.3, 0.7], [0.6, 0.4]])

@@ -114,7 +114,7 @@ def population(world, sizes):
 
 def exact_variance(result, logs, sizes):
     """Variance of an estimate from `sizes` rounds, by its terms of all cells."""
-    terms, variance = result.terms[0], 0.0
+    terms, variance = result._rows.terms[0], 0.0
     for i, size in enumerate(sizes):
         own = logs.logger == i
         weight = logs.sample_weight[own] / size

@@ -209,6 +209,60 @@ def test_cross_fitting_follows_the_rows_of_each_logger():
         assert_allclose(again, result.value, rtol=1e-12)
 
 
+@pytest.mark.parametrize("divergences", ["pooled", "per_logger", {0: 1.0, 1: 2, 2: 5}])
+@pytest.mark.parametrize("cross_fit", [None, 3])
+def test_weighted_far_from_zero_has_an_error(divergences, cross_fit):
+    """Rewards r + 1e6: divergences are those of the rewards themselves."""
+    logs, pi = several()
+    far = logs.replace(reward=logs.reward + 1e6)
+    evaluator = MultiLoggerIPS(
+        pooling="weighted",
+        self_normalized=True,
+        divergences=divergences,
+        cross_fit=cross_fit,
+    )
+    result = evaluator.fit(far).evaluate(pi)
+    shares = np.array(list(result.diagnostics["logger_shares"].values()))
+    if cross_fit is None:
+        # the ratio by hand, of rewards that have their digits
+        w = pi[np.arange(300), logs.action_index] / logs.propensity
+        code, sizes = logs.logger_index, np.bincount(logs.logger_index)
+        s2 = np.array(list(result.diagnostics["logger_divergences"].values()))
+        lam = 1 / s2 / (sizes / s2).sum()
+        if divergences == "per_logger":
+            own = [(w * far.reward)[code == k].var(ddof=1) for k in range(3)]
+            assert_allclose(s2, own, rtol=1e-9)
+        value = (lam[code] * w * logs.reward).sum() / (lam[code] * w).sum()
+        line = w * (logs.reward - value) / (lam[code] * w).sum()
+        variance = sum(
+            lam[k] ** 2 * sizes[k] * line[code == k].var(ddof=1) for k in range(3)
+        )
+        assert_allclose(result.value - 1e6, value, rtol=1e-8)
+        assert_allclose(result.standard_error, np.sqrt(variance), rtol=1e-8)
+        assert_allclose(shares, lam * sizes, rtol=1e-9)
+    assert 0.01 < result.standard_error < 1
+    z = result.round_values
+    assert_allclose(z.mean(), result.value, rtol=1e-14)
+    assert_allclose(z.std(ddof=1) / np.sqrt(300), result.standard_error, rtol=1e-6)
+
+
+def test_a_logger_that_is_left_out_gives_no_degrees_of_freedom():
+    logs, pi = several()
+    evaluator = MultiLoggerIPS(pooling="weighted", divergences=[1.0, np.inf, 2.0])
+    result = evaluator.fit(logs).evaluate(pi)
+    count = np.bincount(logs.logger_index)
+    assert result.degrees_of_freedom == count[0] + count[2] - 2
+    for name in ("logger_rounds", "logger_weights", "logger_unsupported_mass"):
+        assert list(result.diagnostics[name]) == [0, 1, 2]
+    assert result.diagnostics["logger_shares"][1] == 0
+    rows = np.flatnonzero(logs.logger != 1)
+    alone = MultiLoggerIPS(pooling="weighted", divergences={0: 1.0, 1: 9.0, 2: 2.0})
+    alone = alone.fit(logs[rows]).evaluate(pi[rows])
+    assert_allclose(result.value, alone.value, rtol=1e-12)
+    assert_allclose(result.standard_error, alone.standard_error, rtol=1e-12)
+    assert result.degrees_of_freedom == alone.degrees_of_freedom
+
+
 # -- one call, groups, other logs -----------------------------------------------------
 def test_one_call_shares_sums():
     logs, pi = several()

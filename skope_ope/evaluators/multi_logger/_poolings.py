@@ -1,0 +1,219 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Three ways to pool loggers: what a round weighs, and what a logger weighs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.evaluators.core._loggers import Loggers, MixtureSupport, label_list
+from skope_ope.evaluators.core._pooling import pooled, stratified
+from skope_ope.evaluators.multi_logger._divergences import (
+    completed,
+    floored,
+    given_divergences,
+    optimal_weights,
+)
+from skope_ope.evaluators.multi_logger._jobs import LoggerJob
+from skope_ope.evaluators.multi_logger._weighed_overlap import WeighedOverlap
+from skope_ope.exceptions import LoggerWarning
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What the rounds of every logger weigh in an estimate.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_loggers, n_folds)
+        Weight of a round, up to a factor; NaN where all loggers are left out.
+    divergences : ndarray of shape (n_loggers,) or None
+        From which the weights follow; None where they follow from none.
+    warnings : tuple of LoggerWarning, default=()
+        What is to be said of the divergences.
+    """
+
+    weights: np.ndarray
+    divergences: np.ndarray | None
+    warnings: tuple = ()
+
+    @property
+    def pooling(self):
+        """The pooling of the strata."""
+        return stratified(self.weights.ravel())
+
+
+class Naive:
+    """Rounds weigh pi / p, and all loggers the same.
+
+    Attributes
+    ----------
+    observers : dict
+        What has to watch the rounds, by name.
+    job : type
+        What sums the terms.
+    cross_fit : int or None
+        Number of folds, each of which has weights of its own.
+    needs_logger_proba : bool
+        Whether it asks what all loggers would have done.
+    """
+
+    observers = {"loggers": Loggers}
+    job = LoggerJob
+    cross_fit = None
+    needs_logger_proba = False
+
+    def weight(self, rounds):
+        """Return the importance weights of a block of rounds."""
+        return rounds.w
+
+    def weigh(self, job):
+        """Return what the loggers weigh, from the sums of a job."""
+        return Weighing(np.ones(job.strata.sizes.shape), None)
+
+    def overlap(self, job, observed):
+        """Return sums of the weights as they enter."""
+        return WeighedOverlap(job, pooled)
+
+
+class Balanced(Naive):
+    """Rounds weigh pi / (mixture of the loggers), and all loggers the same."""
+
+    observers = {"loggers": Loggers, "mixture": MixtureSupport}
+    needs_logger_proba = True
+
+    def weight(self, rounds):
+        """Return the importance weights of a block of rounds."""
+        return rounds.b
+
+    def overlap(self, job, observed):
+        """Return sums of the weights as they enter."""
+        return observed["mixture"].overlaps[id(job.target)]
+
+
+class Weighted(Naive):
+    """Rounds weigh pi / p, and loggers by estimates of their divergences.
+
+    Parameters
+    ----------
+    job : type
+        Estimates the divergences.
+    cross_fit : int or None
+        Number of folds, each of which is weighted by the divergences of the others.
+    needs_logger_proba : bool
+        Whether the job asks what all loggers would have done.
+    """
+
+    def __init__(self, job, cross_fit, needs_logger_proba):
+        self.job, self.cross_fit = job, cross_fit
+        self.needs_logger_proba = needs_logger_proba
+
+    def weigh(self, job):
+        """Return what the loggers weigh, from the sums of a job."""
+        if self.cross_fit is not None:
+            return self._by_fold(job)
+        found = job.variances()
+        unknown = np.isnan(found)
+        why = (
+            "logger {!r} has a single round, which tells no divergence: it is left "
+            "out. Compare with"
+        )
+        if unknown.all():  # no logger is known to be better than another
+            found = np.ones(len(found))
+            why = (
+                "logger {!r} has a single round, as all have, which tells no "
+                "divergence: all rounds weigh the same. Compare with"
+            )
+        # one round: nothing says that the logger is near
+        divergences, low = floored(np.where(unknown & ~unknown.all(), np.inf, found))
+        weights = optimal_weights(divergences, job.strata.sizes[:, 0])[:, None]
+        return _weighing(job, weights, divergences, _unknown(job, unknown, why), low)
+
+    def _by_fold(self, job):
+        """Return weights of the rounds of every fold that the other folds tell."""
+        sizes = job.strata.sizes
+        divergences, low = floored(completed(job.variances())[0])
+        weights, unknown = np.zeros(sizes.shape), np.zeros(len(sizes), dtype=bool)
+        for k, size in enumerate(sizes.T):
+            # A logger of which the other folds tell nothing is no reason to drop its
+            # rounds. What all folds tell of it would bring the bias back.
+            others, missed = completed(job.variances(without=k))
+            others, raised = floored(others)
+            unknown |= missed & (size > 0)
+            low = low | raised
+            weights[:, k] = optimal_weights(others, size) * size.sum()
+        why = (
+            "the rounds of logger {!r} in the other folds do not tell its divergence: "
+            "the mean of the other loggers' stands for it. Choose groups that do not "
+            "hold whole loggers, or"
+        )
+        return _weighing(job, weights, divergences, _unknown(job, unknown, why), low)
+
+    def overlap(self, job, observed):
+        """Return sums of the weights as they enter, n lambda_i w."""
+        return WeighedOverlap(job, stratified(job.effective_shares / job.loggers.sizes))
+
+
+class WeightedAsGiven(Weighted):
+    """Rounds weigh pi / p, and loggers by divergences that are known.
+
+    Parameters
+    ----------
+    given : dict or array-like
+        The divergences by logger; an array in the order of `known`.
+    known : list or None
+        Labels of the loggers of fit; `None`: those of the logs that are evaluated.
+    """
+
+    def __init__(self, given, known):
+        super().__init__(LoggerJob, None, False)
+        self.given, self.known = given, known
+
+    def weigh(self, job):
+        """Return what the loggers weigh."""
+        loggers = job.loggers
+        given = given_divergences(self.given, label_list(loggers.logs), self.known)
+        divergences, low = floored(given[loggers.present])
+        weights = optimal_weights(divergences, job.strata.sizes[:, 0])[:, None]
+        why = "the divergence given for logger {!r}"
+        return _weighing(job, weights, divergences, [], low, why)
+
+
+def _weighing(
+    job,
+    weights,
+    divergences,
+    warned,
+    low,
+    why="the terms of logger {!r} are all equal: its estimated divergence",
+):
+    """Return weights, where there is a choice between loggers, with all warnings."""
+    if len(weights) == 1 and not np.isfinite(divergences).all():
+        weights = np.ones(weights.shape)  # nothing to choose from
+    if not weights.any():  # all are left out
+        weights = np.full(weights.shape, np.nan)
+    warned = warned + [
+        LoggerWarning(
+            f"{why.format(job.loggers.labels[i])} is 0 and was raised to "
+            f"{divergences[i]:.3g}, 1e-12 times the largest, so that it carries nearly "
+            "all weight. Too few of its rounds may bear on the policy; compare with "
+            "pooling='balanced'.",
+            0.0,
+        )
+        for i in np.flatnonzero(low)
+    ]
+    return Weighing(weights, divergences, tuple(warned))
+
+
+def _unknown(job, unknown, why):
+    """Return warnings of the loggers whose divergences nothing tells."""
+    loggers = job.loggers
+    if len(loggers) == 1:
+        return []
+    return [
+        LoggerWarning(
+            f"{why.format(loggers.labels[i])} divergences='pooled'.",
+            int(loggers.count[i]),
+        )
+        for i in np.flatnonzero(unknown)
+    ]

@@ -1,0 +1,42 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How well the rounds of several loggers, each with its weight, cover a policy."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._overlap import Overlap, sums_of_weights
+
+
+class WeighedOverlap(Overlap):
+    r"""Sums of the weights as they enter, :math:`n \lambda_i w`.
+
+    Parameters
+    ----------
+    job : LoggerJob
+        What the loggers weigh, and their overlaps with the policy.
+    pooling : callable
+        The same, as the mean weight has it.
+    """
+
+    def __init__(self, job, pooling):
+        by_logger, loggers, shares = job.overlap, job.loggers, job.effective_shares
+        self.n, self.sums, self.pooling = loggers.entering.n, by_logger.sums, pooling
+        self._factor = shares * self.n / loggers.sizes  # n lambda_i
+        self.max_w = float((self._factor * by_logger.max_w).max())
+        missing = by_logger.missing_mass
+        self.missing = float(shares @ missing) * self.n
+        if len(loggers) > 1:
+            pairs = zip(loggers.labels, missing.tolist(), shares, strict=True)
+            self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
+
+    @property
+    def sum_w(self):
+        """Sum of the weights."""
+        first, _ = map(np.atleast_1d, sums_of_weights(self.sums))
+        return float(self._factor @ first)
+
+    @property
+    def sum_w2(self):
+        """Sum of the squared weights."""
+        _, second = map(np.atleast_1d, sums_of_weights(self.sums))
+        return float(self._factor**2 @ second)
