@@ -64,8 +64,8 @@ traffic /= traffic.sum()
 def rounds(query, slates, reward, **fields):
     """Return logs of some queries."""
     context = query[:, None].astype(float)
-    fields = {"n_candidates": M, "group": query, **fields}
-    return SlateLogs(context, slates, reward, item_features=features[query], **fields)
+    fields = {"n_candidates": M, "item_features": features[query], **fields}
+    return SlateLogs(context, slates, reward, **fields).with_columns(query=query)
 
 
 def visit(query, slates, random_state):
@@ -98,7 +98,8 @@ blank = np.full((N_LOGGED, L), -1)
 production = PlackettLuceSlatePolicy(np.exp(1.5 * appeal)[query], L)
 slates = production.sample(rounds(query, blank, np.zeros(N_LOGGED)), 1)
 clicks, rewards = visit(query, slates, 2)
-seen = EmpiricalSlatePolicy.seen_in(rounds(query, slates, rewards["utility"]))
+logged = rounds(query, slates, rewards["utility"])
+seen = EmpiricalSlatePolicy.seen_in(logged, by="query")
 counts = [len(pages) for pages in seen.slates.values()]
 print(f"{N_LOGGED:,} rows, {np.mean(counts):.0f} distinct pages a query")
 for name, reward in rewards.items():

@@ -147,18 +147,18 @@ def main(n_rounds):
     assert peak <= 64
 
     # a hundred candidates in seven groups of equal weights
-    m, n_slots, n_laws = 100, 10, 20
-    ranks = np.argsort(rng.random((n_laws, m)), axis=1) + 1
-    scale = np.linspace(0.5, 2, n_laws)  # another law in every round
+    m, n_slots, n_distributions = 100, 10, 20
+    ranks = np.argsort(rng.random((n_distributions, m)), axis=1) + 1
+    scale = np.linspace(0.5, 2, n_distributions)  # another distribution in every round
     weights = np.stack(
         [rank_weights(rank, a) for rank, a in zip(ranks, scale, strict=True)]
     )
     logger = PlackettLuceSlatePolicy("w", n_slots)
-    logs = logs_of(rankings(n_laws, rng, m, n_slots), None, rng, m)
+    logs = logs_of(rankings(n_distributions, rng, m, n_slots), None, rng, m)
     logs = logs.with_columns(w=weights).replace(logging_policy=logger)
-    call = value_and_interval(logs, rankings(n_laws, rng, m, n_slots))
-    ours = seconds(call) / n_laws
-    print(f"{'100 candidates, 10 slots: ms per law':44s} {1e3 * ours:10.3f}")
+    call = value_and_interval(logs, rankings(n_distributions, rng, m, n_slots))
+    ours = seconds(call) / n_distributions
+    print(f"{'100 candidates, 10 slots: ms per distribution':44s} {1e3 * ours:10.3f}")
     assert ours < 0.05
 
     # independent slots, from recorded probabilities

@@ -60,8 +60,8 @@ class RankingWorld:
     ----------
     queries : SlateLogs
         One round per query with empty slates: what policies may be asked about.
-        `context` is the number of the query, `group` its label, `item_id` numbers the
-        documents, and `item_features` are those of all of them.
+        `context` is the number of the query, the column "query" its label, `item_id`
+        numbers the documents, and `item_features` are those of all of them.
     grades : ndarray of shape (n_queries, n_candidates)
         Grades of the candidates; 0 where a query has fewer.
     n_queries, n_slots, n_candidates : int
@@ -143,8 +143,7 @@ class RankingWorld:
             n_candidates=self.n_candidates if offered.all() else counts,
             item_id=self._documents,
             item_features=X,
-            group=labels,
-        )
+        ).with_columns(query=labels)
 
     def reward(self, queries, slates):
         """Reward of slates.
@@ -232,8 +231,9 @@ class RankingWorld:
         Returns
         -------
         logs : SlateLogs
-            With `propensity` and `logging_policy`; `context`, `group` and the fields
-            of the items as in `queries`.
+            With `propensity` and `logging_policy`; `context`, the column "query" and
+            the fields of the items as in `queries`. Rounds are drawn independently, so
+            that there is no `group`.
         """
         logger = UniformSlatePolicy(self.n_slots) if logger is None else logger
         rng = check_random_state(random_state)
@@ -254,9 +254,8 @@ class RankingWorld:
             item_features=rounds.item_features,
             logging_policy=logger,
             propensity=logger.slate_proba(rounds, slates),
-            group=rounds.group,
             reward_range=None if self.metric == "dcg" else (0.0, 1.0),
-        )
+        ).with_columns(**rounds.columns)
 
     def stream(self, n_rounds, logger=None, *, batch_size=100_000, random_state=None):
         """Yield logs in batches that fit into memory.

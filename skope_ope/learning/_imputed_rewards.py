@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from skope_ope.evaluators.slate._base import check_logged_slates
-from skope_ope.evaluators.slate._second_moments import by_law, solve
+from skope_ope.evaluators.slate._second_moments import by_distribution, solve
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.policies.slate._distinct_rows import distinct_rows
 from skope_ope.policies.slate._slate_tables import offered_slots
 
-CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where no law is inverted
+CHUNK_BYTES = 2**25  # of one table (rounds, candidates), where nothing is inverted
 
 
 class Queries(NamedTuple):
@@ -134,7 +134,7 @@ class ImputedRewards:
                 self._add_uniform(logs[start : start + step])
         else:
             kept = {}
-            for rows in by_law(logs.logging_policy, logs):
+            for rows in by_distribution(logs.logging_policy, logs):
                 self._add(logs[rows], kept)
         self.n_rounds += len(logs)
 
@@ -150,7 +150,7 @@ class ImputedRewards:
                 "SlateLogs(..., logging_policy=...), or logs.replace(logging_policy="
                 "UniformSlatePolicy(n_slots)) where all rankings were equally likely."
             )
-        if not hasattr(logger, "laws"):
+        if not hasattr(logger, "distributions"):
             raise TypeError(
                 f"the logging_policy {type(logger).__name__} does not tell its second "
                 "moments. Derive it from BaseSlatePolicy, or take moments over draws "
@@ -175,11 +175,11 @@ class ImputedRewards:
 
     def _add(self, rounds, kept):
         queries = queries_of(rounds, self.n_slots, self.user)
-        laws = rounds.logging_policy.laws(rounds)
-        # rounds of one query may have several laws, and one law in several orders of
-        # the candidates
-        orders, order = distinct_rows(laws.order)
-        keys = (queries.index * len(laws) + laws.index) * len(orders) + order
+        drawn = rounds.logging_policy.distributions(rounds)
+        # rounds of one query may have several distributions, and each of them in
+        # several orders of the candidates
+        orders, order = distinct_rows(drawn.order)
+        keys = (queries.index * len(drawn) + drawn.index) * len(orders) + order
         _, first, index = np.unique(keys, return_index=True, return_inverse=True)
         sums = _sums(rounds, index.reshape(-1), len(first))
         self._gather(rounds, queries, first, _apply_inverse(sums, rounds[first], kept))
@@ -232,10 +232,10 @@ def _sums(rounds, index, n_sums):
 
 
 def _apply_inverse(sums, rounds, kept):
-    """Apply the pseudoinverses of the rounds' laws to vectors in their ranges."""
-    laws = rounds.logging_policy.laws(rounds)
-    table = solve(laws, laws.marginals(sums), kept).table
-    place = np.broadcast_to(laws.place, (len(sums), laws.place.shape[1]))
+    """Apply the rounds' pseudoinverses to vectors in their ranges."""
+    drawn = rounds.logging_policy.distributions(rounds)
+    table = solve(drawn, drawn.marginals(sums), kept).table
+    place = np.broadcast_to(drawn.place, (len(sums), drawn.place.shape[1]))
     return np.take_along_axis(table, place[:, None], axis=2)
 
 

@@ -178,20 +178,6 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         best = assign if self.assignment == "optimal" else assign_greedily
         return best(values)[index]
 
-    def slot_marginals(self, logs):
-        """Probability of every candidate in every slot, 0 or 1.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
-        return self._for(logs).slot_marginals(logs)
-
     def score(self, logs, y=None, sample_weight=None):
         """Refuse: how good a policy is on logs is an estimate of an evaluator.
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from skope_ope import PlackettLuceSlatePolicy, RankingPolicy, UniformSlatePolicy
 from skope_ope.datasets import RankingWorld, make_slate_logs_from_ranking
-from tests.policies._slate_worlds import enumerated_law
+from tests.policies._slate_worlds import enumerated_distribution
 
 QID = np.array([5, 5, 3, 3, 3, 5, 5, 3, 3])
 Y = np.array([0, 1, 2, 0, 1, 3, 0, 0, 1])
@@ -27,7 +27,7 @@ def test_candidates_are_the_first_or_the_best_documents():
     best = world(scores=X[:, 0])
     assert_array_equal(best.queries.item_id, [[8, 7, 4], [6, 5, 1]])
     assert_array_equal(best.grades, [[1, 0, 1], [0, 3, 1]])
-    assert_array_equal(best.queries.group, [3, 5])
+    assert_array_equal(best.queries.columns["query"], [3, 5])
     assert best.queries.n_candidates == 3
 
 
@@ -36,7 +36,7 @@ def test_smaller_queries_have_fewer_candidates():
     assert_array_equal(large.queries.n_candidates, [5, 4])
     assert_array_equal(large.grades[1], [0, 1, 3, 0, 0])
     logs = large.draw(50, random_state=0)
-    assert logs.slate[logs.group == 5].max() <= 3
+    assert logs.slate[logs.columns["query"] == 5].max() <= 3
 
 
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "err", "reciprocal_rank"])
@@ -44,7 +44,7 @@ def test_smaller_queries_have_fewer_candidates():
 def test_values_equal_enumeration(metric, discount):
     own = world(metric=metric, discount=discount, n_candidates=None)
     policy = PlackettLuceSlatePolicy([1, 2, 3, 4, 5], 2)
-    slates, proba = enumerated_law(policy, own.queries)
+    slates, proba = enumerated_distribution(policy, own.queries)
     possible = proba.any(axis=0)
     rewards = np.stack(
         [own.reward([0, 1], np.tile(slate, (2, 1))) for slate in slates[possible]]
@@ -69,10 +69,10 @@ def test_logs_come_from_the_world(global_random_seed):
     assert_array_equal(again.slate, logs.slate)
     query = logs.context[:, 0].astype(int)
     assert_array_equal(logs.reward, own.reward(query, logs.slate))
-    assert_array_equal(logs.group, np.array([3, 5])[query])
+    assert_array_equal(logs.columns["query"], np.array([3, 5])[query])
     assert_allclose(logs.propensity, logger.slate_proba(logs))
     assert logs.logging_policy is logger
-    assert len(logger.laws(logs)) == 1
+    assert len(logger.distributions(logs)) == 1
     error = logs.reward.std() / np.sqrt(4000)
     value = own.value(logger, n_samples=2000)
     assert abs(logs.reward.mean() - value) < 6 * error  # both are means over draws
@@ -129,10 +129,10 @@ def test_a_draw_without_the_largest_query():
     X, y, qid = np.arange(7.0)[:, None], [0, 1, 2, 0, 0, 2, 0], [1, 1, 2, 2, 2, 2, 2]
     world = RankingWorld(X, y, qid, n_slots=3)
     batches = list(world.stream(8, batch_size=1, random_state=0))
-    assert {int(logs.group[0]) for logs in batches} == {1, 2}
+    assert {int(logs.columns["query"][0]) for logs in batches} == {1, 2}
     for logs in batches:
         assert logs.max_candidates == 5
-        assert (logs.slate == -1).sum() == (1 if logs.group[0] == 1 else 0)
+        assert (logs.slate == -1).sum() == (1 if logs.columns["query"][0] == 1 else 0)
         assert logs.item_id.shape == (1, 5)
         np.testing.assert_allclose(
             logs.logging_policy.slate_proba(logs), logs.propensity

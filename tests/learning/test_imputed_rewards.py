@@ -18,7 +18,11 @@ from skope_ope import (
 )
 from skope_ope.learning._imputed_rewards import ImputedRewards
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
-from tests.policies._slate_worlds import enumerated_law, enumerated_moments, rounds
+from tests.policies._slate_worlds import (
+    enumerated_distribution,
+    enumerated_moments,
+    rounds,
+)
 
 
 def logs_of(slates, reward, m, logger, **fields):
@@ -58,7 +62,7 @@ def test_slates_have_their_values_in_expectation(name, global_random_seed):
     logger = LOGGERS[name]
     n_slots = logger._slots_of(None)
     phi = np.random.RandomState(global_random_seed).normal(size=(n_slots, 4))
-    slates, proba = enumerated_law(logger, rounds(1, n_slots, 4))
+    slates, proba = enumerated_distribution(logger, rounds(1, n_slots, 4))
     slates, proba = slates[proba[0] > 0], proba[0, proba[0] > 0]
     indicator = (slates[:, :, None] == np.arange(4)).astype(float)
     value = np.einsum("sja,ja->s", indicator, phi)
@@ -175,7 +179,7 @@ def test_streaming_is_the_batch(global_random_seed):
     np.testing.assert_allclose(batch.mean(), each.mean()[same], rtol=0, atol=1e-12)
 
 
-SEVERAL_LAWS = {
+SEVERAL_DISTRIBUTIONS = {
     "others": [[1.0, 2, 3], [5, 1, 1]],
     "one in two orders": [[4.0, 1, 1], [1, 4, 1]],
     "one in many orders": [[4.0, 2, 1], [1, 4, 2], [2, 1, 4], [4, 1, 2], [3, 3, 1]],
@@ -183,9 +187,11 @@ SEVERAL_LAWS = {
 
 
 @pytest.mark.parametrize("n_slots", [1, 2, 3])
-@pytest.mark.parametrize("weights", SEVERAL_LAWS.values(), ids=SEVERAL_LAWS)
-def test_laws_may_differ_within_a_query(weights, n_slots, global_random_seed):
-    """Each round has the pseudoinverse of its own law."""
+@pytest.mark.parametrize(
+    "weights", SEVERAL_DISTRIBUTIONS.values(), ids=SEVERAL_DISTRIBUTIONS
+)
+def test_distributions_may_differ_within_a_query(weights, n_slots, global_random_seed):
+    """Each round has the pseudoinverse of its own distribution."""
     rng = np.random.RandomState(global_random_seed)
     weights = np.array(weights)[rng.randint(len(weights), size=40)]
     blank = rounds(40, n_slots, 3)
@@ -208,7 +214,7 @@ def test_laws_may_differ_within_a_query(weights, n_slots, global_random_seed):
 
 
 def test_a_query_whose_weights_are_in_another_order_is_learned_without_bias():
-    """All slates as often as two laws with the same weights show them."""
+    """All slates as often as two distributions with the same weights show them."""
     weights = np.array([[4.0, 1, 1], [1, 4, 1]])
     slates = np.array(list(permutations(range(3), 2)))
     logger = PlackettLuceSlatePolicy("weight", 2)
@@ -223,7 +229,7 @@ def test_a_query_whose_weights_are_in_another_order_is_learned_without_bias():
     np.testing.assert_allclose(found, value, rtol=0, atol=1e-13)
 
 
-def test_rounds_with_laws_of_their_own_take_the_smallest_norm():
+def test_rounds_with_distributions_of_their_own_take_the_smallest_norm():
     """Where all candidates are shown, slates do not tell slots from candidates."""
     weights = [[0.749, 0.915], [0.803, 0.745], [0.624, 0.846], [0.638, 1.092]]
     logger = PlackettLuceSlatePolicy("weight", 2)

@@ -156,7 +156,7 @@ def test_streaming_and_batch_learn_the_same():
 FIELDS = ("context", "slate", "reward", "item_id")
 
 
-def test_loggers_of_other_laws():
+def test_loggers_of_other_distributions():
     """What a weighted logger tells has the same mean."""
     logs, ranker = given_values(np.array([[0.3, 0.1, 0.6], [0.2, 0.9, 0.1]]))
     logger = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
@@ -266,7 +266,7 @@ def test_nested_parameters_and_search():
         cv=GroupKFold(3),
         error_score="raise",
     )
-    search.fit(logs, groups=logs.group)
+    search.fit(logs, groups=logs.columns["query"])
     known = [
         world.value(clone(ranker).set_params(**params).fit(logs))
         for params in search.cv_results_["params"]

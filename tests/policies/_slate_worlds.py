@@ -30,7 +30,7 @@ def all_slates(n_slots, n_candidates):
     return np.array(list(product(range(-1, n_candidates), repeat=n_slots)))
 
 
-def ranking_law(weights, slates):
+def ranking_distribution(weights, slates):
     """Probability of slates drawn without repetition, weights by (slot, candidate)."""
     proba, every = np.ones(len(slates)), np.arange(len(slates))
     taken = np.zeros((len(slates), weights.shape[1]), dtype=bool)
@@ -43,7 +43,7 @@ def ranking_law(weights, slates):
     return proba
 
 
-def independent_law(table, slates):
+def independent_distribution(table, slates):
     """Probability of slates filled slot by slot, table by (slot, candidate)."""
     proba = np.ones(len(slates))
     for slot, shown in enumerate(slates.T):
@@ -51,21 +51,23 @@ def independent_law(table, slates):
     return proba
 
 
-def law_by_formula(policy, logs, slates):
+def distribution_by_formula(policy, logs, slates):
     """Probability of slates in every round, (n_rounds, n_slates), or None.
 
     Nothing here is asked of the policy but its parameters.
     """
     kind, shape = type(policy), (len(logs), logs.n_slots, logs.max_candidates)
     if kind is MixtureSlatePolicy:
-        parts = [enumerated_law(one, logs, slates)[1] for one in policy.policies]
+        parts = [
+            enumerated_distribution(one, logs, slates)[1] for one in policy.policies
+        ]
         return np.tensordot(policy.weights, parts, axes=1)
     if kind is ProductSlatePolicy:
         table = policy.slot_proba
         table = logs.columns[table] if isinstance(table, str) else table
         table = table(logs) if callable(table) else np.asarray(table)
         return np.stack(
-            [independent_law(t, slates) for t in np.broadcast_to(table, shape)]
+            [independent_distribution(t, slates) for t in np.broadcast_to(table, shape)]
         )
     if kind is UniformSlatePolicy:
         weights = np.ones(shape[2])
@@ -80,14 +82,14 @@ def law_by_formula(policy, logs, slates):
     if np.ndim(offered) == 2:
         offered = offered[:, None]
     tables = np.broadcast_to(np.where(offered, weights[:, None], 0.0), shape)
-    return np.stack([ranking_law(table, slates) for table in tables])
+    return np.stack([ranking_distribution(table, slates) for table in tables])
 
 
-def enumerated_law(policy, logs, slates=None):
+def enumerated_distribution(policy, logs, slates=None):
     """Probability of all slates in every round, (n_rounds, n_slates)."""
     if slates is None:
         slates = all_slates(logs.n_slots, logs.max_candidates)
-    proba = law_by_formula(policy, logs, slates)
+    proba = distribution_by_formula(policy, logs, slates)
     if proba is None:
         columns = [
             policy.slate_proba(logs, np.tile(slate, (len(logs), 1))) for slate in slates
@@ -98,32 +100,32 @@ def enumerated_law(policy, logs, slates=None):
 
 def enumerated_moments(policy, logs):
     """Slot marginals and second moments of every round by enumeration."""
-    slates, proba = enumerated_law(policy, logs)
+    slates, proba = enumerated_distribution(policy, logs)
     indicator = (slates[:, :, None] == np.arange(logs.max_candidates)).astype(float)
     marginals = np.einsum("ns,sja->nja", proba, indicator)
     gamma = np.einsum("ns,sja,skb->njakb", proba, indicator, indicator)
     return marginals, gamma
 
 
-def moments_of_laws(policy, logs):
-    """Second moments of every round from the laws, candidates in the round's order."""
-    laws = policy.laws(logs)
+def moments_of_distributions(policy, logs):
+    """Second moments of every round, candidates in the order of the round."""
+    distributions = policy.distributions(logs)
     n_slots, n_candidates = logs.n_slots, logs.max_candidates
-    gamma = np.empty((len(laws), n_slots, n_candidates, n_slots, n_candidates))
-    for batch in laws.batches():
-        gamma[batch.laws] = batch.second_moments()
-    place = np.broadcast_to(laws.place, (len(logs), n_candidates))
+    gamma = np.empty((len(distributions), n_slots, n_candidates, n_slots, n_candidates))
+    for batch in distributions.batches():
+        gamma[batch.numbers] = batch.second_moments()
+    place = np.broadcast_to(distributions.place, (len(logs), n_candidates))
     return np.stack(
         [
-            gamma[law][:, where][:, :, :, where]
-            for law, where in zip(laws.index, place, strict=True)
+            gamma[distribution][:, where][:, :, :, where]
+            for distribution, where in zip(distributions.index, place, strict=True)
         ]
     )
 
 
 def check_moments(policy, logs, atol=1e-14):
-    """Compare the law of a policy with its enumeration, in every round."""
-    slates, proba = enumerated_law(policy, logs)
+    """Compare the distribution of a policy with its enumeration, in every round."""
+    slates, proba = enumerated_distribution(policy, logs)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-14)
     for slate, column in zip(slates, proba.T, strict=True):
         found = policy.slate_proba(logs, np.tile(slate, (len(logs), 1)))
@@ -132,15 +134,24 @@ def check_moments(policy, logs, atol=1e-14):
     np.testing.assert_allclose(
         policy.slot_marginals(logs), marginals, rtol=0, atol=atol
     )
-    np.testing.assert_allclose(moments_of_laws(policy, logs), gamma, rtol=0, atol=atol)
-    laws = policy.laws(logs)
-    table = np.stack([laws.slot_marginals()[law] for law in laws.index])
-    np.testing.assert_allclose(laws.marginals(marginals), table, rtol=0, atol=atol)
+    np.testing.assert_allclose(
+        moments_of_distributions(policy, logs), gamma, rtol=0, atol=atol
+    )
+    distributions = policy.distributions(logs)
+    table = np.stack(
+        [
+            distributions.slot_marginals()[distribution]
+            for distribution in distributions.index
+        ]
+    )
+    np.testing.assert_allclose(
+        distributions.marginals(marginals), table, rtol=0, atol=atol
+    )
 
 
 def check_sample(policy, logs, seed, n_draws=20_000):
-    """Compare the frequencies of draws with the law of the first round."""
-    slates, proba = enumerated_law(policy, logs[:1])
+    """Compare the frequencies of draws with the distribution of the first round."""
+    slates, proba = enumerated_distribution(policy, logs[:1])
     drawn = policy.sample(logs[np.zeros(n_draws, dtype=int)], seed)
     digits = (logs.max_candidates + 1) ** np.arange(logs.n_slots)[::-1]
     counts = np.bincount((drawn + 1) @ digits, minlength=len(slates))

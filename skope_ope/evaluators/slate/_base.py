@@ -96,8 +96,9 @@ class SlateEvaluator(BaseEvaluator):
                     f"{name} needs the logging policy, which these logs do not have. "
                     f"Pass logging_policy=...{instead if whole else ''} to SlateLogs: "
                     "UniformSlatePolicy, ProductSlatePolicy, PlackettLuceSlatePolicy, "
-                    "or EmpiricalSlatePolicy.seen_in(logs) for one that drew from the "
-                    f"slates it shows.{at_hand * ('slot_propensity' in logs.columns)}"
+                    "or EmpiricalSlatePolicy.seen_in(logs, by=...) for one that "
+                    "drew from the slates it shows."
+                    f"{at_hand * ('slot_propensity' in logs.columns)}"
                 )
         elif "logger" in needs or ("propensity" in needs and logs.propensity is None):
             check_logged_slates(logs)

@@ -77,9 +77,10 @@ class PseudoInverse(SlateEvaluator):
 
     The weights are those of inverse propensity scoring where there is one slot, and can
     be negative. Uniform rankings and independent slots have closed forms; for other
-    loggers the second moments are exact, too, and inverted once per distinct law. A
-    logger of `SampledSlatePolicy` has means over draws in their place, which biases the
-    weights: `diagnostics["weight_bias"]` estimates by how much their mean is off.
+    loggers the second moments are exact, too, and inverted once per distinct
+    distribution. A logger of `SampledSlatePolicy` has means over draws in their place,
+    which biases the weights: `diagnostics["weight_bias"]` estimates by how much their
+    mean is off.
 
     `deviation_bound(delta, reward_bound=B)` is Theorem 1 of [1]_ for
     :math:`|r| \le B` and n rounds that weigh the same: :math:`B (\sqrt{2 \sigma^2

@@ -3,7 +3,7 @@
 r"""Weights of the pseudoinverse estimator, :math:`W = q^T \Gamma^+ 1_s`.
 
 Uniform rankings and slots that are filled independently have closed forms; all other
-laws go through their second moments, see `_second_moments`.
+distributions go through their second moments, see `_second_moments`.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_tables import entries
 
@@ -175,8 +175,8 @@ def second_moment(logger, target, logs, used=None):
         Second moment of the weights under the logger, averaged over the rounds; NaN
         where none is used.
     rho : float
-        Largest absolute weight that a slate of the logger may have, or, where its law
-        is no ranking, a bound on it.
+        Largest absolute weight that a slate of the logger may have, or, where its
+        distribution is no ranking, a bound on it.
     """
     total = largest = 0.0
     if used is None:
@@ -187,7 +187,7 @@ def second_moment(logger, target, logs, used=None):
         n_slots, m = logs.n_slots, logs.max_candidates
         largest = 1.0 + (n_slots if n_slots < m else m - 1) * (m - 1)
         return largest, largest
-    ranking = isinstance(logger._for(logs), RankingLaw)
+    ranking = isinstance(logger._for(logs), RankingDistribution)
     for rows, _, q, solution in solved(logger, target, logs):
         table, marginals = solution.table[used[rows]], solution.marginals[used[rows]]
         total += float(np.einsum("nja,nja->", q[used[rows]], table))
@@ -212,8 +212,8 @@ def mean_of_weights(logger, target, logs):
     total = 0.0
     fresh = logger._redrawn()
     for rows, _, _, solution in solved(logger, target, logs):
-        laws = fresh.laws(logs[rows])
-        marginals = laws.slot_marginals()[laws.index]
+        drawn = fresh.distributions(logs[rows])
+        marginals = drawn.slot_marginals()[drawn.index]
         total += float(np.einsum("nja,nja->", marginals, solution.table))
     return total / len(logs)
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 r"""The pseudoinverse of second moments, applied to slot marginals.
 
-A law's :math:`\Gamma` acts separately on means over types of candidates and on what
-differs from them (see `LawBatch`): the matrices here have n_slots times n_types rows,
-however many candidates there are. Rounds that share a law share its inverse.
+A distribution's :math:`\Gamma` acts separately on means over types of candidates and on
+what differs from them (see `DistributionBatch`): the matrices here have n_slots times
+n_types rows, however many candidates there are. Rounds that share a distribution share
+its inverse.
 """
 
 from copy import copy
@@ -27,11 +28,11 @@ class Solved(NamedTuple):
     Attributes
     ----------
     table : ndarray of shape (n_rounds, n_slots, n_candidates)
-        :math:`\Gamma^+ q`, candidates in the order of the law.
+        :math:`\Gamma^+ q`, candidates in the order of the distribution.
     residual : ndarray of shape (n_rounds,)
         :math:`\|(I - \Gamma\Gamma^+) q\|`, zero where q lies in the range.
     marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        Slot marginals of the law.
+        Slot marginals of the distribution.
     """
 
     table: np.ndarray
@@ -40,19 +41,19 @@ class Solved(NamedTuple):
 
 
 class Operators(NamedTuple):
-    """Matrices of laws with types of the same sizes, and their pseudoinverses."""
+    """Matrices of distributions with types of equal sizes, and their inverses."""
 
     sizes: np.ndarray
     types: np.ndarray
-    mean: np.ndarray  # (n_laws, n_slots n_types, n_slots n_types)
-    within: np.ndarray  # (n_laws, n_types of two or more, n_slots, n_slots)
+    mean: np.ndarray  # (n_distributions, n_slots n_types, n_slots n_types)
+    within: np.ndarray  # (n_distributions, n_types of two or more, n_slots, n_slots)
     mean_inverse: np.ndarray | None  # None: to be solved
     within_inverse: np.ndarray
-    marginals: np.ndarray  # (n_laws, n_slots, n_types), of one candidate
+    marginals: np.ndarray  # (n_distributions, n_slots, n_types), of one candidate
 
-    def of(self, law):
-        """Operators of one law."""
-        one = slice(law, law + 1)
+    def of(self, number):
+        """Operators of one distribution."""
+        one = slice(number, number + 1)
         return Operators(self.sizes, self.types, *(part[one] for part in self[2:]))
 
 
@@ -62,7 +63,7 @@ def solved(logger, target, logs):
     Parameters
     ----------
     logger : BaseSlatePolicy
-        Gives the laws.
+        Gives the distributions.
     target : SlateTarget
         Gives the marginals.
     logs : SlateLogs
@@ -73,30 +74,30 @@ def solved(logger, target, logs):
     rows : slice or ndarray of int
         Which rounds.
     slates : ndarray of int of shape (n_rows, n_slots)
-        The logged slates, candidates in the order of the law.
+        The logged slates, candidates in the order of the distribution.
     q : ndarray of shape (n_rows, n_slots, n_candidates)
         The target's marginals, in that order.
     solution : Solved
     """
     kept = {}
-    for rows in by_law(logger, logs):
+    for rows in by_distribution(logger, logs):
         rounds = logs[rows]
-        laws = logger.laws(rounds)
-        q = laws.marginals(target.marginals(rounds))
-        yield rows, laws.slates(rounds.slate), q, solve(laws, q, kept)
+        drawn = logger.distributions(rounds)
+        q = drawn.marginals(target.marginals(rounds))
+        yield rows, drawn.slates(rounds.slate), q, solve(drawn, q, kept)
 
 
-def by_law(logger, logs):
-    """Yield rounds, as many as tables are made for at once, law by law.
+def by_distribution(logger, logs):
+    """Yield rounds in parts for which tables are made at once, by distribution.
 
-    No law is in two parts, unless it is all that there is in them: the operators of a
-    single law are all that need to be kept from one part for the next, however many
-    laws there are and however large their operators.
+    No distribution is in two parts, unless it is all that there is in them: the
+    operators of a single distribution are all that need to be kept from one part for
+    the next, however many distributions there are and however large their operators.
 
     Parameters
     ----------
     logger : BaseSlatePolicy
-        Gives the laws.
+        Gives the distributions.
     logs : SlateLogs
         The rounds.
 
@@ -112,8 +113,8 @@ def by_law(logger, logs):
         return
     codes = np.empty(n_rounds, dtype=np.uint64)
     for part in parts:
-        laws = logger.laws(logs[part])
-        codes[part] = laws.codes()[laws.index]
+        drawn = logger.distributions(logs[part])
+        codes[part] = drawn.codes()[drawn.index]
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
     begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
@@ -124,39 +125,39 @@ def by_law(logger, logs):
     start = 0
     while start < n_rounds:
         fits = np.searchsorted(ends, start + step, side="right") - 1
-        here = np.searchsorted(ends, start, side="right")  # the first law
+        here = np.searchsorted(ends, start, side="right")  # the first distribution
         end = ends[max(fits, here)]
-        for i in range(start, end, step):  # more than once for one long law only
+        for i in range(start, end, step):  # more than once only for a single one
             yield order[i : min(i + step, end)]
         start = end
 
 
-def solve(laws, q, kept):
-    """Apply the pseudoinverses of the rounds' laws to their marginals.
+def solve(distributions, q, kept):
+    """Apply the pseudoinverses of the rounds' distributions to their marginals.
 
     Parameters
     ----------
-    laws : SlateLaws
-        The laws of the rounds.
+    distributions : SlateDistributions
+        The distributions of the rounds.
     q : ndarray of shape (n_rounds, n_slots, n_candidates)
-        Vectors, candidates in the order of the laws.
+        Vectors, candidates in the order of the distributions.
     kept : dict
-        Operators of the law of the rounds before, if they had but one; they are
-        replaced by those of this one.
+        Operators of the distribution of the rounds before, if they had but one; they
+        are replaced by those of this one.
 
     Returns
     -------
     solution : Solved
     """
     out = Solved(np.empty(q.shape), np.empty(len(q)), np.empty(q.shape))
-    order = np.argsort(laws.index, kind="stable")
-    counts = np.bincount(laws.index, minlength=len(laws))
+    order = np.argsort(distributions.index, kind="stable")
+    counts = np.bincount(distributions.index, minlength=len(distributions))
     rows_of = np.split(order, np.cumsum(counts)[:-1])
-    if len(laws) == 1:
-        key = laws.items.tobytes()
+    if len(distributions) == 1:
+        key = distributions.items.tobytes()
         if key not in kept:
             kept.clear()
-            (batch,) = laws.batches()
+            (batch,) = distributions.batches()
             kept[key] = _operators(batch, invert=True)
         _apply(kept[key], order, q, out)
         return out
@@ -165,30 +166,30 @@ def solve(laws, q, kept):
         some = np.flatnonzero((counts == 1) == once)
         if not len(some):
             continue
-        part = copy(laws)
-        part.items = laws.items[some]
+        part = copy(distributions)
+        part.items = distributions.items[some]
         for batch in part.batches():
-            numbers = some[batch.laws]
+            numbers = some[batch.numbers]
             operators = _operators(batch, invert=not once)
             if once:
-                rows = np.concatenate([rows_of[law] for law in numbers])
+                rows = np.concatenate([rows_of[number] for number in numbers])
                 _apply(operators, rows, q, out, one_each=True)
                 continue
-            for place, law in enumerate(numbers):
-                _apply(operators.of(place), rows_of[law], q, out)
+            for place, number in enumerate(numbers):
+                _apply(operators.of(place), rows_of[number], q, out)
     return out
 
 
 def _operators(batch, invert):
-    """Matrices of a batch of laws: means over types, and within types."""
+    """Matrices of a batch of distributions: means over types, and within types."""
     same, pairs = batch.moments
     sizes = batch.sizes
-    n_laws, n_slots, _, n_types = same.shape
+    n_distributions, n_slots, _, n_types = same.shape
     each = np.arange(n_types)
     within = same - pairs[..., each, each]  # S_jkt - P_jktt
     mean = pairs * np.sqrt(np.outer(sizes, sizes))
     mean[..., each, each] += within
-    mean = mean.transpose(0, 1, 3, 2, 4).reshape(n_laws, n_slots * n_types, -1)
+    mean = mean.transpose(0, 1, 3, 2, 4).reshape(n_distributions, n_slots * n_types, -1)
     within = within[..., sizes > 1].transpose(0, 3, 1, 2)
     slots = np.arange(n_slots)
     return Operators(
@@ -223,7 +224,7 @@ def pseudoinverse(matrices):
 
 
 def _apply(operators, rows, q, out, one_each=False):
-    """Fill in the solutions of rows: all of one law, or each of its own."""
+    """Fill in the solutions of rows: all of one distribution, or each of its own."""
     sizes, types = operators.sizes, operators.types
     n_slots = q.shape[1]
     starts = np.cumsum(sizes) - sizes
@@ -251,7 +252,7 @@ def _apply(operators, rows, q, out, one_each=False):
 
 
 def _solve_each(operators, u):
-    r"""Solve one system per law without its pseudoinverse.
+    r"""Solve one system per distribution without its pseudoinverse.
 
     With N as of `_null_vectors`, and :math:`\Gamma N = 0`, the matrix :math:`\Gamma + N
     N^T` is regular if and only if there are no more null vectors than N spans; then its
@@ -259,7 +260,7 @@ def _solve_each(operators, u):
     seen from what the inverse makes of random vectors: their parts along an eigenvector
     of a tiny eigenvalue become huge. (u itself has no such part where it lies in the
     range, so that a solution of moderate size may be off by any null vector.) All
-    other laws are solved by their eigenvalues.
+    other distributions are solved by their eigenvalues.
     """
     null, alive = _null_vectors(operators)
     full = operators.mean + null @ null.swapaxes(1, 2)
@@ -300,13 +301,13 @@ def _null_vectors(operators):
 
     Returns
     -------
-    null : ndarray of shape (n_laws, n_slots n_types, n_vectors)
+    null : ndarray of shape (n_distributions, n_slots n_types, n_vectors)
         Such differences, of length one.
-    alive : ndarray of bool of shape (n_laws, n_slots n_types)
+    alive : ndarray of bool of shape (n_distributions, n_slots n_types)
         Which entries are not zero in all slates.
     """
     marginals, sizes = operators.marginals, operators.sizes
-    n_laws, n_slots, n_types = marginals.shape
+    n_distributions, n_slots, n_types = marginals.shape
     alive = marginals > 0
     sums = [(marginals * sizes).sum(axis=2), marginals.sum(axis=1)]
     always = np.abs(np.concatenate(sums, axis=1) - 1) < 1e-12
@@ -317,9 +318,9 @@ def _null_vectors(operators):
     each[slots, :, np.arange(len(slots))] = np.sqrt(sizes)
     each[:, types, np.arange(len(slots), len(some))] = 1 / np.sqrt(sizes[types])
     ones = (alive[..., None] & always[:, None, None]) * each
-    ones = ones.reshape(n_laws, n_slots * n_types, -1)
+    ones = ones.reshape(n_distributions, n_slots * n_types, -1)
     mean = ones.sum(axis=2) / np.maximum(always.sum(axis=1), 1)[:, None]
     null = (ones - mean[..., None]) * always[:, None]
     length = np.sqrt((null**2).sum(axis=1, keepdims=True))
     null /= np.where(length > 1e-6, length, np.inf)
-    return null, alive.reshape(n_laws, -1)
+    return null, alive.reshape(n_distributions, -1)

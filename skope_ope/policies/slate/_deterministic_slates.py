@@ -50,21 +50,16 @@ class DeterministicSlates(BaseSlatePolicy):
         items[rows, slates[rows, slots], slots] = 1.0
         return items
 
-    def slot_marginals(self, logs):
-        """Return one for what is shown and zero for all else."""
+    def _round_marginals(self, logs):
         return np.ascontiguousarray(self._items(logs).transpose(0, 2, 1))
 
-    def marginal_proba(self, logs, slates=None):
-        """Return whether each slot shows what the slate shows."""
-        own = self.deterministic_slates(logs)
-        return (own == self._check_slates(slates, logs)).astype(float)
+    def _round_slots(self, logs, slates):
+        return (self.deterministic_slates(logs) == slates).astype(float)
 
-    def prefix_proba(self, logs, slates=None):
-        """Return whether all slots up to each show what the slate shows."""
-        return np.cumprod(self.marginal_proba(logs, slates), axis=1)
+    def _round_prefixes(self, logs, slates):
+        return np.cumprod(self._round_slots(logs, slates), axis=1)
 
-    def sample(self, logs, random_state=None):
-        """Return the slates."""
+    def _round_draws(self, logs, rng):
         return self.deterministic_slates(logs)
 
     def _moments(self, items, sizes):

@@ -2,80 +2,115 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The slate policy that draws from given slates."""
 
+import warnings
+
 import numpy as np
 
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers, plain
+from skope_ope.logs._validation import (
+    PROBABILITY_TOLERANCE,
+    as_numbers,
+    encode_labels,
+    plain,
+)
+from skope_ope.policies.slate._round_labels import LabelsOfRows, round_labels
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments
 from skope_ope.policies.slate._slate_tables import offered_slots
 
-ALL = object()  # the only group, where slates are not given by group
+ALL = object()  # the only label, where all rounds have the same slates
+NOT_GIVEN = object()  # by=None means that all rounds are alike
 
 
 class EmpiricalSlatePolicy(BaseSlatePolicy):
-    """Draw one of a list of slates, the same for all rounds or one list per group.
+    """Draw one of a list of slates, the same for all rounds or one list per label.
 
-    A logger that showed some slates of every query at random is of this kind: its
-    groups are the queries, its slates those that were seen.
+    A logger that showed some slates of every query at random is of this kind: the
+    labels are the queries, the slates those that were seen.
 
     Parameters
     ----------
     slates : array-like of int of shape (n_slates, n_slots), or dict
-        The slates, for all rounds or, in a dict, by the label in `logs.group`. -1 is
-        an empty slot.
+        The slates, for all rounds or, in a dict, by the labels that `by` gives the
+        rounds. -1 is an empty slot.
     proba : array-like of shape (n_slates,), or dict, default=None
         Their probabilities. `None`: every distinct slate alike.
+    by : str or callable, default=None
+        Where `slates` is a dict: the name of a column or a row field of the logs with
+        the label of every round, or a function of the logs that returns the labels.
+
+        .. deprecated:: 0.1
+            A dict without `by` stands for ``by="group"``, and warns.
 
     See Also
     --------
-    EmpiricalSlatePolicy.seen_in : The slates that logs show, by group.
+    EmpiricalSlatePolicy.seen_in : The slates that logs show, by label.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skope_ope import EmpiricalSlatePolicy, SlateLogs
-    >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0], group=[7, 8])
+    >>> logs = SlateLogs(np.zeros((2, 1)), [[2, 0], [1, 2]], [1.0, 0.0])
     >>> EmpiricalSlatePolicy([[2, 0], [0, 1]]).slate_proba(logs)
     array([0.5, 0. ])
-    >>> EmpiricalSlatePolicy.seen_in(logs).slate_proba(logs)
+    >>> logs = logs.with_columns(query=[7, 8])
+    >>> EmpiricalSlatePolicy.seen_in(logs, by="query").slate_proba(logs)
     array([1., 1.])
     """
 
-    # rows of a law stand for themselves: another order of the candidates is another
-    # list of slates
+    # rows of a distribution stand for themselves: another order of the candidates is
+    # another list of slates
     _sorted = False
 
-    def __init__(self, slates, proba=None):
+    def __init__(self, slates, proba=None, *, by=None):
         self.slates = slates
         self.proba = proba
+        self.by = by
 
     @classmethod
-    def seen_in(cls, logs, frequencies=False):
-        """Policy over the slates that logs show in every group.
+    def seen_in(cls, logs, frequencies=False, *, by=NOT_GIVEN):
+        """Policy over the slates that logs show, in all rounds or by label.
 
         Parameters
         ----------
         logs : SlateLogs
-            Where `group` is None, all rounds are one group.
+            The rounds. Their `group` says whose rounds depend on each other, and
+            nothing of the slates.
         frequencies : bool, default=False
             Whether slates are drawn as often as they were seen, not all alike.
+        by : str, callable or array-like of shape (n_rounds,), default=None
+            What tells rounds with different slates apart: the name of a column or a
+            row field of the logs, a function of the logs, or the label of every round.
+            An array belongs to the rows of these logs. `None`: all rounds are alike.
+
+            .. versionchanged:: 0.1
+                It was the `group` of the logs. Where they have one and `by` is not
+                given, a FutureWarning says so; ``by="group"`` is the former behaviour.
 
         Returns
         -------
         policy : EmpiricalSlatePolicy
         """
+        if by is NOT_GIVEN:
+            by = None
+            if logs.group is not None:
+                warnings.warn(
+                    "these logs have groups, which no longer choose the slates of "
+                    "EmpiricalSlatePolicy.seen_in: all rounds now share one list of "
+                    'slates. Pass by="group" for one list per group, as before, or '
+                    "by=None for one of all rounds.",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        if by is None:
+            return cls(*_seen(logs.slate, frequencies))
+        if not (isinstance(by, str) or callable(by)):
+            by = LabelsOfRows(round_labels(by, logs), logs.row_id)
+        labels, codes = encode_labels("by", round_labels(by, logs))
         slates, proba = {}, {}
-        labels = [ALL] if logs.group is None else np.unique(logs.group).tolist()
-        for label in labels:
-            rows = slice(None) if label is ALL else logs.group == label
-            slates[label], counts = np.unique(
-                logs.slate[rows], axis=0, return_counts=True
-            )
-            proba[label] = counts / counts.sum() if frequencies else None
-        if logs.group is None:
-            return cls(slates[ALL], proba[ALL])
-        return cls(slates, proba if frequencies else None)
+        for code, label in enumerate(labels.tolist()):
+            slates[label], proba[label] = _seen(logs.slate[codes == code], frequencies)
+        return cls(slates, proba if frequencies else None, by=by)
 
     def _slots_of(self, logs):
         slates = self.slates
@@ -84,7 +119,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         return np.shape(slates)[-1]
 
     def _lists(self):
-        """Return the labels of the groups and their (slates, probabilities)."""
+        """Return the labels and their (slates, probabilities)."""
         given = self.slates if isinstance(self.slates, dict) else {ALL: self.slates}
         proba = self.proba
         if not isinstance(proba, dict):
@@ -97,7 +132,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         missing = [plain(label) for label in given if label not in proba]
         if missing:
             raise ValueError(
-                f"proba has no probabilities for the slates of group {missing[0]!r}. "
+                f"proba has no probabilities for the slates of label {missing[0]!r}. "
                 "Give them, or None where every distinct slate is alike."
             )
         lists = []
@@ -112,15 +147,15 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             )
         return list(given), lists
 
-    def _law_of(self, logs):
+    def _number_of(self, logs):
         """Return the list that every round draws from, after checks."""
         labels, lists = self._lists()
         if labels == [ALL]:
-            law = np.zeros(len(logs), dtype=np.intp)
+            number = np.zeros(len(logs), dtype=np.intp)
         else:
-            law = _codes_of_groups(labels, logs)
+            number = self._codes_of(labels, logs)
         shown = np.zeros((len(lists), self._slots_of(logs), logs.max_candidates), bool)
-        for number, (slates, _) in enumerate(lists):
+        for one, (slates, _) in enumerate(lists):
             if slates.max() >= logs.max_candidates:
                 raise ValueError(
                     f"slates show candidate {slates.max()}, the logs have "
@@ -128,12 +163,12 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     f"{logs.max_candidates - 1})."
                 )
             which, slots = np.nonzero(slates != EMPTY)
-            shown[number, slots, slates[which, slots]] = True
+            shown[one, slots, slates[which, slots]] = True
         if logs.offered is not None:
             offered = offered_slots(logs, shown.shape[1])
             if offered.shape[1] == 1:
                 shown = shown.any(axis=1, keepdims=True)
-            wrong = shown[law] & ~offered
+            wrong = shown[number] & ~offered
             if wrong.any():
                 row, slot, candidate = np.argwhere(wrong)[0]
                 where = f" in slot {slot}" if logs.offered.ndim == 3 else ""
@@ -141,12 +176,36 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     f"slates show candidate {candidate}{where}, which row {row} does "
                     "not offer."
                 )
-        return law
+        return number
+
+    def _codes_of(self, labels, logs):
+        """Return the position among the labels of that of every round."""
+        by = self.by
+        if by is None:
+            warnings.warn(
+                "slates are given by label, and `by` does not say by which: it is "
+                "taken to be the `group` of the logs, which will raise in the next "
+                'release. Pass by="group", or the name of a column.',
+                FutureWarning,
+                stacklevel=2,
+            )
+            by = "group"
+        position = {plain(label): code for code, label in enumerate(labels)}
+        found = round_labels(by, logs)
+        codes = np.fromiter(
+            (position.get(label, -1) for label in found.tolist()), np.intp, len(logs)
+        )
+        if (codes < 0).any():
+            row = int(np.flatnonzero(codes < 0)[0])
+            raise ValueError(
+                f"slates know no label {plain(found[row])!r}, that of row {row}."
+            )
+        return codes
 
     def _items(self, logs):
-        law = self._law_of(logs)
+        number = self._number_of(logs)
         items = np.empty((len(logs), logs.max_candidates, 2))
-        items[:, :, 0] = law[:, None]
+        items[:, :, 0] = number[:, None]
         items[:, :, 1] = np.arange(logs.max_candidates)  # no two are exchangeable
         return items
 
@@ -155,26 +214,26 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         n_slots, n_types = lists[0][0].shape[1], len(sizes)
         same = np.zeros((len(items), n_slots, n_slots, n_types))
         pairs = np.zeros((*same.shape, n_types))
-        for row, law in enumerate(items[:, 0, 0].astype(int)):
-            add_moments(same[row], pairs[row], *lists[law], np.arange(n_types))
+        for row, number in enumerate(items[:, 0, 0].astype(int)):
+            add_moments(same[row], pairs[row], *lists[number], np.arange(n_types))
         return TypeMoments(same, pairs)
 
     def _slot_marginals(self, items, sizes):
         lists = self._lists()[1]
         marginals = np.zeros((len(items), lists[0][0].shape[1], len(sizes)))
-        for row, law in enumerate(items[:, 0, 0].astype(int)):
-            slates, proba = lists[law]
+        for row, number in enumerate(items[:, 0, 0].astype(int)):
+            slates, proba = lists[number]
             which, slots = np.nonzero(slates != EMPTY)
             np.add.at(marginals[row], (slots, slates[which, slots]), proba[which])
         return marginals
 
     def _prefix_proba(self, items, slates):
         lists = self._lists()[1]
-        laws = items[:, 0, 0].astype(int)
+        numbers = items[:, 0, 0].astype(int)
         out = np.empty(slates.shape)
-        for law in np.unique(laws):
-            known, proba = lists[law]
-            rows = np.flatnonzero(laws == law)
+        for number in np.unique(numbers):
+            known, proba = lists[number]
+            rows = np.flatnonzero(numbers == number)
             size = max(1, 2**24 // known.size)
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
@@ -185,12 +244,12 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
 
     def _sample(self, items, n_rounds, rng):
         lists = self._lists()[1]
-        laws = np.broadcast_to(items[:, 0, 0].astype(int), n_rounds)
+        numbers = np.broadcast_to(items[:, 0, 0].astype(int), n_rounds)
         uniform = rng.random_sample(n_rounds)
         slates = np.empty((n_rounds, lists[0][0].shape[1]), dtype=np.intp)
-        for law in np.unique(laws):
-            known, proba = lists[law]
-            rows = laws == law
+        for number in np.unique(numbers):
+            known, proba = lists[number]
+            rows = numbers == number
             sums = np.cumsum(proba)
             drawn = np.searchsorted(sums, uniform[rows] * sums[-1], side="right")
             slates[rows] = known[drawn]
@@ -228,19 +287,7 @@ def _slates_with_proba(slates, proba, name):
     return array, proba
 
 
-def _codes_of_groups(labels, logs):
-    if logs.group is None:
-        raise ValueError(
-            "slates are given by group, the logs have no `group`. Pass the label of "
-            "every round as SlateLogs(..., group=...)."
-        )
-    codes = {plain(label): code for code, label in enumerate(labels)}
-    law = np.fromiter(
-        (codes.get(label, -1) for label in logs.group.tolist()), np.intp, len(logs)
-    )
-    if (law < 0).any():
-        row = int(np.flatnonzero(law < 0)[0])
-        raise ValueError(
-            f"slates know no group {plain(logs.group[row])!r}, that of row {row}."
-        )
-    return law
+def _seen(slates, frequencies):
+    """Return distinct slates, and how often they occur if that is asked for."""
+    slates, counts = np.unique(slates, axis=0, return_counts=True)
+    return slates, counts / counts.sum() if frequencies else None

@@ -28,11 +28,9 @@ class GivenMarginals(BaseSlatePolicy):
         self.marginals = marginals
 
     def _slots_of(self, logs):
-        return self.slot_marginals(logs).shape[1]
+        return self._round_marginals(logs).shape[1]
 
-    def slot_marginals(self, logs):
-        """Return the marginals, checked."""
-        self._check_logs(logs)
+    def _round_marginals(self, logs):
         given = row_values(self.marginals, logs, "marginals")
         table = as_numbers("slot marginals", given, 3)
         if len(table) != len(logs) or table.shape[2] != logs.max_candidates:
@@ -61,17 +59,14 @@ class GivenMarginals(BaseSlatePolicy):
                 )
         return table
 
-    def marginal_proba(self, logs, slates=None):
-        """Return the marginals of what a slate shows."""
-        table = self.slot_marginals(logs)
-        return entries(table, self._check_slates(slates, logs), 1 - table.sum(axis=2))
+    def _round_slots(self, logs, slates):
+        table = self._round_marginals(logs)
+        return entries(table, slates, 1 - table.sum(axis=2))
 
-    def prefix_proba(self, logs, slates=None):
-        """Refuse: marginals do not say with what probability a slate is shown."""
+    def _round_prefixes(self, logs, slates):
         raise TypeError(_MARGINALS_ONLY)
 
-    def sample(self, logs, random_state=None):
-        """Refuse: marginals are not enough to draw slates."""
+    def _round_draws(self, logs, rng):
         raise TypeError(_MARGINALS_ONLY)
 
     def _items(self, logs):

@@ -6,7 +6,6 @@ from copy import copy
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from skope_ope.policies._base import mixture_weights
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
@@ -116,75 +115,21 @@ class MixtureSlatePolicy(BaseSlatePolicy):
         return other
 
     def _mean(self, method, logs, *args):
-        self._check_logs(logs)
         return sum(
             weight * getattr(policy, method)(logs, *args)
             for policy, weight in zip(self._members, self._check(), strict=True)
         )
 
-    def slot_marginals(self, logs):
-        """Probability of every candidate in every slot.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
+    def _round_marginals(self, logs):
         return self._mean("slot_marginals", logs)
 
-    def marginal_proba(self, logs, slates=None):
-        """Probability that each slot, taken alone, is filled as in a slate.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-        """
+    def _round_slots(self, logs, slates):
         return self._mean("marginal_proba", logs, slates)
 
-    def prefix_proba(self, logs, slates=None):
-        """Probability that the first slots are filled as in a slate.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-            Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
-        """
+    def _round_prefixes(self, logs, slates):
         return self._mean("prefix_proba", logs, slates)
 
-    def sample(self, logs, random_state=None):
-        """Draw a slate for every round.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds; what was shown in them is not looked at.
-        random_state : int, RandomState instance or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        slates : ndarray of int of shape (n_rounds, n_slots)
-        """
-        self._check_logs(logs)
-        rng = check_random_state(random_state)
+    def _round_draws(self, logs, rng):
         member = rng.choice(len(self._members), len(logs), p=self._check())
         slates = np.empty((len(logs), self._slots_of(logs)), dtype=np.intp)
         for number, policy in enumerate(self._members):
@@ -213,9 +158,9 @@ class _Mixed:
             self.members, np.split(items, self.ends, axis=2), self.weights, strict=True
         )
 
-    def _bytes_per_law(self, items, sizes, n_slots):
+    def _bytes_per_distribution(self, items, sizes, n_slots):
         return sum(
-            member._bytes_per_law(part, sizes, n_slots)
+            member._bytes_per_distribution(part, sizes, n_slots)
             for member, part, _ in self._parts(items)
         )
 

@@ -5,12 +5,12 @@
 import numpy as np
 
 from skope_ope.logs._validation import as_numbers
-from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_checks import row_values
 from skope_ope.policies.slate._slate_tables import offered_slots
 
 
-class PlackettLuceSlatePolicy(RankingLaw):
+class PlackettLuceSlatePolicy(RankingDistribution):
     r"""Draw slot by slot, without repetition, in proportion to weights.
 
     .. math:: \pi(s|x) = \prod_j \frac{w_{s_j}}{\sum_{a \notin s_{1..j-1}} w_a}
@@ -37,7 +37,7 @@ class PlackettLuceSlatePolicy(RankingLaw):
     Moments are exact: dynamic programming runs over the sets of candidates that
     earlier slots may have taken, or, where weights repeat, over the number of
     candidates taken of every weight. Rounds whose weights differ by their order only
-    share one law.
+    share one distribution.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def check_weights(weights, logs):
 
 
 def rank_weights(rank, alpha):
-    r"""Weights of the multinomial law of the pseudoinverse paper.
+    r"""Weights of the multinomial distribution of the pseudoinverse paper.
 
     .. math:: w = 2^{-\alpha \lfloor \log_2 rank \rfloor}
 
-    With `alpha` 0 they are all one, the uniform law; the greater `alpha`, the closer
-    the slates to the ranking. There are few distinct ones, so that moments of long
-    slates of many candidates are exact and fast.
+    With `alpha` 0 they are all one, the uniform distribution; the greater `alpha`, the
+    closer the slates to the ranking. There are few distinct ones, so that moments of
+    long slates of many candidates are exact and fast.
 
     Parameters
     ----------

@@ -92,62 +92,21 @@ class ProductSlatePolicy(BaseSlatePolicy):
             )
         return np.where(logs.slate == EMPTY, 1.0, column)
 
-    def marginal_proba(self, logs, slates=None):
-        """Probability that each slot, taken alone, is filled as in a slate.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-        """
-        self._check_logs(logs)
-        slates = self._check_slates(slates, logs)
+    def _round_slots(self, logs, slates):
         known = self._logged_only(logs)
         if known is not None and np.array_equal(slates, logs.slate):
             return known
         return _of_slates(self._table(logs), slates)
 
-    def prefix_proba(self, logs, slates=None):
-        """Probability that the first slots are filled as in a slate.
+    def _round_prefixes(self, logs, slates):
+        return np.cumprod(self._round_slots(logs, slates), axis=1)
 
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-            Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
-        """
-        return np.cumprod(self.marginal_proba(logs, slates), axis=1)
-
-    def slot_marginals(self, logs):
-        """Probability of every candidate in every slot.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
-        self._check_logs(logs)
+    def _round_marginals(self, logs):
         table = self._table(logs)
         return np.array(np.broadcast_to(table, (len(logs), *table.shape[1:])))
 
     def closed_form(self, logs):
-        """Name the form of the law for which the pseudoinverse is known.
+        """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ from skope_ope.policies.slate._plackett_luce_slate_policy import (
     PlackettLuceSlatePolicy,
     rank_weights,
 )
-from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_checks import check_n_slots, check_slate_logs
 from skope_ope.policies.slate._slate_tables import offered_slots
@@ -47,7 +47,8 @@ class RankingPolicy(BaseSlatePolicy):
     temperature : float, default=None
         Weights ``exp(score / temperature)``: softmax rankings. `None`: the best ones.
     alpha : float, default=None
-        Weights ``2 ** (-alpha * floor(log2(rank)))``, the multinomial law of [1]_.
+        Weights ``2 ** (-alpha * floor(log2(rank)))``, the multinomial distribution of
+        [1]_.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class RankingPolicy(BaseSlatePolicy):
 
     See Also
     --------
-    PlackettLuceSlatePolicy : The law of random rankings.
+    PlackettLuceSlatePolicy : The distribution of random rankings.
 
     References
     ----------
@@ -246,20 +247,6 @@ class RankingPolicy(BaseSlatePolicy):
         check_is_fitted(self)
         check_n_slots(self.n_slots, logs)
 
-    def slot_marginals(self, logs):
-        """Probability of every candidate in every slot.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
-        return self._for(logs).slot_marginals(logs)
-
     def __sklearn_is_fitted__(self):
         frozen = type(self.regressor).__name__ == "FrozenEstimator"
         return frozen or hasattr(self, "regressor_")
@@ -274,7 +261,7 @@ class RankingPolicy(BaseSlatePolicy):
         return tags
 
 
-class SoftmaxRankings(RankingLaw):
+class SoftmaxRankings(RankingDistribution):
     """Slates drawn slot by slot, by weights that each slot has for itself.
 
     Parameters

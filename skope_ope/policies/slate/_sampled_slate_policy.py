@@ -20,8 +20,10 @@ class SampledSlatePolicy(BaseSlatePolicy):
 
     What can only be sampled can be evaluated: the pseudoinverse needs no more of a
     target than its slot marginals, and replacing them by means over draws leaves it
-    unbiased [1]_. For a logger this is the last resort. Its second moments are
-    inverted, which makes the weights biased, and a hundred thousand draws are not many.
+    unbiased [1]_. The probability of a slate is that of the policy itself; what can
+    only be sampled has none. For a logger this is the last resort. Its second moments
+    are inverted, which makes the weights biased, and a hundred thousand draws are not
+    many.
 
     Parameters
     ----------
@@ -30,7 +32,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
         every round, integers of shape (n_rounds, n_slots). Only slate policies of
         this package can stand for loggers.
     n_samples : int, default=1000
-        Draws per round, or per distinct law of a slate policy.
+        Draws per round, or per distinct distribution of a slate policy.
     random_state : int or RandomState instance, default=0
         Seed of the draws. The same number gives the same marginals again. The moments
         of a logger leave an instance as it is: they are those of the same draws
@@ -101,7 +103,7 @@ class SampledSlatePolicy(BaseSlatePolicy):
         return self.policy
 
     def _for(self, logs):
-        policy = self._known("the law of a logger")
+        policy = self._known("the distribution of a logger")
         n_slots = policy._slots_of(logs)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -114,21 +116,9 @@ class SampledSlatePolicy(BaseSlatePolicy):
         other._draws_again = (*self._draws_again, 1)
         return other
 
-    def slot_marginals(self, logs):
-        """Share of the draws that show a candidate in a slot.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-
-        Returns
-        -------
-        marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
-        """
+    def _round_marginals(self, logs):
         if self._is_known:
-            return super().slot_marginals(logs)
-        self._check_logs(logs)
+            return super()._round_marginals(logs)
         rng = check_random_state(self.random_state)
         marginals = np.zeros((len(logs), logs.n_slots, logs.max_candidates))
         for _ in range(self.n_samples):
@@ -137,63 +127,21 @@ class SampledSlatePolicy(BaseSlatePolicy):
             marginals[rows, slots, slates[rows, slots]] += 1.0
         return marginals / self.n_samples
 
-    def marginal_proba(self, logs, slates=None):
-        """Share of the draws in which each slot is filled as in a slate.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-        """
+    def _round_slots(self, logs, slates):
         if self._is_known:
-            return super().marginal_proba(logs, slates)
-        table = self.slot_marginals(logs)
-        return entries(table, self._check_slates(slates, logs), 1 - table.sum(axis=2))
+            return super()._round_slots(logs, slates)
+        table = self._round_marginals(logs)
+        return entries(table, slates, 1 - table.sum(axis=2))
 
-    def prefix_proba(self, logs, slates=None):
-        """Probability that the first slots are filled as in a slate.
-
-        It is that of the policy itself; one that can only be sampled has none.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds.
-        slates : array-like of int of shape (n_rounds, n_slots), default=None
-            Index of the candidate in every slot; -1: empty. `None`: the logged slates.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_rounds, n_slots)
-        """
+    def _round_prefixes(self, logs, slates):
         return self._known("the probability of a slate").prefix_proba(logs, slates)
 
-    def sample(self, logs, random_state=None):
-        """Draw a slate for every round.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds; what was shown in them is not looked at.
-        random_state : int, RandomState instance or None, default=None
-            Seed of the draws.
-
-        Returns
-        -------
-        slates : ndarray of int of shape (n_rounds, n_slots)
-        """
-        self._check_logs(logs)
-        return self._draw(logs, check_random_state(random_state))
+    def _round_draws(self, logs, rng):
+        return self._draw(logs, rng)
 
 
 class _Drawn:
-    """Moments of the laws of a policy as means over draws."""
+    """Moments of the distributions of a policy as means over draws."""
 
     def __init__(self, policy, n_samples, seeds, n_slots):
         self.policy, self.n_samples, self.seeds = policy, n_samples, seeds
@@ -203,16 +151,16 @@ class _Drawn:
     def _items(self, logs):
         return self.policy._items(logs)
 
-    def _bytes_per_law(self, items, sizes, n_slots):
+    def _bytes_per_distribution(self, items, sizes, n_slots):
         moments = 16 * (n_slots * int(np.sum(sizes))) ** 2
         return moments + 32 * self.n_samples * int(np.sum(sizes))
 
     def _draws(self, items, sizes):
-        """Yield slates for every law; its own content seeds them, not its place."""
+        """Yield slates of every distribution; its content seeds them, not its place."""
         items = np.repeat(items, sizes, axis=1)
-        for law in items:
-            rng = np.random.RandomState([*self.seeds, zlib.crc32(law.tobytes())])
-            yield self.policy._sample(law[None], self.n_samples, rng)
+        for table in items:
+            rng = np.random.RandomState([*self.seeds, zlib.crc32(table.tobytes())])
+            yield self.policy._sample(table[None], self.n_samples, rng)
 
     def _moments(self, items, sizes):
         n_types = len(sizes)

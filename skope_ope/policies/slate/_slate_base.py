@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What every slate policy shares."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies.slate._slate_checks import check_slate_logs, check_slates
-from skope_ope.policies.slate._slate_laws import SlateLaws
+from skope_ope.policies.slate._slate_distributions import SlateDistributions
 
 CHUNK_BYTES = 2**26  # of row-wise temporaries
 
@@ -18,15 +20,22 @@ class BaseSlatePolicy(BaseEstimator):
 
     A slate policy holds nothing per row. What it knows of a round is a table with one
     row of parameters per candidate, so that rounds with the same table (up to the
-    order of the candidates) share one law, see `laws`. A subclass implements
+    order of the candidates) share one distribution, see `distributions`. A subclass
+    implements
 
     - ``_items(logs)``: the tables, of shape (n_rounds, n_candidates, n_parameters),
       or (1, ...) where all rounds have the same one. Candidates that cannot be shown
       have zeros;
-    - ``_moments(items, sizes)``: the `TypeMoments` of laws, given as (n_laws, n_types,
-      n_parameters) with the number of candidates of every type, and
-      ``_slot_marginals(items, sizes)``: (n_laws, n_slots, n_types) of them;
+    - ``_moments(items, sizes)``: the `TypeMoments` of distributions, given as
+      (n_distributions, n_types, n_parameters) with the number of candidates of every
+      type, and ``_slot_marginals(items, sizes)``: (n_distributions, n_slots, n_types)
+      of them;
     - ``_prefix_proba(items, slates)`` and ``_sample(items, n_rounds, rng)``, by round.
+
+    One that answers for the rounds of logs without tables overrides, in their place,
+    ``_round_marginals(logs)``, ``_round_slots(logs, slates)``,
+    ``_round_prefixes(logs, slates)`` and ``_round_draws(logs, rng)``: what the public
+    methods give after their checks.
 
     Attributes
     ----------
@@ -36,7 +45,7 @@ class BaseSlatePolicy(BaseEstimator):
 
     _doc_link_module = "skope_ope"
     exact = True
-    _sorted = True  # whether candidates of a law may be put in another order
+    _sorted = True  # whether candidates of a distribution may be put in another order
 
     def _slots_of(self, logs):
         """Return the number of slots that the policy fills in these logs."""
@@ -58,8 +67,8 @@ class BaseSlatePolicy(BaseEstimator):
         """
         return self
 
-    def laws(self, logs):
-        """Return the distinct laws by which the slates of the logs are drawn.
+    def distributions(self, logs):
+        """Return the distinct distributions by which the slates of the logs are drawn.
 
         Parameters
         ----------
@@ -68,12 +77,36 @@ class BaseSlatePolicy(BaseEstimator):
 
         Returns
         -------
-        laws : SlateLaws
-            The laws, which law every round has, and their second moments.
+        distributions : SlateDistributions
+            The distributions, which of them every round has, and their second moments.
         """
         self._check_logs(logs)
         policy = self._for(logs)
-        return SlateLaws(policy, policy._items(logs), len(logs), self._slots_of(logs))
+        items = policy._items(logs)
+        return SlateDistributions(policy, items, len(logs), self._slots_of(logs))
+
+    def laws(self, logs):
+        """Former name of `distributions`.
+
+        .. deprecated:: 0.1
+            Use `distributions`.
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+
+        Returns
+        -------
+        distributions : SlateDistributions
+        """
+        warnings.warn(
+            "laws(logs) is now called distributions(logs); the old name will go in the "
+            "next release.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.distributions(logs)
 
     def slot_marginals(self, logs):
         """Probability of every candidate in every slot.
@@ -88,16 +121,23 @@ class BaseSlatePolicy(BaseEstimator):
         marginals : ndarray of shape (n_rounds, n_slots, n_candidates)
             A slot sums to one, or to less by the probability that it stays empty.
         """
-        laws = self.laws(logs)
-        table = laws.slot_marginals()
-        if len(laws.place) == 1:
-            return np.take(table[:, :, laws.place[0]], laws.index, axis=0)
+        self._check_logs(logs)
+        return self._round_marginals(logs)
+
+    def _round_marginals(self, logs):
+        policy = self._for(logs)
+        if policy is not self and isinstance(policy, BaseSlatePolicy):
+            return policy.slot_marginals(logs)
+        drawn = self.distributions(logs)
+        table = drawn.slot_marginals()
+        if len(drawn.place) == 1:
+            return np.take(table[:, :, drawn.place[0]], drawn.index, axis=0)
         marginals = np.empty((len(logs), *table.shape[1:]))
         rounds = max(1, CHUNK_BYTES // table[0].nbytes)
         for start in range(0, len(logs), rounds):
             part = slice(start, start + rounds)
             marginals[part] = np.take_along_axis(
-                table[laws.index[part]], laws.place[part, None], axis=2
+                table[drawn.index[part]], drawn.place[part, None], axis=2
             )
         return marginals
 
@@ -133,7 +173,9 @@ class BaseSlatePolicy(BaseEstimator):
             Column j: that slots 0 to j are filled so; the last one is `slate_proba`.
         """
         self._check_logs(logs)
-        slates = self._check_slates(slates, logs)
+        return self._round_prefixes(logs, self._check_slates(slates, logs))
+
+    def _round_prefixes(self, logs, slates):
         proba = np.empty(slates.shape)
         policy = self._for(logs)
         for part in self._chunks(logs):
@@ -157,16 +199,22 @@ class BaseSlatePolicy(BaseEstimator):
             The slot marginals of the slate's candidates; one minus their sum where a
             slot is empty.
         """
-        laws = self.laws(logs)
-        slates = self._check_slates(slates, logs)
-        table = laws.slot_marginals()
-        slots = np.arange(laws.n_slots)
-        index = laws.index[:, None]
-        proba = table[index, slots, laws.slates(slates)]
+        self._check_logs(logs)
+        return self._round_slots(logs, self._check_slates(slates, logs))
+
+    def _round_slots(self, logs, slates):
+        drawn = self.distributions(logs)
+        table = drawn.slot_marginals()
+        slots = np.arange(drawn.n_slots)
+        index = drawn.index[:, None]
+        proba = table[index, slots, drawn.slates(slates)]
         return np.where(slates == EMPTY, 1 - table.sum(axis=2)[index, slots], proba)
 
     def _check_slates(self, slates, logs):
-        slates = logs.slate if slates is None else check_slates(slates, logs)
+        if slates is None or slates is logs.slate:  # which the logs have checked
+            slates = logs.slate
+        else:
+            slates = check_slates(slates, logs)
         n_slots = self._slots_of(logs)
         if slates.shape[1] != n_slots:
             raise ValueError(
@@ -191,7 +239,9 @@ class BaseSlatePolicy(BaseEstimator):
             Index of the candidate in every slot; -1: empty.
         """
         self._check_logs(logs)
-        rng = check_random_state(random_state)
+        return self._round_draws(logs, check_random_state(random_state))
+
+    def _round_draws(self, logs, rng):
         slates = np.empty((len(logs), self._slots_of(logs)), dtype=np.intp)
         policy = self._for(logs)
         for part in self._chunks(logs):
@@ -215,7 +265,7 @@ class BaseSlatePolicy(BaseEstimator):
         return None
 
     def closed_form(self, logs):
-        """Name the form of the law for which the pseudoinverse is known.
+        """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters
         ----------
@@ -248,8 +298,8 @@ class BaseSlatePolicy(BaseEstimator):
     def _check_logs(self, logs):
         check_slate_logs(logs)
 
-    def _bytes_per_law(self, items, sizes, n_slots):
-        """Bytes that the second moments of one law take, one copy included."""
+    def _bytes_per_distribution(self, items, sizes, n_slots):
+        """Bytes that the second moments of one distribution take, one copy included."""
         return 16 * (n_slots * int(np.sum(sizes))) ** 2
 
     def __sklearn_is_fitted__(self):

@@ -14,10 +14,10 @@ class TypeMoments(NamedTuple):
 
     Attributes
     ----------
-    same : ndarray of shape (n_laws, n_slots, n_slots, n_types)
+    same : ndarray of shape (n_distributions, n_slots, n_slots, n_types)
         Probability that both slots show the one candidate of the type; on the
         diagonal, that the slot shows it: the slot marginals.
-    pairs : ndarray of shape (n_laws, n_slots, n_slots, n_types, n_types)
+    pairs : ndarray of shape (n_distributions, n_slots, n_slots, n_types, n_types)
         Probability that the slots show two given, different candidates of the types.
         Zero where both slots are the same, or where a type of one candidate meets
         itself.
@@ -32,7 +32,7 @@ def independent_moments(slot_proba):
 
     Parameters
     ----------
-    slot_proba : ndarray of shape (n_laws, n_slots, n_types)
+    slot_proba : ndarray of shape (n_distributions, n_slots, n_types)
         Probability of one candidate of every type.
 
     Returns

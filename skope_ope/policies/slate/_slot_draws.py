@@ -88,15 +88,15 @@ def states_forward(weights, levels):
 
     Parameters
     ----------
-    weights : ndarray of shape (n_slots, n_types, n_laws)
+    weights : ndarray of shape (n_slots, n_types, n_distributions)
         Weight of one candidate of every type.
     levels : list of Level
         States of the slots.
 
     Yields
     ------
-    reached : ndarray of shape (n_states, n_laws)
-    proba : ndarray of shape (n_states, n_types, n_laws)
+    reached : ndarray of shape (n_states, n_distributions)
+    proba : ndarray of shape (n_states, n_types, n_distributions)
     """
     reached = np.ones((1, weights.shape[2]))
     for level, weight in zip(levels, weights, strict=True):
@@ -117,16 +117,17 @@ def type_marginals(weights, sizes):
 
     Parameters
     ----------
-    weights : ndarray of shape (n_laws, n_slots, n_types)
-        Weight of one candidate of every type; zero in the same places in all laws.
+    weights : ndarray of shape (n_distributions, n_slots, n_types)
+        Weight of one candidate of every type; zero in the same places in all
+        distributions.
     sizes : ndarray of int of shape (n_types,)
         Number of candidates of every type.
 
     Returns
     -------
-    marginals : ndarray of shape (n_laws, n_slots, n_types)
+    marginals : ndarray of shape (n_distributions, n_slots, n_types)
     """
-    forward = states_forward(_laws_last(weights), _levels(weights, sizes))
+    forward = states_forward(_distributions_last(weights), _levels(weights, sizes))
     draws = [np.einsum("sn,stn->nt", reached, proba) for reached, proba in forward]
     return np.stack(draws, axis=1)
 
@@ -143,24 +144,25 @@ def type_pairs(weights, sizes):
 
     Parameters
     ----------
-    weights : ndarray of shape (n_laws, n_slots, n_types)
-        Weight of one candidate of every type; zero in the same places in all laws.
+    weights : ndarray of shape (n_distributions, n_slots, n_types)
+        Weight of one candidate of every type; zero in the same places in all
+        distributions.
     sizes : ndarray of int of shape (n_types,)
         Number of candidates of every type.
 
     Returns
     -------
-    marginals : ndarray of shape (n_laws, n_slots, n_types)
-    pairs : ndarray of shape (n_laws, n_slots, n_types, n_slots, n_types)
+    marginals : ndarray of shape (n_distributions, n_slots, n_types)
+    pairs : ndarray of shape (n_distributions, n_slots, n_types, n_slots, n_types)
         Zero where both slots are the same.
     """
     levels = _levels(weights, sizes)
-    n_laws, n_slots, n_types = weights.shape
-    # laws stand last: what is gathered by state is then contiguous
-    forward = list(states_forward(_laws_last(weights), levels))
-    marginals = np.empty((n_slots, n_types, n_laws))
-    pairs = np.zeros((n_slots, n_types, n_slots * n_types, n_laws))
-    later = None  # g of the next slot: (states, later slots times types, laws)
+    n_distributions, n_slots, n_types = weights.shape
+    # distributions stand last: what is gathered by state is then contiguous
+    forward = list(states_forward(_distributions_last(weights), levels))
+    marginals = np.empty((n_slots, n_types, n_distributions))
+    pairs = np.zeros((n_slots, n_types, n_slots * n_types, n_distributions))
+    later = None  # g of the next slot: (states, later slots times types, distributions)
     for slot in range(n_slots - 1, -1, -1):
         reached, proba = forward.pop()
         np.einsum("sn,stn->tn", reached, proba, out=marginals[slot])
@@ -168,7 +170,7 @@ def type_pairs(weights, sizes):
             later = proba
             continue
         width = later.shape[1]
-        here = np.empty((len(proba), n_types + width, n_laws))
+        here = np.empty((len(proba), n_types + width, n_distributions))
         here[:, :n_types] = proba
         here[:, n_types:] = 0.0
         for kind, (before, after) in enumerate(levels[slot].draws):
@@ -180,12 +182,12 @@ def type_pairs(weights, sizes):
         before, after = levels[slot].empty
         here[before, n_types:] = later[after]
         later = here
-    pairs = pairs.reshape(n_slots, n_types, n_slots, n_types, n_laws)
+    pairs = pairs.reshape(n_slots, n_types, n_slots, n_types, n_distributions)
     pairs = pairs + pairs.transpose(2, 3, 0, 1, 4)
     return marginals.transpose(2, 0, 1), pairs.transpose(4, 0, 1, 2, 3)
 
 
-def _laws_last(weights):
+def _distributions_last(weights):
     return np.ascontiguousarray(weights.transpose(1, 2, 0))
 
 
@@ -196,7 +198,7 @@ def _levels(weights, sizes):
 
 
 def working_bytes(weights, sizes):
-    """Bytes that `type_pairs` needs for one law."""
+    """Bytes that `type_pairs` needs for one distribution."""
     n_slots, n_types = weights.shape[1:]
     states = [len(level.left) for level in _levels(weights, sizes)]
     widest = max(

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The slate policy to which all rankings are alike."""
 
-from skope_ope.policies.slate._ranking_law import RankingLaw
+from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_tables import offered_slots
 
 
-class UniformSlatePolicy(RankingLaw):
+class UniformSlatePolicy(RankingDistribution):
     """Compose slates without repetition, every order being equally likely.
 
     A round that offers fewer candidates than slots leaves the last slots empty. Where
@@ -34,7 +34,7 @@ class UniformSlatePolicy(RankingLaw):
         return offered_slots(logs, self.n_slots).transpose(0, 2, 1).astype(float)
 
     def closed_form(self, logs):
-        """Name the form of the law for which the pseudoinverse is known.
+        """Name the form of the distribution for which the pseudoinverse is known.
 
         Parameters
         ----------

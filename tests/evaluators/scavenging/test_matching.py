@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 
-from skope_ope import BanditLogs, EpsilonGreedy, ExplorationScavenging, SlateLogs
+from skope_ope import (
+    BanditLogs,
+    EpsilonGreedy,
+    ExplorationScavenging,
+    RankingPolicy,
+    SlateLogs,
+)
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
@@ -219,3 +227,27 @@ def test_a_policy_of_slates_by_its_probabilities():
 
     assert_array_equal(match_slates(Half(), sl4()).wanted, 0.5)
     assert isinstance(sl4()[:2], type(sl4())) and not isinstance(sl4(), BanditLogs)
+
+
+def test_a_deterministic_policy_is_its_slates(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    slate = np.argsort(rng.random_sample((300, 4)), axis=1)[:, :2]
+    names = rng.randint(3, size=(300, 4))  # two candidates may be one item
+    logs = SlateLogs(
+        np.zeros((300, 1)),
+        slate,
+        slot_reward=rng.randint(2, size=slate.shape),
+        n_candidates=4,
+        item_id=names,
+        item_features=rng.normal(size=(300, 4, 1)),
+    )
+    regressor = LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+    policy = RankingPolicy(FrozenEstimator(regressor), 2)
+    found = match_slates(policy, logs)
+    expected = match_slates(policy.deterministic_slates(logs), logs)
+    assert_array_equal(found.wanted, expected.wanted)
+    assert_array_equal(found.sought, expected.sought)
+    assert found.missing_mass == expected.missing_mass
+    evaluator = ExplorationScavenging().fit(logs)
+    value = evaluator.evaluate(policy)
+    assert value.value == evaluator.score(policy.deterministic_slates(logs))

@@ -15,7 +15,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.exceptions import OPEWarning
-from tests.policies._slate_worlds import enumerated_moments, law_by_formula
+from tests.policies._slate_worlds import distribution_by_formula, enumerated_moments
 
 
 def rankings(n_slots, n_candidates):
@@ -40,7 +40,7 @@ def world(logger, slates, reward, n_candidates, **fields):
         **fields,
     )
     proba = logger.slate_proba(logs)
-    known = law_by_formula(logger, logs[:1], logs.slate)
+    known = distribution_by_formula(logger, logs[:1], logs.slate)
     if known is not None:
         np.testing.assert_allclose(proba, known[0], rtol=0, atol=1e-15)
     assert abs(proba.sum() - 1) < 1e-12

@@ -24,7 +24,7 @@ def test_weights_whose_mean_is_not_one(name):
     assert plain.value == pytest.approx(truth, abs=1e-12)
     expected = plain.diagnostics["expected_weight"]
     assert abs(expected - 1) > 0.1
-    # the mean over the logger's law is what it should be: no alarm
+    # the mean over the logger's distribution is what it should be: no alarm
     assert plain.diagnostics["mean_weight"] == pytest.approx(expected, abs=1e-12)
     assert plain.diagnostics["mean_weight_z"] == pytest.approx(0, abs=1e-9)
     # numerator and denominator have their means: truth, and one

@@ -296,7 +296,7 @@ def test_fresh_draws_are_those_of_a_learned_policy():
     assert 0 < abs(mean_of_weights(drawn, target, target.logs) - 1) < 5
 
 
-def test_a_law_is_inverted_once(monkeypatch):
+def test_a_distribution_is_inverted_once(monkeypatch):
     from skope_ope.evaluators.slate import _second_moments, _tables
 
     monkeypatch.setattr(_tables, "CHUNK_BYTES", 1)  # a round at a time

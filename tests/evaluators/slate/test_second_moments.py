@@ -15,7 +15,7 @@ from skope_ope import (
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate import _second_moments, _tables
 from skope_ope.evaluators.slate._second_moments import pseudoinverse, solved
-from skope_ope.policies.slate import _slate_laws
+from skope_ope.policies.slate import _slate_distributions
 from skope_ope.policies.slate._slate_tables import offered_slots
 from tests.evaluators.slate._worlds import rankings
 from tests.policies._slate_worlds import enumerated_moments, rounds
@@ -50,8 +50,8 @@ def test_solutions_by_round(shared):
     _, gamma = enumerated_moments(logger, logs)
     for rows, _, q, solution in solved(logger, target, logs):
         own = q.reshape(len(q), -1)
-        laws = logger.laws(logs[rows])
-        order = np.broadcast_to(laws.order, (len(q), 4))
+        distributions = logger.distributions(logs[rows])
+        order = np.broadcast_to(distributions.order, (len(q), 4))
         for i in range(len(q)):
             matrix = gamma[rows][i][:, order[i]][:, :, :, order[i]].reshape(8, 8)
             expected = np.linalg.pinv(matrix, rcond=1e-10) @ own[i]
@@ -73,7 +73,7 @@ def test_a_larger_null_space_is_noticed(monkeypatch):
     logs = SlateLogs(
         np.zeros((4, 1)), shown, np.zeros(4), n_candidates=4, group=np.arange(4)
     )
-    logger = EmpiricalSlatePolicy(slates)
+    logger = EmpiricalSlatePolicy(slates, by="group")
     target = SlateTarget(np.tile([3, 3], (4, 1)), logs)
     residual = np.concatenate(
         [part[-1].residual for part in solved(logger, target, target.logs)]
@@ -90,7 +90,7 @@ def by_slot(rng, n_rounds, n_slots, m):
 
 
 def laws_of_their_own(name, n_rounds, rng):
-    """A logger with another law in every round, and rounds."""
+    """A logger with another distribution in every round, and rounds."""
     n_slots, m = {"all shown": (3, 3), "both shown": (2, 2)}.get(name, (2, 4))
     fields = {}
     if name == "by slot":
@@ -109,11 +109,11 @@ def laws_of_their_own(name, n_rounds, rng):
     elif name == "given slates":
         logs = logs.replace(group=np.arange(n_rounds))
         drawn = rng.randint(-1, m, size=(n_rounds, 5, n_slots))
-        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)))
+        logger = EmpiricalSlatePolicy(dict(enumerate(drawn)), by="group")
     return logger, logs
 
 
-LAWS = [
+DISTRIBUTIONS = [
     "few shown",
     "all shown",
     "both shown",
@@ -125,7 +125,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("n_rounds", [2, 3, 12])
 def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_seed):
     """Gamma^+ q itself: no vector that Gamma takes to zero is added."""
@@ -140,8 +140,8 @@ def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_
     for table in (logger.slot_marginals(other), q):
         target = SlateTarget(table, logs)
         ((_, _, _, solution),) = solved(logger, target, target.logs)
-        laws = logger.laws(logs)
-        place = np.broadcast_to(laws.place, (n_rounds, shape[2]))
+        distributions = logger.distributions(logs)
+        place = np.broadcast_to(distributions.place, (n_rounds, shape[2]))
         found = np.take_along_axis(solution.table, place[:, None], axis=2)
         for i in range(n_rounds):
             matrix = gamma[i].reshape(size, size)
@@ -157,7 +157,7 @@ def test_the_smallest_solution_whatever_the_batch(name, n_rounds, global_random_
 
 
 @pytest.mark.parametrize(("n_slots", "m"), [(2, 4), (3, 3), (2, 2)])
-def test_laws_of_single_rounds_need_no_eigenvalues(n_slots, m, monkeypatch):
+def test_distributions_of_single_rounds_need_no_eigenvalues(n_slots, m, monkeypatch):
     """They cost ten times the solution of a system."""
     inverse, calls = pseudoinverse, []
     monkeypatch.setattr(
@@ -176,25 +176,32 @@ def test_laws_of_single_rounds_need_no_eigenvalues(n_slots, m, monkeypatch):
 
 
 def counted_moments(monkeypatch):
-    """Count the laws whose moments are computed."""
-    counts, batches = [], _slate_laws.SlateLaws.batches
+    """Count the distributions whose moments are computed."""
+    counts, batches = [], _slate_distributions.SlateDistributions.batches
 
-    def counting(laws, *args):
-        for batch in batches(laws, *args):
-            counts.append(len(batch.laws))
+    def counting(distributions, *args):
+        for batch in batches(distributions, *args):
+            counts.append(len(batch.numbers))
             yield batch
 
-    monkeypatch.setattr(_slate_laws.SlateLaws, "batches", counting)
+    monkeypatch.setattr(_slate_distributions.SlateDistributions, "batches", counting)
     return counts
 
 
-@pytest.mark.parametrize("n_laws", [1, 2, 7, 40, 200])
+@pytest.mark.parametrize("n_distributions", [1, 2, 7, 40, 200])
 @pytest.mark.parametrize("in_a_part", [1, 5, 30])
-def test_a_law_is_inverted_once_wherever_its_rounds_are(n_laws, in_a_part, monkeypatch):
-    rng = np.random.RandomState(n_laws)
-    index = np.concatenate([np.arange(n_laws), rng.randint(n_laws, size=200 - n_laws)])
+def test_a_distribution_is_inverted_once_wherever_its_rounds_are(
+    n_distributions, in_a_part, monkeypatch
+):
+    rng = np.random.RandomState(n_distributions)
+    index = np.concatenate(
+        [
+            np.arange(n_distributions),
+            rng.randint(n_distributions, size=200 - n_distributions),
+        ]
+    )
     rng.shuffle(index)
-    weights = rng.random_sample((n_laws, 4)) + 0.2
+    weights = rng.random_sample((n_distributions, 4)) + 0.2
     logs = rounds(200, 2, 4).with_columns(w=weights[index])
     logger = PlackettLuceSlatePolicy("w", 2)
     slates = logger.sample(logs, 0)
@@ -214,4 +221,4 @@ def test_a_law_is_inverted_once_wherever_its_rounds_are(n_laws, in_a_part, monke
         )
         seen.append(rows)
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(200))
-    assert sum(counts) == n_laws
+    assert sum(counts) == n_distributions

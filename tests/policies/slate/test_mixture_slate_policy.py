@@ -18,18 +18,18 @@ from skope_ope import (
 from tests.policies._slate_worlds import rounds
 
 
-def test_epsilon_uniform_shares_laws(global_random_seed):
+def test_epsilon_uniform_shares_distributions(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     rank = rng.permuted(np.tile(np.arange(1, 6), (30, 1)), axis=1)
     logs = rounds(30, 2, 5).with_columns(w=2.0**-rank)
     steep, uniform = PlackettLuceSlatePolicy("w", 2), UniformSlatePolicy(2)
     policy = MixtureSlatePolicy([steep, uniform], [0.9, 0.1])
-    assert len(policy.laws(logs)) == 1
+    assert len(policy.distributions(logs)) == 1
     want = 0.9 * steep.slot_marginals(logs) + 0.1 * uniform.slot_marginals(logs)
     assert_allclose(policy.slot_marginals(logs), want)
-    laws = policy.laws(logs)
-    table = laws.slot_marginals()[laws.index]
-    assert_allclose(laws.marginals(want), table, rtol=0, atol=1e-15)
+    distributions = policy.distributions(logs)
+    table = distributions.slot_marginals()[distributions.index]
+    assert_allclose(distributions.marginals(want), table, rtol=0, atol=1e-15)
 
 
 def test_fit_fits_clones():

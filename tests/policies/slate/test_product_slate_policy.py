@@ -18,7 +18,7 @@ def test_slots_are_independent():
     assert_allclose(policy.slate_proba(logs, slates), [0.5, 0])
     assert_allclose(policy.prefix_proba(logs, slates), [[0.5, 0.5], [0.3, 0]])
     assert_array_equal(policy.slot_marginals(logs), [TABLE, TABLE])
-    assert len(policy.laws(logs)) == 1
+    assert len(policy.distributions(logs)) == 1
     check_moments(policy, logs)
 
 
@@ -43,7 +43,7 @@ def test_probabilities_of_the_logged_candidates_only():
     assert_array_equal(policy.marginal_proba(logs), [[0.5, 0.25], [0.1, 1.0]])
     assert_array_equal(policy.slate_proba(logs), [0.125, 0.1])
     assert policy.closed_form(logs) == "product"
-    for method in (policy.slot_marginals, policy.laws, policy.sample):
+    for method in (policy.slot_marginals, policy.distributions, policy.sample):
         with pytest.raises(ValueError, match="of the logged candidates only"):
             method(logs)
     with pytest.raises(ValueError, match="of the logged candidates only"):

@@ -31,7 +31,7 @@ def test_the_best_candidates_in_order():
     given = np.array([[1, 3], [1, 2], [3, 1]])
     assert_array_equal(policy.slate_proba(logs, given), [1, 0, 0])
     assert_array_equal(policy.prefix_proba(logs, given), [[1, 1], [1, 0], [0, 0]])
-    assert len(policy.laws(logs)) == 1
+    assert len(policy.distributions(logs)) == 1
 
 
 def test_ties_go_to_the_lowest_index():
@@ -122,7 +122,7 @@ def test_what_nearly_underflows_is_no_candidate_for_a_slot():
     assert_allclose(policy.slot_marginals(logs)[0, 1], [0, 1, 0], atol=1e-12)
 
 
-def test_the_multinomial_law_of_ranks():
+def test_the_multinomial_distribution_of_ranks():
     logs = rounds(2, 2, 4, item_features=X)
     own = PlackettLuceSlatePolicy(rank_weights([4, 1, 3, 2], 1.5), 2)
     want = own.slot_marginals(logs)

@@ -14,7 +14,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from tests.evaluators.slate._worlds import additive, quietly, rankings, world
-from tests.policies._slate_worlds import moments_of_laws, rounds
+from tests.policies._slate_worlds import moments_of_distributions, rounds
 
 
 def draw(logs, rng):
@@ -35,10 +35,10 @@ def test_marginals_are_means_over_draws(global_random_seed):
     assert_array_equal(policy.marginal_proba(logs, shown), want)
 
 
-def test_what_can_only_be_sampled_has_no_law():
+def test_what_can_only_be_sampled_has_no_distribution():
     policy = SampledSlatePolicy(draw, n_samples=3)
     logs = SlateLogs(np.zeros((2, 1)), [[0, 1], [2, 0]], [0, 1])
-    for method in (policy.laws, policy.slate_proba):
+    for method in (policy.distributions, policy.slate_proba):
         with pytest.raises(TypeError, match=r"it can be a target .* not a logger"):
             method(logs)
 
@@ -50,7 +50,10 @@ def test_second_moments_of_a_policy(global_random_seed):
     logs = rounds(4, 2, 4).with_columns(w=weights)
     inner = PlackettLuceSlatePolicy("w", 2)
     policy = SampledSlatePolicy(inner, n_samples=4000, random_state=global_random_seed)
-    gamma, want = moments_of_laws(policy, logs), moments_of_laws(inner, logs)
+    gamma, want = (
+        moments_of_distributions(policy, logs),
+        moments_of_distributions(inner, logs),
+    )
     error = np.sqrt(want * (1 - want) / 4000)
     # some 250 entries for 100 seeds
     assert (np.abs(gamma - want) <= 5.5 * error + 1e-15).all()
@@ -59,11 +62,16 @@ def test_second_moments_of_a_policy(global_random_seed):
         policy.slate_proba(logs, slates), inner.slate_proba(logs, slates)
     )
     assert_allclose(
-        moments_of_laws(policy, logs[[3, 1]]), gamma[[3, 1]], rtol=0, atol=1e-15
+        moments_of_distributions(policy, logs[[3, 1]]),
+        gamma[[3, 1]],
+        rtol=0,
+        atol=1e-15,
     )
     mixed = MixtureSlatePolicy([policy, UniformSlatePolicy(2)], [0.5, 0.5])
     exact = MixtureSlatePolicy([inner, UniformSlatePolicy(2)], [0.5, 0.5])
-    difference = moments_of_laws(mixed, logs) - moments_of_laws(exact, logs)
+    difference = moments_of_distributions(mixed, logs) - moments_of_distributions(
+        exact, logs
+    )
     assert np.abs(difference).max() < 0.05
 
 
@@ -73,8 +81,8 @@ def test_moments_of_an_instance_are_those_of_the_same_draws():
     rng = np.random.RandomState(0)
     inner = PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2)
     policy = SampledSlatePolicy(inner, n_samples=100, random_state=rng)
-    first = moments_of_laws(policy, logs)
-    assert_array_equal(moments_of_laws(policy, logs[1:]), first[1:])
+    first = moments_of_distributions(policy, logs)
+    assert_array_equal(moments_of_distributions(policy, logs[1:]), first[1:])
     assert_array_equal(policy.slot_marginals(logs), policy.slot_marginals(logs))
     assert rng.randint(10**6) == np.random.RandomState(0).randint(10**6)
 
@@ -122,7 +130,7 @@ def test_the_value_of_draws_is_their_mean(known, global_random_seed):
     def one_slate(logs, rng):
         return np.repeat(policy.sample(logs[:1], rng), len(logs), axis=0)
 
-    # either way all rounds, which share a law, have the same draws
+    # either way all rounds, which share a distribution, have the same draws
     drawn = SampledSlatePolicy(
         policy if known else one_slate, n_samples=4000, random_state=global_random_seed
     )

@@ -29,7 +29,8 @@ SOFT = RankingPolicy(LinearRegression(), 2, temperature=0.7).fit(
 )
 UNIFORM, BY_COLUMN = UniformSlatePolicy(2), PlackettLuceSlatePolicy("w", 2)
 PRODUCT = ProductSlatePolicy("p")
-SEEN = EmpiricalSlatePolicy({0: [[0, 1], [2, -1], [1, 0]], 1: [[1, 1], [3, 0]]})
+LISTS = {0: [[0, 1], [2, -1], [1, 0]], 1: [[1, 1], [3, 0]]}
+SEEN = EmpiricalSlatePolicy(LISTS, by="group")
 POLICIES = [
     UNIFORM,
     BY_COLUMN,
@@ -70,7 +71,7 @@ def test_moments_equal_enumeration(policy, global_random_seed):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-def test_draws_follow_the_law(policy, global_random_seed):
+def test_draws_follow_the_distribution(policy, global_random_seed):
     check_sample(policy, world(global_random_seed), global_random_seed)
 
 
@@ -167,7 +168,7 @@ def test_exact_and_sampled():
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
 def test_other_logs_are_refused(policy):
     bandit = BanditLogs(np.zeros((2, 1)), [0, 1], [0.0, 1.0])
-    for method in (policy.slot_marginals, policy.laws, policy.sample):
+    for method in (policy.slot_marginals, policy.distributions, policy.sample):
         with pytest.raises(TypeError, match="act on SlateLogs, got BanditLogs"):
             method(bandit)
 
@@ -213,3 +214,10 @@ def test_masks_for_other_slots_are_refused():
     logs = world(0, candidates=np.ones((5, 2, 4), dtype=bool))
     with pytest.raises(ValueError, match=r"the logs say for 2 slots .* fills 3"):
         UniformSlatePolicy(3).slot_marginals(logs)
+
+
+def test_the_former_name_of_the_distributions_warns():
+    policy, logs = UNIFORM, world(0)
+    with pytest.warns(FutureWarning, match=r"laws\(logs\) is now called distributions"):
+        former = policy.laws(logs)
+    assert_array_equal(former.index, policy.distributions(logs).index)

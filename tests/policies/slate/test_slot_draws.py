@@ -14,7 +14,7 @@ from skope_ope.policies.slate._slot_draws import (
 
 
 def enumerated(weights):
-    """Slot and pair marginals of one ranking law, summed over its slates."""
+    """Slot and pair marginals of one ranking distribution, summed over its slates."""
     n_slots, m = weights.shape
     slots, pairs = np.zeros((n_slots, m)), np.zeros((n_slots, m, n_slots, m))
 
@@ -47,10 +47,10 @@ def test_subsets_equal_enumeration(m, n_slots, global_random_seed):
     weights = np.tile(rng.uniform(0.05, 1, (2, 1, m)), (1, n_slots, 1))
     sizes = np.ones(m, dtype=int)
     slots, pairs = type_pairs(weights, sizes)
-    for law in range(2):
-        want_slots, want_pairs = enumerated(weights[law])
-        assert_allclose(slots[law], want_slots, rtol=0, atol=1e-14)
-        assert_allclose(pairs[law], want_pairs, rtol=0, atol=1e-14)
+    for distribution in range(2):
+        want_slots, want_pairs = enumerated(weights[distribution])
+        assert_allclose(slots[distribution], want_slots, rtol=0, atol=1e-14)
+        assert_allclose(pairs[distribution], want_pairs, rtol=0, atol=1e-14)
     assert_allclose(type_marginals(weights, sizes), slots, rtol=0, atol=1e-14)
 
 

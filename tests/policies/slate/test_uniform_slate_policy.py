@@ -23,7 +23,7 @@ def test_every_ranking_alike(m, n_slots):
 
 def test_large_slates_of_many_candidates():
     logs = rounds(2, 20, 500)
-    (batch,) = UniformSlatePolicy(20).laws(logs).batches()
+    (batch,) = UniformSlatePolicy(20).distributions(logs).batches()
     assert batch.sizes.tolist() == [500]
     off = ~np.eye(20, dtype=bool)
     assert_allclose(batch.moments.pairs[0][off], 1 / (500 * 499), rtol=1e-12)

@@ -16,7 +16,7 @@ from skope_ope.policies.slate._slot_draws import (
 )
 
 
-class RankingLaw(BaseSlatePolicy):
+class RankingDistribution(BaseSlatePolicy):
     """Base class of slates drawn without repetition.
 
     The parameters of a candidate are its weights: one for all slots, or one for every
@@ -28,24 +28,24 @@ class RankingLaw(BaseSlatePolicy):
         check_n_slots(self.n_slots, logs)
 
     def _weights(self, items):
-        """Weights by slot, (n_laws, n_slots, n_types)."""
+        """Weights by slot, (n_distributions, n_slots, n_types)."""
         weights = items.transpose(0, 2, 1)
         return np.repeat(weights, self.n_slots // weights.shape[1], axis=1)
 
-    def _bytes_per_law(self, items, sizes, n_slots):
+    def _bytes_per_distribution(self, items, sizes, n_slots):
         needed = working_bytes(self._weights(items[:1]), sizes)
-        return max(needed, super()._bytes_per_law(items, sizes, n_slots))
+        return max(needed, super()._bytes_per_distribution(items, sizes, n_slots))
 
     def _moments(self, items, sizes):
         weights = self._weights(items)
-        n_laws, n_slots, n_types = weights.shape
+        n_distributions, n_slots, n_types = weights.shape
         marginals = np.empty(weights.shape)
-        pairs = np.empty((n_laws, n_slots, n_types, n_slots, n_types))
-        for laws in _same_support(weights):
-            marginals[laws], pairs[laws] = type_pairs(weights[laws], sizes)
+        pairs = np.empty((n_distributions, n_slots, n_types, n_slots, n_types))
+        for some in _same_support(weights):
+            marginals[some], pairs[some] = type_pairs(weights[some], sizes)
         # from types to their candidates, of which two are never the same one
         pairs = pairs.transpose(0, 1, 3, 2, 4) / couples(sizes)
-        same = np.zeros((n_laws, n_slots, n_slots, n_types))
+        same = np.zeros((n_distributions, n_slots, n_slots, n_types))
         slots = np.arange(n_slots)
         same[:, slots, slots] = marginals / sizes
         return TypeMoments(same, pairs)
@@ -53,8 +53,8 @@ class RankingLaw(BaseSlatePolicy):
     def _slot_marginals(self, items, sizes):
         weights = self._weights(items)
         marginals = np.empty(weights.shape)
-        for laws in _same_support(weights):
-            marginals[laws] = type_marginals(weights[laws], sizes)
+        for some in _same_support(weights):
+            marginals[some] = type_marginals(weights[some], sizes)
         return marginals / sizes
 
     def _prefix_proba(self, items, slates):
@@ -99,7 +99,7 @@ class RankingLaw(BaseSlatePolicy):
 
 
 def _same_support(weights):
-    """Yield the laws in which the same candidates have weight."""
+    """Yield the distributions in which the same candidates have weight."""
     first, index = distinct_rows((weights > 0).reshape(len(weights), -1))
     for group in range(len(first)):
         yield np.flatnonzero(index == group)

@@ -15,50 +15,54 @@ from skope_ope import (
     UniformSlatePolicy,
     rank_weights,
 )
-from skope_ope.policies.slate import _slate_laws
+from skope_ope.policies.slate import _slate_distributions
 from skope_ope.policies.slate._distinct_rows import distinct_rows
-from tests.policies._slate_worlds import check_moments, moments_of_laws, rounds
+from tests.policies._slate_worlds import check_moments, moments_of_distributions, rounds
 
 
-def test_rows_that_differ_by_the_order_of_candidates_share_a_law(global_random_seed):
+def test_rows_that_differ_by_the_order_of_candidates_share_a_distribution(
+    global_random_seed,
+):
     rng = np.random.default_rng(global_random_seed)
     rank = rng.permuted(np.tile(np.arange(1, 7), (50, 1)), axis=1)
     logs = rounds(50, 3, 6).with_columns(w=rank_weights(rank, 1.0))
-    laws = PlackettLuceSlatePolicy("w", 3).laws(logs)
-    assert len(laws) == 1
-    assert_array_equal(laws.items[0, :, 0], [1, 0.5, 0.5, 0.25, 0.25, 0.25])
-    (batch,) = laws.batches()
+    distributions = PlackettLuceSlatePolicy("w", 3).distributions(logs)
+    assert len(distributions) == 1
+    assert_array_equal(distributions.items[0, :, 0], [1, 0.5, 0.5, 0.25, 0.25, 0.25])
+    (batch,) = distributions.batches()
     assert_array_equal(batch.sizes, [1, 2, 3])
     assert_array_equal(batch.types, [0, 1, 1, 2, 2, 2])
     assert batch.moments.pairs.shape == (1, 3, 3, 3, 3)
     check_moments(PlackettLuceSlatePolicy("w", 3), logs[:5])
 
 
-def test_slates_and_marginals_in_the_order_of_the_law():
+def test_slates_and_marginals_in_the_order_of_the_distribution():
     logs = rounds(2, 2, 3).with_columns(w=[[1.0, 3.0, 2.0], [3.0, 2.0, 1.0]])
-    laws = PlackettLuceSlatePolicy("w", 2).laws(logs)
-    assert len(laws) == 1
-    assert_array_equal(laws.order, [[1, 2, 0], [0, 1, 2]])
-    assert_array_equal(laws.place, [[2, 0, 1], [0, 1, 2]])
-    assert_array_equal(laws.slates(np.array([[0, -1], [0, 2]])), [[2, -1], [0, 2]])
+    distributions = PlackettLuceSlatePolicy("w", 2).distributions(logs)
+    assert len(distributions) == 1
+    assert_array_equal(distributions.order, [[1, 2, 0], [0, 1, 2]])
+    assert_array_equal(distributions.place, [[2, 0, 1], [0, 1, 2]])
+    assert_array_equal(
+        distributions.slates(np.array([[0, -1], [0, 2]])), [[2, -1], [0, 2]]
+    )
     q = np.arange(12.0).reshape(2, 2, 3)
-    assert_array_equal(laws.marginals(q)[0, 0], [1, 2, 0])
-    assert_array_equal(laws.marginals(q)[1], q[1])
+    assert_array_equal(distributions.marginals(q)[0, 0], [1, 2, 0])
+    assert_array_equal(distributions.marginals(q)[1], q[1])
 
 
-def test_one_law_for_all_rows_holds_nothing_per_row():
-    laws = UniformSlatePolicy(2).laws(rounds(1000, 2, 4))
-    assert len(laws) == 1
-    assert laws.order.shape == laws.place.shape == (1, 4)
-    assert laws.index.shape == (1000,)
-    assert laws.index.strides == (0,)
+def test_one_distribution_for_all_rows_holds_nothing_per_row():
+    distributions = UniformSlatePolicy(2).distributions(rounds(1000, 2, 4))
+    assert len(distributions) == 1
+    assert distributions.order.shape == distributions.place.shape == (1, 4)
+    assert distributions.index.shape == (1000,)
+    assert distributions.index.strides == (0,)
 
 
-def test_varying_numbers_of_candidates_make_a_law_each():
+def test_varying_numbers_of_candidates_make_a_distribution_each():
     logs = rounds(6, 3, [2, 4, 3, 4, 2, 5])
-    laws = UniformSlatePolicy(3).laws(logs)
-    assert len(laws) == 4
-    assert {tuple(batch.sizes) for batch in laws.batches()} == {
+    distributions = UniformSlatePolicy(3).distributions(logs)
+    assert len(distributions) == 4
+    assert {tuple(batch.sizes) for batch in distributions.batches()} == {
         (2, 3),
         (4, 1),
         (3, 2),
@@ -73,17 +77,20 @@ def test_batches_do_not_change_the_moments(global_random_seed, monkeypatch):
     policy = MixtureSlatePolicy(
         [PlackettLuceSlatePolicy("w", 3), UniformSlatePolicy(3)], [0.7, 0.3]
     )
-    whole, marginals = moments_of_laws(policy, logs), policy.slot_marginals(logs)
-    laws = policy.laws(logs)
-    assert len(list(laws.batches(1))) == len(laws) == 20
+    whole, marginals = (
+        moments_of_distributions(policy, logs),
+        policy.slot_marginals(logs),
+    )
+    distributions = policy.distributions(logs)
+    assert len(list(distributions.batches(1))) == len(distributions) == 20
     gamma = {}
-    for batch in laws.batches(1):
-        gamma[int(batch.laws[0])] = batch.second_moments()[0]
-    for row, law in enumerate(laws.index):
-        place = laws.place[row]
-        one = gamma[int(law)][:, place][:, :, :, place]
+    for batch in distributions.batches(1):
+        gamma[int(batch.numbers[0])] = batch.second_moments()[0]
+    for row, distribution in enumerate(distributions.index):
+        place = distributions.place[row]
+        one = gamma[int(distribution)][:, place][:, :, :, place]
         assert_allclose(one, whole[row], rtol=0, atol=1e-15)
-    monkeypatch.setattr(_slate_laws, "MAX_BYTES", 1)
+    monkeypatch.setattr(_slate_distributions, "MAX_BYTES", 1)
     assert_allclose(policy.slot_marginals(logs), marginals, rtol=0, atol=1e-15)
 
 
@@ -91,8 +98,10 @@ def test_signed_zeros_are_the_same_weight():
     mask = np.array([[True, False], [True, False]])
     logs = rounds(2, 1, 2, candidates=mask)
     weights = np.array([[1.0, -0.0], [1.0, 0.0]])
-    laws = PlackettLuceSlatePolicy("w", 1).laws(logs.with_columns(w=weights))
-    assert len(laws) == 1
+    distributions = PlackettLuceSlatePolicy("w", 1).distributions(
+        logs.with_columns(w=weights)
+    )
+    assert len(distributions) == 1
 
 
 @pytest.mark.parametrize("dtype", [float, bool, int])
@@ -121,7 +130,7 @@ def weights_of(logger, target, slates, m):
     """Pseudoinverse weights of slates, from the definition."""
     slates = np.asarray(slates)
     logs = rounds(1, slates.shape[1], m)
-    gamma = moments_of_laws(logger, logs)[0].reshape([slates.shape[1] * m] * 2)
+    gamma = moments_of_distributions(logger, logs)[0].reshape([slates.shape[1] * m] * 2)
     marginals = target.slot_marginals(logs)[0].ravel()
     shown = (slates[:, :, None] == np.arange(m)).reshape(len(slates), -1)
     inverse = np.linalg.pinv(gamma, rcond=1e-10, hermitian=True)
@@ -166,9 +175,9 @@ def test_pi_equal_mu_gives_weight_one():
 
 @pytest.mark.parametrize("weights", [[5, 2, 2, 1, 1, 1], [1] * 6])
 def test_types_make_the_pseudoinverse(weights):
-    # the decomposition that LawBatch describes
+    # the decomposition that DistributionBatch describes
     logs = rounds(1, 3, 6)
-    (batch,) = PlackettLuceSlatePolicy(weights, 3).laws(logs).batches()
+    (batch,) = PlackettLuceSlatePolicy(weights, 3).distributions(logs).batches()
     S, P, n = batch.moments.same[0], batch.moments.pairs[0], batch.sizes
     types = len(n)
     each = np.arange(types)

@@ -1,11 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""The distinct laws by which a slate policy draws the slates of many rounds.
+r"""The distinct distributions by which a policy draws the slates of many rounds.
 
-A law is a table of what the policy knows of every candidate (a weight, say), one row
-per candidate. Two rounds share a law where their tables are equal up to the order of
-the candidates. Candidates with equal rows are exchangeable: they are of one type, and
-the moments of a law are those of its types.
+A distribution is a table of what the policy knows of every candidate (a weight, say),
+one row per candidate. Two rounds share a distribution where their tables are equal up
+to the order of the candidates. Candidates with equal rows are exchangeable: they are of
+one type, and the moments of a distribution are those of its types.
 """
 
 from typing import NamedTuple
@@ -15,11 +15,11 @@ import numpy as np
 from skope_ope.policies.slate._distinct_rows import distinct_rows, row_codes
 from skope_ope.policies.slate._slate_moments import TypeMoments
 
-MAX_BYTES = 2**24  # 16 MiB: what a batch of laws may take
+MAX_BYTES = 2**24  # 16 MiB: what a batch of distributions may take
 
 
-class LawBatch(NamedTuple):
-    r"""Laws whose types have the same sizes, and their moments.
+class DistributionBatch(NamedTuple):
+    r"""Distributions whose types have the same sizes, and their moments.
 
     Candidates of one type are exchangeable, so that :math:`\Gamma` acts separately on
     the means over types and, type by type, on what differs from these means. With
@@ -37,28 +37,29 @@ class LawBatch(NamedTuple):
 
     Attributes
     ----------
-    laws : ndarray of int of shape (n_laws,)
-        Which laws these are.
+    numbers : ndarray of int of shape (n_distributions,)
+        Which distributions these are.
     sizes : ndarray of int of shape (n_types,)
         Number of candidates of every type.
     types : ndarray of int of shape (n_candidates,)
-        Type of every candidate, in the order of the law.
+        Type of every candidate, in the order of the distribution.
     moments : TypeMoments
     """
 
-    laws: np.ndarray
+    numbers: np.ndarray
     sizes: np.ndarray
     types: np.ndarray
     moments: TypeMoments
 
     def second_moments(self):
-        r""":math:`\Gamma = E[1_s 1_s^T]` of every law.
+        r""":math:`\Gamma = E[1_s 1_s^T]` of every distribution.
 
         Returns
         -------
-        gamma : ndarray of shape (n_laws, n_slots, n_candidates, n_slots, n_candidates)
-            Candidates in the order of the law; reshape the last four axes to two to
-            have the matrices.
+        gamma : ndarray
+            Of shape (n_distributions, n_slots, n_candidates, n_slots, n_candidates),
+            candidates in the order of the distribution; reshape the last four axes to
+            two to have the matrices.
         """
         same, pairs = self.moments
         gamma = pairs[..., self.types, :][..., self.types]
@@ -67,18 +68,18 @@ class LawBatch(NamedTuple):
         return gamma.transpose(0, 1, 3, 2, 4)
 
 
-class SlateLaws:
-    r"""Distinct laws of a policy on logs, and which law every round has.
+class SlateDistributions:
+    r"""Distinct distributions of a policy on logs, and which of them every round has.
 
-    A law numbers the candidates in an order of its own, so that rounds which only
-    permute their candidates share it. `slates` and `marginals` translate. What is held
-    per round is the law's number and the order; logs of many rounds and candidates are
-    best taken in parts.
+    A distribution numbers the candidates in an order of its own, so that rounds which
+    only permute their candidates share it. `slates` and `marginals` translate. What is
+    held per round is the distribution's number and the order; logs of many rounds and
+    candidates are best taken in parts.
 
     Parameters
     ----------
     policy : BaseSlatePolicy
-        Knows the moments of a law.
+        Knows the moments of a distribution.
     items : ndarray of shape (n_rounds or 1, n_candidates, n_parameters)
         What the policy knows of the candidates; a single entry holds for all rounds.
     n_rounds : int
@@ -91,13 +92,14 @@ class SlateLaws:
     n_slots : int
         Number of slots.
     index : ndarray of int of shape (n_rounds,)
-        Law of every round.
-    items : ndarray of shape (n_laws, n_candidates, n_parameters)
-        The laws; equal rows of one law stand together where they were sorted.
+        Distribution of every round.
+    items : ndarray of shape (n_distributions, n_candidates, n_parameters)
+        The distributions; equal rows of one distribution stand together where they were
+        sorted.
     order : ndarray of int of shape (n_rounds or 1, n_candidates)
-        Candidate of the round that is candidate k of the law.
+        Candidate of the round that is candidate k of the distribution.
     place : ndarray of int of shape (n_rounds or 1, n_candidates)
-        Its inverse: place of the round's candidate in the law.
+        Its inverse: place of the round's candidate in the distribution.
     """
 
     def __init__(self, policy, items, n_rounds, n_slots):
@@ -119,55 +121,55 @@ class SlateLaws:
         return len(self.items)
 
     def batches(self, max_bytes=MAX_BYTES):
-        """Yield the laws with their moments, some at a time.
+        """Yield the distributions with their moments, some at a time.
 
         Parameters
         ----------
         max_bytes : int, default=2**24
-            What one batch may take, its working memory included; a batch has one law
-            at least.
+            What one batch may take, its working memory included; a batch has one
+            distribution at least.
 
         Yields
         ------
-        batch : LawBatch
+        batch : DistributionBatch
         """
-        for laws, sizes, types, items in self._groups():
+        for numbers, sizes, types, items in self._groups():
             size = self._at_once(items, sizes, max_bytes)
-            for start in range(0, len(laws), size):
+            for start in range(0, len(numbers), size):
                 part = slice(start, start + size)
                 moments = self.policy._moments(items[part], sizes)
-                yield LawBatch(laws[part], sizes, types, moments)
+                yield DistributionBatch(numbers[part], sizes, types, moments)
 
     def codes(self):
-        """Numbers that tell the laws of several `SlateLaws` apart.
+        """Numbers that tell the distributions of several `SlateDistributions` apart.
 
         Returns
         -------
-        codes : ndarray of int of shape (n_laws,)
-            Equal laws have equal numbers. Different ones nearly always have different
-            numbers: good enough to put equal ones side by side.
+        codes : ndarray of int of shape (n_distributions,)
+            Equal distributions have equal numbers. Different ones nearly always have
+            different numbers: good enough to put equal ones side by side.
         """
         return row_codes(self.items.reshape(len(self), -1))
 
     def slot_marginals(self):
-        """Probability of every candidate in every slot, by law.
+        """Probability of every candidate in every slot, by distribution.
 
         Returns
         -------
-        marginals : ndarray of shape (n_laws, n_slots, n_candidates)
-            Candidates in the order of the law.
+        marginals : ndarray of shape (n_distributions, n_slots, n_candidates)
+            Candidates in the order of the distribution.
         """
         out = np.empty((len(self), self.n_slots, self.items.shape[1]))
-        for laws, sizes, types, items in self._groups():
+        for numbers, sizes, types, items in self._groups():
             size = self._at_once(items, sizes, MAX_BYTES)
-            for start in range(0, len(laws), size):
+            for start in range(0, len(numbers), size):
                 part = slice(start, start + size)
                 table = self.policy._slot_marginals(items[part], sizes)
-                out[laws[part]] = table[:, :, types]
+                out[numbers[part]] = table[:, :, types]
         return out
 
     def slates(self, slates):
-        """Slates of the rounds, with candidates as the law numbers them.
+        """Slates of the rounds, with candidates as the distribution numbers them.
 
         Parameters
         ----------
@@ -183,7 +185,7 @@ class SlateLaws:
         return np.where(slates < 0, slates, numbers)
 
     def marginals(self, marginals):
-        """Marginals of another policy in the rounds, in the order of the laws.
+        """Marginals of another policy in the rounds, in the order of the distributions.
 
         Parameters
         ----------
@@ -197,17 +199,17 @@ class SlateLaws:
         return np.take_along_axis(marginals, self.order[:, None], axis=2)
 
     def _at_once(self, items, sizes, max_bytes):
-        needed = self.policy._bytes_per_law(items, sizes, self.n_slots)
+        needed = self.policy._bytes_per_distribution(items, sizes, self.n_slots)
         return max(1, int(max_bytes // needed))
 
     def _groups(self):
-        """Yield (laws, sizes, types, items by type) of laws with equal sizes."""
+        """Yield (numbers, sizes, types, items by type) of those with equal sizes."""
         starts = np.ones(self.items.shape[:2], dtype=bool)
         starts[:, 1:] = (self.items[:, 1:] != self.items[:, :-1]).any(axis=2)
         first, index = distinct_rows(starts)
         for group, where in enumerate(first):
             begins = np.flatnonzero(starts[where])
-            laws = np.flatnonzero(index == group)
+            numbers = np.flatnonzero(index == group)
             sizes = np.diff(begins, append=starts.shape[1])
             types = np.cumsum(starts[where]) - 1
-            yield laws, sizes, types, self.items[laws][:, begins]
+            yield numbers, sizes, types, self.items[numbers][:, begins]

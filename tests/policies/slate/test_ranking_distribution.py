@@ -26,8 +26,9 @@ def test_an_empty_slot_before_a_filled_one_is_possible_by_slot_only():
     assert policy.sample(logs, 0)[0, 0] == -1
 
 
-def test_laws_with_other_supports_and_the_same_types():
-    # both laws have two types of two candidates, one with a slot without weight
+def test_distributions_with_other_supports_and_the_same_types():
+    # both distributions have two types of two candidates, one with a slot without
+    # weight
     mask = np.ones((2, 2, 4), dtype=bool)
     mask[0, 1, 2:] = False
     mask[1, 0, :2] = False

@@ -1,0 +1,76 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Labels of rounds: a row field or column of the logs, or an array for some rows."""
+
+import numpy as np
+
+from skope_ope.logs._validation import check_labels
+
+
+class LabelsOfRows:
+    """Labels that belong to given rows, wherever these rows are taken.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rounds,)
+        Label of every row.
+    row_id : RowId
+        The rows.
+    """
+
+    def __init__(self, labels, row_id):
+        self.labels, self.row_id = labels, row_id
+
+    def __call__(self, logs):
+        """Return the labels of the rounds of logs."""
+        known, asked = self.row_id, logs.row_id
+        order = np.argsort(known.position, kind="stable")
+        sorted_rows = known.position[order]
+        place = np.searchsorted(sorted_rows, asked.position)
+        place = np.minimum(place, len(order) - 1)
+        here = known.origin == asked.origin
+        if not (here and (sorted_rows[place] == asked.position).all()):
+            raise ValueError(
+                "`by` is an array, which belongs to the rows it was made for, and "
+                "these are other rows. Carry the labels with "
+                "logs.with_columns(name=...) and pass the column's name."
+            )
+        return self.labels[order[place]]
+
+
+def round_labels(by, logs):
+    """Return the label of every round.
+
+    Parameters
+    ----------
+    by : str, callable or array-like of shape (n_rounds,)
+        The name of a column or a row field of the logs, a function of the logs, or the
+        labels.
+    logs : SlateLogs
+        The rounds.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rounds,)
+    """
+    name = "by"
+    if isinstance(by, str):
+        name, by = f"by={by!r}", _field(by, logs)
+    labels = check_labels(name, by(logs) if callable(by) else by)
+    if len(labels) != len(logs):
+        raise ValueError(
+            f"{name} must have one label per round ({len(logs)}), got {len(labels)}."
+        )
+    return labels
+
+
+def _field(name, logs):
+    if name in logs.columns:
+        return logs.columns[name]
+    if name in logs._row_fields and getattr(logs, name) is not None:
+        return getattr(logs, name)
+    raise ValueError(
+        f"the logs have no `{name}`, by which slates are given: neither a row field "
+        f"nor a column (they have {sorted(logs.columns)}). Add it with "
+        "logs.with_columns."
+    )
