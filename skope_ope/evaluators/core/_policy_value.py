@@ -271,6 +271,13 @@ class PolicyValue:
         rows = self._rows.take(places)
         return rows.estimate(self._estimate), rows
 
+    def _checked_group(self, estimate):
+        """Return the estimate of a group, and a warning where there is none."""
+        if np.isnan(self.value):  # nothing is known of the policy, in no group
+            estimate = estimate.without_value()
+        lost = np.isnan(estimate.value)
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
+
     def __sub__(self, other):
         """Paired difference of two values from the same rounds."""
         if not isinstance(other, PolicyValue):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
-from skope_ope.evaluators.core._warnings import overlap_warnings, unformed_warning
 from skope_ope.evaluators.core._engine import Overlap
+from skope_ope.evaluators.core._warnings import overlap_warnings, unformed_warning
 from skope_ope.exceptions import (
     LowOverlapWarning,
     ModelErrorWarning,
