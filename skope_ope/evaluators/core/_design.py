@@ -15,6 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.logs._groups import factorise
 
+SMALL = 10_000_000  # entries of a table of flags
+
 
 class Frame:
     """Strata, clusters and the numbers of their rounds; no rows.
@@ -93,12 +95,13 @@ class Frame:
         clusters : bool
             Whether clusters are the units, or rounds.
         """
-        if clusters:
+        if clusters and self.n_strata == 1:
+            sample, units = centre, np.array([len(self.cluster_sizes)])
+        elif clusters:
             cells = (self.cell_count > 0) & used[self.cell_stratum]
             stratum, cluster = self.cell_stratum[cells], self.cell_cluster[cells]
             sample = _linked(centre, stratum, cluster, len(self.clusters))
-            pairs = np.unique(sample[stratum] * len(self.clusters) + cluster)
-            units = np.bincount(pairs // len(self.clusters), minlength=len(sample))
+            units = _distinct(sample[stratum], cluster, len(sample))
         else:
             sample = centre
             units = np.bincount(sample, used * self.count, len(sample))
@@ -295,6 +298,17 @@ def _cells(stratum, cluster, n_strata, n_clusters):
     else:
         numbers, cell = np.unique(cell, return_inverse=True)
     return cell, *np.divmod(numbers, n_clusters)
+
+
+def _distinct(sample, cluster, n_samples):
+    """Count the distinct clusters of every sample."""
+    n_clusters = int(cluster.max(initial=-1)) + 1
+    if (int(sample.max(initial=-1)) + 1) * n_clusters <= SMALL:
+        present = np.zeros((n_samples, n_clusters), dtype=bool)
+        present[sample, cluster] = True
+        return present.sum(axis=1)
+    pairs = np.unique(sample * n_clusters + cluster)
+    return np.bincount(pairs // n_clusters, minlength=n_samples)
 
 
 def _linked(centre, stratum, cluster, n_clusters):

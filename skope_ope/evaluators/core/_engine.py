@@ -55,7 +55,8 @@ class Job:
         """Make what the terms are added to; called with the first block."""
         self.design = design
         if self.sums is None:
-            self.sums = Sums(design, self.offset, self.evaluator._moves)
+            about = self.evaluator._moves, self.evaluator._summed
+            self.sums = Sums(design, self.offset, *about)
 
     def take(self, block, rounds):
         """Add the terms of a block."""
@@ -122,7 +123,7 @@ def run(logs, jobs, entering, observers=(), offset=None, tables=False):
         answers = asked.answers(start, stop)
         for low in range(start, stop, asked.block):
             high = min(low + asked.block, stop)
-            block = Block(logs, low, high, entering, shift)
+            block = Block(logs, low, high, entering, shift, asked.offsets)
             _take_block(block, answers.of(block), asked, observers)
 
 
@@ -172,7 +173,9 @@ class Asked:
             and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
-        self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions), 1)
+        self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
+        n_actions = logs.n_actions
+        self.offsets = np.arange(0, self.block * n_actions, n_actions)
 
     def chunks(self):
         """Yield (start, stop) of the rounds that are asked at once."""

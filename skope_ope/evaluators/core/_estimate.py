@@ -163,7 +163,8 @@ class Estimate(_Certain):
         codes = frame.cell_stratum
         influence = np.zeros(len(codes))
         for b, column in zip(self.slopes, totals, strict=True):
-            influence += (b if frame.n_strata == 1 else b[codes]) * column
+            if column is not None:  # a term of slope zero
+                influence += (b if frame.n_strata == 1 else b[codes]) * column
         return np.bincount(frame.cell_cluster, influence, len(frame.clusters))
 
     def round_values(self, terms, design):

@@ -24,6 +24,8 @@ class Block:
         The rounds that enter, and their sample weights.
     shift : float
         Known lower bound of the rewards where it is negative, otherwise 0.
+    offsets : ndarray of int
+        Where the rows of a flat table of all actions begin.
 
     Attributes
     ----------
@@ -33,7 +35,7 @@ class Block:
 
     loggers = None
 
-    def __init__(self, logs, low, high, entering, shift):
+    def __init__(self, logs, low, high, entering, shift, offsets):
         rows = slice(low, high)
         self.low, self.high, self.logs, self.rows = low, high, logs, rows
         self.entering, self.shift, self.n_rounds = entering, shift, len(logs)
@@ -42,6 +44,7 @@ class Block:
         self.omega = None if entering.omega is None else entering.omega[rows]
         self.available = None if logs.available is None else logs.available[rows]
         self._designs = {}
+        self._offsets = offsets[: high - low]
 
     def of(self, design):
         """Return the design of these rounds; one object for all jobs that share it."""
@@ -52,8 +55,7 @@ class Block:
 
     @cached_property
     def _flat(self):
-        n_actions = self.logs.n_actions
-        return np.arange(0, len(self.codes) * n_actions, n_actions) + self.codes
+        return self._offsets + self.codes
 
     def logged(self, table):
         """Entry of the logged action of every row of a table of all actions."""

@@ -45,8 +45,9 @@ class Sums:
     moves : int, default=None
         How the first term rises where all rewards rise by one: by the term of this
         number, or by the weight of the round (-1). `None`: it does not follow.
-    cells : bool, default=True
-        Whether clusters are wanted, where the design has them.
+    summed : int, default=None
+        How many of the terms, the first ones, are summed over the cells, where the
+        design has clusters; `None`: all of them.
 
     Attributes
     ----------
@@ -55,14 +56,14 @@ class Sums:
     second : list of lists
         Sums of products of two entries of x, `second[i][j]` for j <= i.
     totals : list of ndarray of shape (n_cells,) or None
-        Sums of the entries of x over every cell.
+        Sums of the entries of x over every cell, None for those that are not wanted.
     """
 
-    def __init__(self, design, offset=0.0, moves=None, cells=True):
+    def __init__(self, design, offset=0.0, moves=None, summed=None):
         self.frame, self.offset, self.moves = design, offset, moves
         self.origin = self.first = self.second = self.totals = None
         self._single = design.n_strata == 1
-        self._wants_cells = cells and design.clustered
+        self._summed = summed
         self._owned = ()
         self._buffer = None
         self.mass, self.square = (
@@ -98,8 +99,9 @@ class Sums:
             self.second = [
                 _plus(row, more) for row, more in zip(self.second, second, strict=True)
             ]
-        if self._wants_cells:
-            self._add_cells(block, terms, x, begins)
+        if self.frame.clustered:
+            n = self._summed
+            self._add_cells(block, terms[:n], x[:n], begins)
 
     def _added_by_stratum(self, x, block):
         k, n = len(x), len(x[0])
@@ -130,6 +132,7 @@ class Sums:
                     self._owned.append(len(self.totals))
                     np.add.at(known[0], block.cell, column)
                 self.totals.append(known[0])
+            self.totals += [None] * (self.n_terms - len(terms))
             self.totals.append(self.frame.cell_mass)
             return
         for j in self._owned:

@@ -41,6 +41,7 @@ class StaticEvaluator(BaseEvaluator):
     _combine = staticmethod(mean)
     _uses_weights = True
     _moves = None
+    _summed = None  # how many terms the estimate needs; the others serve warnings
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     _observers = {"support": Support}  # what has to watch the rounds, by name
@@ -119,7 +120,7 @@ class StaticEvaluator(BaseEvaluator):
             estimate = estimate.without_value()  # the logs say nothing of this policy
         if isnan(estimate.value):
             warned.append(unformed_warning(self))
-        warned.extend(self._own_warnings(job, estimate))
+        warned.extend(self._own_warnings(job, estimate, entering))
         rows = Rows(job.design, lambda: terms_of_job(job, entering), logs=logs)
         return PolicyValue(
             estimate,
@@ -168,7 +169,7 @@ class StaticEvaluator(BaseEvaluator):
     def _propensity_warnings(self, logs, overlap):
         return propensity_warnings(logs)
 
-    def _own_warnings(self, job, estimate):
+    def _own_warnings(self, job, estimate, entering):
         return []
 
     def __sklearn_tags__(self):

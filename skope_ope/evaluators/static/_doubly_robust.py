@@ -8,9 +8,10 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, second_mean
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
-from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator
+from skope_ope.evaluators.static._base import WEIGHT, StaticEvaluator, rerun
 from skope_ope.exceptions import ModelErrorWarning
 
 REMOVED_Z = 4  # what was taken from the correction, in standard errors
@@ -26,6 +27,7 @@ class CorrectedModel(StaticEvaluator):
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
     _uses_model = True
     _moves = WEIGHT
+    _summed = 1
 
     def _terms(self, rounds):
         w = self._weights(rounds.w)
@@ -34,13 +36,17 @@ class CorrectedModel(StaticEvaluator):
         corrected = rounds.v + w * rounds.residual
         return corrected, (rounds.w - w) * rounds.residual
 
-    def _own_warnings(self, job, estimate):
+    def _own_warnings(self, job, estimate, entering):
         if self._combine is not mean or len(estimate.means) < 2:
             return []
         error = estimate.standard_error
         if not abs(estimate.means[1]) > error > 0:
             return []
-        taken = Estimate(job.sums, second_mean, estimate.pooling)
+        sums = job.sums
+        if job.design.clustered:  # that of the second term was not wanted so far
+            sums = Sums(job.design, job.offset, self._moves)
+            rerun(job, entering, job.offset, sums)
+        taken = Estimate(sums, second_mean, estimate.pooling)
         removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:
             return []

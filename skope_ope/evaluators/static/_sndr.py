@@ -40,6 +40,7 @@ class SNDR(CorrectedModel):
     """
 
     _combine = staticmethod(_functions.mean_plus_ratio)
+    _summed = None
 
     def __init__(self, *, reward_model=None, cv=5):
         self.reward_model = reward_model
