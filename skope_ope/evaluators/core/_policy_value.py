@@ -254,11 +254,8 @@ class PolicyValue:
         return values
 
     def _of_group(self, places, label):
-        (estimate, rows), warned = self._group_estimate(places), []
-        if np.isnan(self.value):  # nothing is known of the policy, in no group
-            estimate = estimate.without_value()
-        if np.isnan(estimate.value):
-            warned.append(SupportWarning(_NO_GROUP_VALUE, float("nan")))
+        estimate, rows = self._group_estimate(places)
+        estimate, warned = self._checked_group(estimate)
         if not self.independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))

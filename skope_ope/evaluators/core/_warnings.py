@@ -118,18 +118,20 @@ def few_rounds_warnings(overlap, remedy):
 
 def mean_weight_warnings(overlap, logs=None, high_z=HIGH_Z):
     """Return a warning if the mean weight is not one, as it is in expectation."""
+    z = overlap.mean_weight_z
     # Unsupported mass lowers the mean weight by itself, and is reported on its own.
-    if overlap.missing_mass > 1e-9:
+    if overlap.missing_mass > 1e-9 or not abs(z) > high_z:
         return []
-    return _off_mean_warnings(
-        f"the mean importance weight is {overlap.mean_weight:.4g}",
-        overlap.mean_weight_z,
-        1.0,
-        "either the propensities are wrong or rare large weights are missing from the "
-        "logs. Check diagnostics, or estimate the propensities with "
-        f"{estimating_step(logs)}.",
-        high_z,
-    )
+    return [
+        _off_mean_warning(
+            f"the mean importance weight is {overlap.mean_weight:.4g}",
+            z,
+            1.0,
+            "either the propensities are wrong or rare large weights are missing from "
+            "the logs. Check diagnostics, or estimate the propensities with "
+            f"{estimating_step(logs)}.",
+        )
+    ]
 
 
 def slate_weight_warnings(overlap, balance, expected, supported):
@@ -147,23 +149,23 @@ def slate_weight_warnings(overlap, balance, expected, supported):
     supported : bool
         Whether this mean is known.
     """
-    found = few_rounds_warnings(overlap, "several evaluators")
-    if not supported:
-        return found
-    return found + _off_mean_warnings(
-        f"the mean weight is {overlap.mean_weight:.4g}",
-        balance.mean_weight_z,
-        expected,
-        "either the logging policy is not the one that composed the slates, or rare "
-        "slates with large weights are missing from the logs.",
-    )
+    found, z = few_rounds_warnings(overlap, "several evaluators"), balance.mean_weight_z
+    if supported and abs(z) > HIGH_Z:
+        found.append(
+            _off_mean_warning(
+                f"the mean weight is {overlap.mean_weight:.4g}",
+                z,
+                expected,
+                "either the logging policy is not the one that composed the slates, or "
+                "rare slates with large weights are missing from the logs.",
+            )
+        )
+    return found
 
 
-def _off_mean_warnings(mean, z, expected, why, high_z=HIGH_Z):
-    if not abs(z) > high_z:
-        return []
+def _off_mean_warning(mean, z, expected, why):
     text = f"{mean}, {z:+.1f} standard errors from {expected:.4g}: {why}"
-    return [PropensityWarning(text, z)]
+    return PropensityWarning(text, z)
 
 
 def learned_warnings(policy, logs):
