@@ -10,13 +10,12 @@ import numpy as np
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._entering import Entering
-from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
-from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._warnings import slate_weight_warnings
 from skope_ope.evaluators.slate._estimability import Estimable, SlateValue
 from skope_ope.evaluators.slate._support import form_of
@@ -130,11 +129,9 @@ class SlateEvaluator(BaseEvaluator):
         entering = found.entering(logs, omega)
         terms, combine = found.estimable(entering)
         design = entering.design
-        block = design.block(0, len(logs))
-        sums = Sums(design)
-        sums.add(block, terms)
-        estimate, name = Estimate(sums, combine), type(self).__name__
-        known, warned, size = _of_weights(found, entering, block)
+        estimate = estimate_of_rounds(design, terms, combine)
+        name = type(self).__name__
+        known, warned, size = _of_weights(found, entering)
         warned = [*found.warnings, *warned]
         if isnan(estimate.value):
             warned.append(combine.warning(name, estimate))
@@ -156,11 +153,12 @@ class SlateEvaluator(BaseEvaluator):
         return tags
 
 
-def _of_weights(found, entering, block):
+def _of_weights(found, entering):
     """Return diagnostics, warnings and effective size that the weights tell."""
     if found.weight is None or not entering.n:
         return {}, [], float("nan")
     overlap = balance = Overlap(entering.design, entering.n)
+    block = entering.design.block(0, entering.design.n_rounds)
     overlap.add(block, found.weight)
     entries = {}
     if found.expected is not None:  # weights that would have mean one
