@@ -16,13 +16,13 @@ from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
 from skope_ope.evaluators._names import STATIC
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.logs._model_features import check_features
 from skope_ope.policies import ConstantPolicy, UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_policy import divide, learn_policy
 from skope_ope.policies._policy_files import load_policy, read_policy_table
 from skope_ope.policies._policy_on_columns import logs_on_columns, policy_on_columns
 from skope_ope.propensities import PropensityEstimator
-from skope_ope.readers._model_features import check_features
 from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
 from skope_ope.reward_models._named_models import named_reward_model

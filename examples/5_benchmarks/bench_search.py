@@ -4,15 +4,17 @@
 How much does a search cost beyond its work?
 ============================================
 
-`GridSearchCV` over 24 candidates of `DRns` (six q, two cmax, two reward models) with
-five folds, scored by `EvaluatorScorer`, against
+`OPESearchCV` against the ideal written by hand, in which per fold every distinct model
+is fitted once, the policy's probabilities and the validator are computed once, and all
+candidates are evaluated from these. Three cases:
 
-- the ideal, written by hand: per fold one fit per distinct reward model, one table of
-  the policy's probabilities, one validator, and 24 evaluations from these;
-- the same search without what candidates share (``cache=False``).
+- **A**: 24 candidates of `DRns` (six q, two cmax, two linear models), five folds;
+- **B**: eight candidates of `DRns` around a boosted model, three folds;
+- **C**: six policies valued by `DoublyRobust`, five folds.
 
-The search and the ideal both refit the chosen candidate on all rounds. Times are CPU
-time (user and system) in one thread. Run it as ::
+The search and the ideal both refit the choice on all rounds. With ``--plain``
+scikit-learn's `GridSearchCV` is measured, too: it shares nothing. Times are CPU time
+(user and system) in one thread; ``--n-jobs 2`` prints wall time instead. Run it as ::
 
     python examples/5_benchmarks/bench_search.py
 """
@@ -24,10 +26,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import argparse
 import warnings
-from time import process_time
+from dataclasses import dataclass
+from time import perf_counter, process_time
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid
 
@@ -37,14 +41,51 @@ from skope_ope import (
     DoublyRobust,
     DRns,
     EvaluatorScorer,
+    OPESearchCV,
+    PolicyScorer,
     action_probabilities,
 )
 
-GRID = {
-    "q": [0.0, 0.01, 0.02, 0.05, 0.1, 0.2],
-    "cmax": [0.5, 1.0],
-    "reward_model": [Ridge(alpha=1.0), Ridge(alpha=100.0)],
+
+@dataclass
+class Case:
+    """What is searched, and over how many rounds and folds."""
+
+    estimator: object
+    grid: dict
+    n_rounds: int
+    n_folds: int
+
+
+CASES = {
+    "A": Case(
+        DRns(random_state=0),
+        {
+            "q": [0.0, 0.01, 0.02, 0.05, 0.1, 0.2],
+            "cmax": [0.5, 1.0],
+            "reward_model": [Ridge(alpha=1.0), Ridge(alpha=100.0)],
+        },
+        100_000,
+        5,
+    ),
+    "B": Case(
+        DRns(random_state=0),
+        {
+            "q": [0.0, 0.02, 0.05, 0.1],
+            "cmax": [0.5, 1.0],
+            "reward_model": [HistGradientBoostingRegressor(max_iter=30)],
+        },
+        50_000,
+        3,
+    ),
+    "C": Case(
+        ClassifierPolicy(LogisticRegression()),
+        {"epsilon": [0.0, 0.2], "classifier__C": [0.01, 0.1, 1.0]},
+        20_000,
+        5,
+    ),
 }
+VALUED_BY = DoublyRobust(reward_model=Ridge())
 
 
 def make_problem(n_rounds, n_actions=10, n_features=20, seed=0):
@@ -75,78 +116,100 @@ def make_problem(n_rounds, n_actions=10, n_features=20, seed=0):
 # Nothing is computed twice, and nothing else is done.
 
 
-def ideal(logs, policy, cv):
-    """Mean losses of the candidates, and the best one fitted on all rounds."""
-    candidates = list(ParameterGrid(GRID))
-    losses = np.zeros((cv.get_n_splits(), len(candidates)))
+def ideal_evaluators(case, logs, policy, cv):
+    """Scores of evaluators, and the best one fitted on all rounds."""
+    candidates, models = list(ParameterGrid(case.grid)), case.grid["reward_model"]
+    scores = np.zeros((cv.get_n_splits(), len(candidates)))
     for fold, (train, test) in enumerate(cv.split(logs)):
         learned, held_out = logs[train], logs[test]
         pi = action_probabilities(policy, learned)
-        validator = DoublyRobust().fit(held_out)
-        truth = validator.score(action_probabilities(policy, held_out))
-        fitted = [
-            DRns(random_state=0, reward_model=model).fit(learned)
-            for model in GRID["reward_model"]
-        ]
-        tables = [one.reward_source_.bind(learned)(learned, 0) for one in fitted]
+        truth = DoublyRobust().fit(held_out).score(policy)
+        tables = []
+        for model in models:
+            fitted = clone(case.estimator).set_params(reward_model=model).fit(learned)
+            tables.append(fitted.reward_source_.bind(learned)(learned, 0))
         for k, parameters in enumerate(candidates):
-            table = tables[GRID["reward_model"].index(parameters["reward_model"])]
-            one = DRns(random_state=0).set_params(**parameters, cv=5)
+            table = tables[models.index(parameters["reward_model"])]
+            one = clone(case.estimator).set_params(**parameters)
             one.set_params(reward_model=table).fit(learned)
-            losses[fold, k] = (one.score(pi) - truth) ** 2
-    best = candidates[int(losses.mean(axis=0).argmin())]
-    refitted = DRns(random_state=0).set_params(**clone(best, safe=False))
-    return losses, refitted.fit(logs)
+            scores[fold, k] = -((one.score(pi) - truth) ** 2)
+    best = candidates[int(scores.mean(axis=0).argmax())]
+    clone(case.estimator).set_params(**clone(best, safe=False)).fit(logs)
+    return scores
 
 
-def searched(logs, policy, cv, cache):
-    """Mean losses of the candidates by GridSearchCV."""
-    search = GridSearchCV(
-        DRns(random_state=0),
-        GRID,
-        cv=cv,
-        scoring=EvaluatorScorer(policy, cache=cache),
-        error_score="raise",
-    ).fit(logs)
-    scores = [
-        search.cv_results_[f"split{k}_test_score"] for k in range(search.n_splits_)
-    ]
-    return -np.stack(scores), search.best_estimator_
+def ideal_policies(case, logs, policy, cv):
+    """Scores of policies, and the best one fitted on all rounds."""
+    candidates = list(ParameterGrid(case.grid))
+    scores = np.zeros((cv.get_n_splits(), len(candidates)))
+    for fold, (train, test) in enumerate(cv.split(logs)):
+        learned, held_out = logs[train], logs[test]
+        fitted = clone(VALUED_BY).fit(held_out)
+        table = fitted.reward_source_.bind(held_out)(held_out, 0)
+        evaluator = DoublyRobust(reward_model=table).fit(held_out)
+        for k, parameters in enumerate(candidates):
+            one = clone(case.estimator).set_params(**parameters).fit(learned)
+            scores[fold, k] = evaluator.score(one)
+    best = candidates[int(scores.mean(axis=0).argmax())]
+    clone(case.estimator).set_params(**best).fit(logs)
+    return scores
 
 
-def timed(call, *args):
-    start = process_time()
-    losses, _ = call(*args)
-    return losses, process_time() - start
+def searched(case, logs, policy, cv, search, n_jobs=None):
+    """Scores of the candidates by a search."""
+    policies = isinstance(case.estimator, ClassifierPolicy)
+    scorer = PolicyScorer(VALUED_BY) if policies else EvaluatorScorer(policy)
+    options = {"scoring": scorer, "error_score": "raise", "n_jobs": n_jobs}
+    found = search(case.estimator, case.grid, cv=cv, refit=True, **options).fit(logs)
+    names = [f"split{k}_test_score" for k in range(found.n_splits_)]
+    return np.stack([found.cv_results_[name] for name in names])
+
+
+def measure(case, options):
+    """Print the times of one case."""
+    logs, policy = make_problem(options.n_rounds or case.n_rounds)
+    cv = KFold(case.n_folds)
+    policies = isinstance(case.estimator, ClassifierPolicy)
+    ideal = ideal_policies if policies else ideal_evaluators
+    calls = {
+        "ideal": lambda: ideal(case, logs, policy, cv),
+        "search": lambda: searched(case, logs, policy, cv, OPESearchCV, options.n_jobs),
+    }
+    if options.plain:
+        calls["GridSearchCV"] = lambda: searched(
+            case, logs, policy, cv, GridSearchCV, options.n_jobs
+        )
+    clock = process_time if options.n_jobs is None else perf_counter
+    times, scores = {name: [] for name in calls}, {}
+    for _ in range(options.repeats):
+        for name, call in calls.items():
+            start = clock()
+            scores[name] = call()
+            times[name].append(clock() - start)
+    for name, seconds in times.items():
+        ratio = min(seconds) / min(times["ideal"])
+        print(f"  {name:14}{min(seconds):8.2f} s{ratio:8.2f} x the ideal")
+    for name in list(calls)[1:]:
+        gap = np.abs(scores[name] - scores["ideal"]).max()
+        print(f"  {name}: scores differ from the ideal's by {gap:.1e}")
+        assert gap < 1e-9
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Time of a search over evaluators.")
-    parser.add_argument("--n-rounds", type=int, default=100_000)
+    parser = argparse.ArgumentParser(description="Time of a search.")
+    parser.add_argument("--cases", default="ABC")
+    parser.add_argument("--n-rounds", type=int, default=None)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--plain", action="store_true", help="also without the cache")
+    parser.add_argument("--n-jobs", type=int, default=None)
+    parser.add_argument("--plain", action="store_true", help="also GridSearchCV")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of single evaluations
-    logs, policy = make_problem(options.n_rounds)
-    cv = KFold(5)
-    calls = {"ideal": (ideal, logs, policy, cv)}
-    calls["search"] = (searched, logs, policy, cv, True)
-    if options.plain:
-        calls["search, cache=False"] = (searched, logs, policy, cv, False)
-    times, losses = {name: [] for name in calls}, {}
-    for _ in range(options.repeats):
-        for name, call in calls.items():
-            losses[name], seconds = timed(*call)
-            times[name].append(seconds)
-    limit = min(times["ideal"])
-    print(f"24 candidates, 5 folds, n = {len(logs):,}, K = {logs.n_actions}")
-    for name, seconds in times.items():
-        ratio = min(seconds) / limit
-        print(f"  {name:22}{min(seconds):8.2f} s{ratio:8.2f} x the ideal")
-    for name in list(calls)[1:]:
-        gap = np.abs(losses[name] - losses["ideal"]).max()
-        print(f"  {name}: losses differ from the ideal's by {gap:.1e}")
-        assert gap < 1e-9
+    for name in options.cases:
+        case = CASES[name]
+        n = options.n_rounds or case.n_rounds
+        n_candidates = len(ParameterGrid(case.grid))
+        print(f"{name}: {n_candidates} candidates, {case.n_folds} folds, n = {n:,}")
+        measure(case, options)
 
 
 if __name__ == "__main__":

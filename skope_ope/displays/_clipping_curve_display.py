@@ -3,18 +3,9 @@
 """What would change the answer: values against the bound on the weights."""
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import axes_for
-from skope_ope.displays._weights_of import chosen, weights_of
-from skope_ope.evaluators.core._engine import Job, run
-from skope_ope.evaluators.core._moments import Moments
-from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.static._base import combined_weights
-
-THRESHOLDS = ("cmax", "tau")  # parameters that bound weights
-N_POINTS = 30
 
 
 class ClippingCurveDisplay:
@@ -111,20 +102,11 @@ class ClippingCurveDisplay:
         display : ClippingCurveDisplay
         """
         check_is_fitted(evaluator)
-        param_name = _threshold(evaluator)
-        if param_range is None:
-            param_range = _default_range(weights_of(evaluator, policy, logs))
-        param_range = np.sort(np.asarray(param_range, dtype=float).ravel())
-        # The evaluator's own answer, for its warnings and its checks.
-        evaluator.evaluate(policy, logs)
-        return cls(
-            param_name,
-            param_range,
-            _values(evaluator, policy, logs, param_name, param_range),
-            own=getattr(chosen(evaluator, policy, logs), param_name),
-            level=level,
-            name=type(evaluator).__name__,
-        )
+        name = type(evaluator).__name__
+        if not hasattr(evaluator, "_clipping_curve"):
+            raise TypeError(f"a static evaluator is needed, got {name}.")
+        curve = evaluator._clipping_curve(policy, logs, param_range)
+        return cls(**curve, level=level, name=name)
 
     def plot(self, ax=None, *, fill_between_kw=None, **kwargs):
         """Draw the curve and its pointwise intervals.
@@ -166,44 +148,3 @@ class ClippingCurveDisplay:
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _threshold(evaluator):
-    params = evaluator.get_params(deep=False)
-    for name in THRESHOLDS:
-        if name in params:
-            return name
-    raise ValueError(
-        f"{type(evaluator).__name__} has no bound on the weights (a parameter "
-        f"{' or '.join(THRESHOLDS)}). Use IPS, SNIPS, DoublyRobust or SwitchDR."
-    )
-
-
-def _default_range(weights):
-    weights = np.sort(weights)
-    carried = weights.cumsum()
-    if not carried[-1]:
-        raise ValueError(
-            "no logged action has a positive probability under the policy: there are "
-            "no weights to bound."
-        )
-    low, high = weights[np.searchsorted(carried, 0.05 * carried[-1])], weights[-1]
-    if low == high:
-        low = high / 10  # all weights are equal: what less of them would give
-    bounds = np.geomspace(low, high, N_POINTS)
-    bounds[-1] = high  # rounding must not clip the largest weight
-    return bounds
-
-
-def _values(evaluator, policy, logs, param_name, param_range):
-    """Evaluate with every bound, all out of one pass."""
-    logs = evaluator.logs_ if logs is None else logs
-    target, weight = Target(policy, logs), combined_weights(logs, None)
-    source = evaluator._source_for(target, logs, weight)
-    jobs = []
-    for bound in param_range.tolist():
-        bounded = clone(evaluator).set_params(**{param_name: bound})
-        bounded._validate_params()
-        jobs.append(Job(bounded, target, source, Moments()))
-    overlap = run(logs, jobs, weight)[id(target)]
-    return [job.evaluator._policy_value(job, overlap, logs, weight) for job in jobs]

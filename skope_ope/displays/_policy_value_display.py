@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from skope_ope.displays._axes import axes_for
-from skope_ope.evaluators import PolicyValue
 
 BAND = 0.6  # height of the rows of one evaluator that its policies share
 
@@ -93,7 +92,7 @@ class PolicyValueDisplay:
         -------
         display : PolicyValueDisplay
         """
-        if isinstance(values, PolicyValue):
+        if _is_value(values):
             values = {values.estimator: values}
         if not isinstance(values, Mapping):
             raise TypeError(
@@ -103,7 +102,7 @@ class PolicyValueDisplay:
         if not values:
             raise ValueError("values is empty: there is nothing to show.")
         for key, value in values.items():
-            if not isinstance(value, PolicyValue):
+            if not _is_value(value):
                 raise TypeError(
                     f"values[{key!r}] must be a PolicyValue, which carries its "
                     f"interval, got {type(value).__name__}. Use "
@@ -237,3 +236,8 @@ class PolicyValueDisplay:
         )
         ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_xlabel(f"value with its {100 * self.level:.4g}% interval{note}")
+
+
+def _is_value(value):
+    """Tell whether something is a PolicyValue: it has an interval of its own."""
+    return hasattr(value, "confidence_interval") and hasattr(value, "estimator")

@@ -5,8 +5,8 @@
 import json
 import math
 
-from skope_ope.displays._text_table import decimals, number, text_table, wrapped
 from skope_ope.exceptions import OPEWarning
+from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
 
 def value_record(name, value, level, baseline=None):

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import axes_for
-from skope_ope.displays._weights_of import chosen, weights_of
 from skope_ope.logs._validation import as_numbers
 
 SMALL = 0.01  # weights below this share of the mean are not drawn
@@ -125,13 +124,11 @@ class WeightsDisplay:
         display : WeightsDisplay
         """
         check_is_fitted(evaluator)
-        weights = weights_of(evaluator, policy, logs)
-        evaluator = chosen(evaluator, policy, logs)
-        return cls(
-            weights,
-            used_weights=evaluator._weights(weights),
-            name=type(evaluator).__name__,
-        )
+        name = type(evaluator).__name__
+        if not hasattr(evaluator, "_weights_on"):
+            raise TypeError(f"a static evaluator is needed, got {name}.")
+        weights, used_weights = evaluator._weights_on(policy, logs)
+        return cls(weights, used_weights=used_weights, name=name)
 
     def share_of_largest(self, fraction):
         """Share of all weight that the rounds with the largest weights carry.

@@ -13,6 +13,7 @@ from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._target import Target
@@ -26,7 +27,6 @@ from skope_ope.evaluators.static import (
     DRos,
     SwitchDR,
 )
-from skope_ope.evaluators.static._base import evaluate_jobs
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
@@ -148,7 +148,7 @@ def _values(policies, evaluators, shared):
                 jobs[policy, name] = evaluator._prepare(target, entering, shared)
             elif name not in fitted:
                 fitted[name] = shared.fitted(evaluator)
-    of_pass = iter(evaluate_jobs(logs, list(jobs.values()), entering) if jobs else ())
+    of_pass = iter(evaluate_jobs(list(jobs.values()), entering) if jobs else ())
     values = {}
     for policy, given in policies.items():
         learned = learned_warnings(given, logs) if jobs else ()

@@ -5,6 +5,7 @@
 from collections.abc import Mapping
 
 from skope_ope.logs._html import table_html
+from skope_ope.logs._text_table import text_table
 
 
 class ValueTable(Mapping):
@@ -128,19 +129,10 @@ class ValueTable(Mapping):
         return PolicyValueDisplay.from_values(self, level=level).plot(ax, truth=truth)
 
     def __repr__(self):
-        header, rows = self._texts()
-        widths = [
-            max(len(c) for c in column) for column in zip(header, *rows, strict=True)
-        ]
-        lines = [
-            "  ".join(
-                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
-            )
-            for row in (header, *rows)
-        ]
+        lines = text_table(*self._texts(), n_left=0)
         if self.left_out:
             lines.append(self._note())
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join(lines)
 
     def _note(self):
         names = ", ".join(self.left_out)

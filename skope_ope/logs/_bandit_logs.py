@@ -7,26 +7,23 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.logs._contexts import check_context
+from skope_ope.logs import _propensity_audit
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
-from skope_ope.logs._groups import check_group, group_index, n_groups
+from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
-from skope_ope.logs._propensity_audit import (
-    action_count_law,
-    inverse_propensity_z,
-    propensities_drift,
-)
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
     check_agreement,
-    check_context,
     check_labels,
     check_length,
     check_probabilities,
     check_propensity,
     check_reward_range,
+    check_sample_weight,
     check_timestamp,
     count_codes,
     encode_labels,
@@ -35,7 +32,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(RowContainer):
+class BanditLogs(Grouped, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
@@ -251,17 +248,7 @@ class BanditLogs(RowContainer):
         return check_group(group, len(self))
 
     def _check_sample_weight(self, sample_weight):
-        weight = as_numbers("sample_weight", sample_weight)
-        check_length("sample_weight", weight, len(self))
-        if weight.size and weight.min() < 0:
-            row = int(np.flatnonzero(weight < 0)[0])
-            raise ValueError(
-                f"sample_weight must not be negative, got {weight[row]:.6g} at row "
-                f"{row}. Use 1 / (probability of being kept)."
-            )
-        if weight.size and not weight.any():
-            raise ValueError("sample_weight is zero everywhere: no round counts.")
-        return weight
+        return check_sample_weight(sample_weight, len(self))
 
     def _check_action_context(self, action_context):
         action_context = as_array("action_context", action_context)
@@ -383,11 +370,9 @@ class BanditLogs(RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
-    inverse_propensity_z = cached_property(inverse_propensity_z)
-    action_count_law = cached_property(action_count_law)
-    group_index = cached_property(group_index)
-    n_groups = property(n_groups)
-    propensities_drift = cached_property(propensities_drift)
+    inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
+    action_count_law = cached_property(_propensity_audit.action_count_law)
+    propensities_drift = cached_property(_propensity_audit.propensities_drift)
 
     def __repr__(self):
         sizes = ("n_features", "n_actions")

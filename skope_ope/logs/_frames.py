@@ -7,7 +7,8 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._validation import check_context_names, is_frame
+from skope_ope.logs._contexts import check_context_names
+from skope_ope.logs._validation import is_frame
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds that belong together: labels of groups, and their codes."""
 
+from functools import cached_property
+
 import numpy as np
 
 from skope_ope.logs._row_container import read_only
@@ -109,21 +111,31 @@ def _check_hashable(labels):
             ) from error
 
 
-def group_index(logs):
-    """Codes 0..n_groups-1 of the groups, ndarray of shape (n_rounds,).
+class Grouped:
+    """What logs with groups have: the codes and the labels of their groups.
 
     Groups are numbered in the order of their labels where these can be ordered, and
-    else as they appear. None where the logs have no groups.
+    else as they appear. All are None where the logs have no groups.
     """
-    return None if logs.group is None else factorise(logs.group)[1]
 
+    @cached_property
+    def _grouping(self):
+        return (None, None) if self.group is None else factorise(self.group)
 
-def n_groups(logs):
-    """Count the groups among these rounds; None where the logs have no groups."""
-    index = logs.group_index
-    if index is None:
-        return None
-    return int(index.max()) + 1 if len(index) else 0
+    @property
+    def groups(self):
+        """Labels of the groups, ndarray of shape (n_groups,)."""
+        return self._grouping[0]
+
+    @property
+    def group_index(self):
+        """Codes 0..n_groups-1 of the groups, ndarray of shape (n_rounds,)."""
+        return self._grouping[1]
+
+    @property
+    def n_groups(self):
+        """Number of groups."""
+        return None if self.groups is None else len(self.groups)
 
 
 def factorise(values):

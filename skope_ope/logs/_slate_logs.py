@@ -3,16 +3,15 @@
 """Logged slates: several actions shown together, one reward for all of them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from skope_ope.logs._groups import check_group, group_index, n_groups
+from skope_ope.logs._contexts import check_context
+from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._validation import (
     as_numbers,
-    check_context,
     check_length,
     check_propensity,
     check_reward_range,
@@ -25,7 +24,7 @@ EMPTY = -1  # an empty slot
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlateLogs(RowContainer):
+class SlateLogs(Grouped, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
     A slate is a row of indices into the round's candidates, one per slot; -1 marks
@@ -356,9 +355,6 @@ class SlateLogs(RowContainer):
         if name == "n_candidates":
             return isinstance(value, np.ndarray)
         return name != "item_features" or value.ndim == 3
-
-    group_index = cached_property(group_index)
-    n_groups = property(n_groups)
 
     @property
     def n_slots(self):

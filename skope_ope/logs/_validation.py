@@ -5,7 +5,7 @@
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._row_container import freeze, keep, read_only
+from skope_ope.logs._row_container import keep, read_only
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6
@@ -88,55 +88,6 @@ def check_length(name, array, n_rounds, reference="action"):
             f"{name} has {array.shape[0]} rows, {reference} has {n_rounds}: all "
             "fields of the logs need one entry per round."
         )
-
-
-def check_context(context):
-    """Return the context as a view: a 2-d array, a CSR matrix or a frame."""
-    if context is None:
-        raise TypeError(
-            "context must not be None. Logs without features take an array of shape "
-            "(n_rounds, 0), e.g. np.empty((n_rounds, 0))."
-        )
-    if sparse.issparse(context):
-        if context.ndim != 2:
-            raise ValueError(f"context must be 2-d, got shape {context.shape}.")
-        if context.dtype.kind not in "biuf":
-            raise TypeError(f"context must hold numbers, got {context.dtype}.")
-        return _view_of_sparse(context)
-    if is_frame(context):
-        return _view_of_frame(context)
-    array = as_array("context", context)
-    if array.ndim != 2:
-        raise ValueError(
-            f"context must be 2-d (n_rounds, n_features), got shape {array.shape}. "
-            "Reshape one feature with x.reshape(-1, 1)."
-        )
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"context must hold real numbers, got dtype {array.dtype}. Columns of "
-            "mixed kinds go into a pandas, polars or pyarrow frame; encode them "
-            "inside the reward model and the policy (ColumnTransformer)."
-        )
-    return read_only(array)
-
-
-def _view_of_sparse(context):
-    """Return a read-only CSR matrix that shares the memory of the caller's."""
-    rows = context.tocsr()
-    parts = (read_only(rows.data), read_only(rows.indices), read_only(rows.indptr))
-    view = type(rows)(parts, shape=rows.shape)
-    if view.has_canonical_format:
-        return view
-    view = view.copy()  # others would sort it in place
-    view.sum_duplicates()
-    return freeze(view)
-
-
-def _view_of_frame(frame):
-    """Return a frame whose columns can be replaced without those of the caller."""
-    if hasattr(frame, "clone"):  # polars
-        return frame.clone()
-    return frame.copy(deep=False) if hasattr(frame, "iloc") else frame
 
 
 def is_frame(values):
@@ -317,28 +268,6 @@ def class_targets(logs, codes=None):
     return labels[codes], False
 
 
-def check_context_names(context, fields):
-    """Raise where the context names a column that says what was done, or one twice.
-
-    Parameters
-    ----------
-    context : sequence of str
-        Columns of the context.
-    fields : dict
-        Columns by field.
-    """
-    for field in ("action", "reward", "propensity"):
-        if field in fields and fields[field] in context:
-            raise ValueError(
-                f"column {fields[field]!r} is the {field}; it cannot be in the context "
-                "as well, which is what was known before the decision. Take it out of "
-                "the context."
-            )
-    twice = [name for k, name in enumerate(context) if name in context[:k]]
-    if twice:
-        raise ValueError(f"the context names column {twice[0]!r} twice.")
-
-
 def plain(value):
     """Python's own object for a numpy scalar, as messages show it."""
     return value.item() if isinstance(value, np.generic) else value
@@ -478,6 +407,21 @@ def check_reward_range(reward_range, reward):
             "the range or correct the rewards."
         )
     return low, high
+
+
+def check_sample_weight(sample_weight, n_rounds):
+    """Return weights of the rounds, non-negative and positive somewhere."""
+    weight = as_numbers("sample_weight", sample_weight)
+    check_length("sample_weight", weight, n_rounds)
+    if weight.size and weight.min() < 0:
+        row = int(np.flatnonzero(weight < 0)[0])
+        raise ValueError(
+            f"sample_weight must not be negative, got {weight[row]:.6g} at row "
+            f"{row}. Use 1 / (probability of being kept)."
+        )
+    if weight.size and not weight.any():
+        raise ValueError("sample_weight is zero everywhere: no round counts.")
+    return weight
 
 
 def check_timestamp(timestamp, n_rounds):

@@ -4,8 +4,8 @@
 
 import numpy as np
 
+from skope_ope.logs._model_features import check_features
 from skope_ope.policies._classifier_policy import ClassifierPolicy
-from skope_ope.readers._model_features import check_features
 
 LEARNERS = ("logistic", "hist")
 FEWEST = 4  # rounds that can be divided

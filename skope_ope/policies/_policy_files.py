@@ -7,9 +7,8 @@ import os
 import numpy as np
 
 from skope_ope.logs._validation import label_codes
-from skope_ope.readers._csv_columns import parse_labels
-from skope_ope.readers._open_bandit_table import open_csv
-from skope_ope.readers._text_files import empty_file
+from skope_ope.readers._text_files import empty_file, open_csv
+from skope_ope.readers._texts import parse_labels
 
 ROUNDING = 1e-3  # how far rounded probabilities may be from summing to one
 

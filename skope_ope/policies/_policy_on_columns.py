@@ -9,7 +9,7 @@ from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
 )
-from skope_ope.readers._csv_columns import Texts
+from skope_ope.readers._texts import Texts
 
 
 def policy_on_columns(policy, source):

@@ -2,36 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of csv files as arrays, read block by block without pandas."""
 
-import re
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
-from skope_ope.readers._open_bandit_table import open_csv
-from skope_ope.readers._text_files import empty_file, utc_microseconds
+from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
+from skope_ope.readers._texts import TRUTH, Texts, parse_labels
 
 BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
-TRUTH = {"true": 1.0, "false": 0.0}
 NUMBERS = {**dict.fromkeys(MISSING, np.nan), **TRUTH}
-INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
-DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?")
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A column of texts: codes of the rows, and the texts by code."""
-
-    codes: np.ndarray
-    values: list
-
-    def __len__(self):
-        return len(self.codes)
-
-    def array(self):
-        """Return the texts of the rows, dtype object."""
-        return np.array(self.values, dtype=object)[self.codes]
 
 
 def read_csv(path, wanted, report=None):
@@ -203,17 +183,3 @@ _CSV_KINDS = {
     "moment": _Moments,
     "feature": _Features,
 }
-
-
-def parse_labels(texts):
-    """Turn distinct texts into ints, floats or booleans where all of them are such.
-
-    Texts like "007" stay texts: as numbers they would collide with others.
-    """
-    if all(map(INTEGER.fullmatch, texts)):
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    if all(map(DECIMAL.fullmatch, texts)):
-        return np.array([float(text) for text in texts])
-    if {text.lower() for text in texts} <= set(TRUTH):
-        return np.array([bool(TRUTH[text.lower()]) for text in texts])
-    return np.array(texts)

@@ -2,39 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of the csv files of the Open Bandit Dataset."""
 
-import csv
 import re
 from array import array
 
 import numpy as np
 
-from skope_ope.readers._text_files import empty_file, read_lines, utc_microseconds
+from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
 
 POSITIONS = (1, 2, 3)  # left, centre, right
 NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
 USER_FEATURE = re.compile(r"user_feature_(\d+)")
 AFFINITY = re.compile(r"user[-_]item_affinity_(\d+)")
-
-
-def open_csv(path):
-    """Return (header, iterator of (line number, row) over the rows below it)."""
-    rows = _csv_rows(path)
-    _, header = next(rows, (0, None))
-    if header is None:
-        raise empty_file(path)
-    return [name.strip() for name in header], rows
-
-
-def _csv_rows(path):
-    reader = csv.reader(line for _, line in read_lines(path))
-    try:
-        for row in reader:
-            if row:
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise ValueError(
-            f"{path}, line {reader.line_num}: {error}. Name a csv file."
-        ) from error
 
 
 def check_columns(path, header, needed):

@@ -4,8 +4,8 @@
 
 import numpy as np
 
-from skope_ope.readers._csv_columns import Texts
 from skope_ope.readers._text_files import empty_file, utc_microseconds
+from skope_ope.readers._texts import Texts
 
 
 def open_parquet(path):

@@ -50,7 +50,7 @@ def read_open_bandit(
     Each row is one item shown at one of three positions of a fashion shop, by a
     uniformly random logger (`random`) or by Bernoulli Thompson sampling (`bts`), with
     the probability of the item at that position and whether it was clicked [1]_.
-    Rows stay in the order of the file. Read more in the :ref:`User Guide <logs>`.
+    Rows stay in the order of the file. Read more in the :ref:`User Guide <readers>`.
 
     Parameters
     ----------

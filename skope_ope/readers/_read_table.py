@@ -15,8 +15,8 @@ csv needs neither pandas nor pyarrow, parquet needs pyarrow.
 from difflib import get_close_matches
 
 from skope_ope.readers._csv_columns import read_csv
-from skope_ope.readers._open_bandit_table import open_csv
 from skope_ope.readers._parquet_columns import open_parquet, read_parquet
+from skope_ope.readers._text_files import open_csv
 
 SHOWN = 12  # column names in a message
 

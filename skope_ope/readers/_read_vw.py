@@ -58,7 +58,7 @@ def read_vw(
     Text (`--cb`, `--cb_adf`) and JSON (`--json`, `--dsjson`) are recognised by their
     content, gzip by its first bytes. Costs become rewards by their sign. Events
     without a cost and a probability are skipped with a counted warning. Read more in
-    the :ref:`User Guide <logs>`.
+    the :ref:`User Guide <readers>`.
 
     Parameters
     ----------

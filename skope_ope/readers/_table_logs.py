@@ -2,20 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from csv and parquet files whose columns are named."""
 
-import warnings
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from numbers import Real
 
 import numpy as np
 
-from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._validation import check_context_names
-from skope_ope.readers._csv_columns import Texts, parse_labels
+from skope_ope.logs._contexts import check_context_names
+from skope_ope.readers._context_encoder import ContextEncoder
 from skope_ope.readers._read_table import column_names, read_columns
-
-MAX_CATEGORIES = 100  # columns that one text feature may take
+from skope_ope.readers._texts import parse_labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,75 +80,6 @@ class Roles:
                 raise ValueError(f"no column for the context matches {wanted!r}.")
             found += matched
         return list(dict.fromkeys(found))
-
-
-class ContextEncoder:
-    """Numbers standardised and texts one-hot, as they were in one file.
-
-    Parameters
-    ----------
-    features : dict
-        Arrays of numbers or `Texts` by name.
-    """
-
-    def __init__(self, features):
-        self.parts = {
-            name: _categories(name, values)
-            if isinstance(values, Texts)
-            else _scale(values)
-            for name, values in features.items()
-        }
-
-    def transform(self, features):
-        """Return an array with the columns of all features side by side."""
-        blocks = [np.empty((len(next(iter(features.values()))), 0))] if features else []
-        for name, part in self.parts.items():
-            values = features[name]
-            if isinstance(values, Texts) != isinstance(part, dict):
-                raise ValueError(
-                    f"column {name!r} holds texts in one of the files and numbers in "
-                    "the other. Name columns that agree."
-                )
-            if isinstance(part, dict):
-                blocks.append(_one_hot(values, part))
-            else:
-                centre, scale = part
-                blocks.append(((values - centre) / scale)[:, None])
-        return np.hstack(blocks)
-
-
-def _scale(values):
-    known = values[~np.isnan(values)]
-    spread = float(known.std()) if known.size else 0.0
-    return (float(known.mean()) if known.size else 0.0), spread or 1.0
-
-
-def _categories(name, texts):
-    """Return {text: column}; rare texts share the last column."""
-    counts = np.bincount(texts.codes, minlength=len(texts.values))
-    order = sorted(range(len(counts)), key=lambda code: (-counts[code], code))
-    kept = order
-    if len(order) > MAX_CATEGORIES:
-        kept = order[: MAX_CATEGORIES - 1]
-        warnings.warn(
-            LogsWarning(
-                f"column {name!r} holds {len(order)} different texts: the context "
-                f"tells the {len(kept)} most frequent ones apart, the others share a "
-                "column. Leave the column out if it names single rounds or users.",
-                len(order),
-            ),
-            stacklevel=5,
-        )
-    columns = {text: j for j, text in enumerate(sorted(texts.values[c] for c in kept))}
-    columns.update((texts.values[code], len(kept)) for code in order[len(kept) :])
-    return columns
-
-
-def _one_hot(texts, columns):
-    """Return indicator columns; a text unknown to the first file has none."""
-    width = max(columns.values()) + 1
-    codes = np.array([columns.get(text, width) for text in texts.values])[texts.codes]
-    return (codes[:, None] == np.arange(width)).astype(np.float64)
 
 
 @dataclass(frozen=True)

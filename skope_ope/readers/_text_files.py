@@ -1,7 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lines of log files, plain or gzip, with errors that name the file."""
+"""Lines and rows of text files, plain or gzip, with errors that name the file."""
 
+import csv
 import gzip
 import os
 import zlib
@@ -41,6 +42,27 @@ def read_lines(path):
         raise ValueError(
             f"{path}: the gzip data are damaged or cut off after line {number} "
             f"({error}). Copy or download the file again."
+        ) from error
+
+
+def open_csv(path):
+    """Return (header, iterator of (line number, row) over the rows below it)."""
+    rows = _csv_rows(path)
+    _, header = next(rows, (0, None))
+    if header is None:
+        raise empty_file(path)
+    return [name.strip() for name in header], rows
+
+
+def _csv_rows(path):
+    reader = csv.reader(line for _, line in read_lines(path))
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {reader.line_num}: {error}. Name a csv file."
         ) from error
 
 

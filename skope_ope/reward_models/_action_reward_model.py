@@ -72,7 +72,6 @@ class ActionRewardModel(BaseEstimator):
         self.encoding = encoding
         self.memory = memory
 
-    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, sample_weight=None):
         """Fit on the rounds of logs.
 
@@ -88,10 +87,32 @@ class ActionRewardModel(BaseEstimator):
         -------
         self : ActionRewardModel
         """
+        return self._fit_rows(logs, None, sample_weight)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def _fit_rows(self, logs, rows, sample_weight=None):
+        """Fit on some rounds of logs, like `fit(logs[rows])`.
+
+        Models per action take their rows from the logs themselves.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The logs.
+        rows : ndarray of int or None
+            Their training rounds; `None`: all.
+        sample_weight : ndarray of shape (n_rounds,), default=None
+            Row weights of all rounds, see `fit`.
+
+        Returns
+        -------
+        self : ActionRewardModel
+        """
         if not isinstance(logs, BanditLogs):
             raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
-        if not len(logs):
+        if not (len(logs) if rows is None else len(rows)):
             raise ValueError("the logs are empty: a model needs at least one round.")
+        reward = logs.reward if rows is None else logs.reward[rows]
         self.classifier_ = is_classifier(self.model)
         if self.classifier_:
             if not hasattr(self.model, "predict_proba"):
@@ -100,21 +121,27 @@ class ActionRewardModel(BaseEstimator):
                     "it cannot model rewards. Use CalibratedClassifierCV around it, or "
                     "a regressor."
                 )
-            _check_binary(logs)
+            _check_binary(reward)
         weight = self._weights(logs, sample_weight)
+        weight = weight if weight is None or rows is None else weight[rows]
         self.actions_ = logs.actions
         self.n_features_in_ = logs.n_features
         self.action_context_ = logs.action_context
         # zero weights everywhere say that nothing matters here
         usable = None if weight is None or not weight.any() else weight
-        self.mean_reward_ = float(np.average(logs.reward, weights=usable))
+        self.mean_reward_ = float(np.average(reward, weights=usable))
         if self.encoding == "per_action":
-            self.models_ = [
-                self._fit_action(logs, code, weight) for code in range(logs.n_actions)
-            ]
+            codes = logs.action_index if rows is None else logs.action_index[rows]
+            self.models_ = []
+            for code in range(logs.n_actions):
+                mine = np.flatnonzero(codes == code)
+                own_weight = None if weight is None else weight[mine]
+                mine = mine if rows is None else rows[mine]
+                self.models_.append(self._fit_action(logs, code, mine, own_weight))
         else:
+            logs = logs if rows is None else logs[rows]
             X = design(logs, logs.action_index, self.encoding)
-            self.models_ = [self._fit_one(X, logs.reward, weight, "all actions")]
+            self.models_ = [self._fit_one(X, reward, weight, "all actions")]
         return self
 
     def _weights(self, logs, sample_weight):
@@ -126,7 +153,7 @@ class ActionRewardModel(BaseEstimator):
                         f"{type(self.model).__name__} takes no sample_weight: the "
                         "reward model is fitted without the weights of the logs."
                     ),
-                    stacklevel=4,
+                    stacklevel=5,
                 )
                 return None
         elif weight_parameter(self.model) is None:
@@ -136,12 +163,10 @@ class ActionRewardModel(BaseEstimator):
             )
         return sample_weight
 
-    def _fit_action(self, logs, code, weight):
-        rows = np.flatnonzero(logs.action_index == code)
+    def _fit_action(self, logs, code, rows, weight):
         if not rows.size:
             return None
         X = take_rows(logs.context, rows)
-        weight = None if weight is None else weight[rows]
         label = f"action {plain(logs.actions[code])!r}"
         return self._fit_one(X, logs.reward[rows], weight, label)
 
@@ -265,12 +290,12 @@ def match_actions(fitted, wanted):
     return codes
 
 
-def _check_binary(logs):
-    wrong = np.flatnonzero((logs.reward != 0) & (logs.reward != 1))
+def _check_binary(reward):
+    wrong = np.flatnonzero((reward != 0) & (reward != 1))
     if wrong.size:
         raise ValueError(
             "a classifier can model rewards only if they are 0 or 1, got "
-            f"{logs.reward[wrong[0]]:.6g} at row {wrong[0]} ({wrong.size} such rows). "
+            f"{reward[wrong[0]]:.6g} at row {wrong[0]} ({wrong.size} such rows). "
             "Use a regressor."
         )
 

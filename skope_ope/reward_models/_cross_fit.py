@@ -9,7 +9,10 @@ from sklearn.base import clone
 
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
-from skope_ope.reward_models._action_reward_model import match_actions
+from skope_ope.reward_models._action_reward_model import (
+    ActionRewardModel,
+    match_actions,
+)
 
 LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candidates
 
@@ -91,10 +94,11 @@ class CrossFittedModel:
             self.models_[UNCOVERED] = model
 
     def _fit(self, train, fold):
-        rounds = self.logs[train]
-        missing = (rounds.action_counts == 0) & (self.logs.action_counts > 0)
+        logs = self.logs
+        counts = np.bincount(logs.action_index[train], minlength=logs.n_actions)
+        missing = (counts == 0) & (logs.action_counts > 0)
         if missing.any():
-            labels = self.logs.actions[missing].tolist()
+            labels = logs.actions[missing].tolist()
             warnings.warn(
                 ModelErrorWarning(
                     f"{missing.sum()} action(s) have no round in the training part of "
@@ -104,8 +108,11 @@ class CrossFittedModel:
                 ),
                 stacklevel=6,
             )
+        model = clone(self.model)
+        if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
+            return model._fit_rows(logs, train, self.sample_weight)
         weight = None if self.sample_weight is None else self.sample_weight[train]
-        return clone(self.model).fit(rounds, sample_weight=weight)
+        return model.fit(logs[train], sample_weight=weight)
 
     def _for_unseen(self):
         if getattr(self.model, "encoding", "per_action") == "per_action":

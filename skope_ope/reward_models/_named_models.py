@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reward models that a word on the command line names."""
 
-from skope_ope.readers._model_features import check_features
+from skope_ope.logs._model_features import check_features
 
 MODELS = ("none", "ridge", "logistic", "hist")
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from skope_ope.readers import _csv_columns
-from skope_ope.readers._csv_columns import Texts, parse_labels, read_csv
+from skope_ope.readers._csv_columns import read_csv
+from skope_ope.readers._texts import Texts
 
 
 @pytest.fixture
@@ -108,19 +109,3 @@ def test_a_row_of_another_length_is_named(csv_file):
 def test_a_header_alone_is_an_empty_file(csv_file):
     with pytest.raises(ValueError, match="is empty"):
         read_csv(csv_file("a,b\n"), [("a", "number")])
-
-
-@pytest.mark.parametrize(
-    ("texts", "kind"),
-    [
-        (["0", "12", "-3"], "i"),
-        (["0", "1.5", "2e3"], "f"),
-        (["True", "false"], "b"),
-        (["007", "7"], "U"),
-        (["1", "a"], "U"),
-        (["99999999999999999999"], "f"),
-    ],
-)
-def test_labels_are_what_all_of_them_look_like(texts, kind):
-    assert parse_labels(texts).dtype.kind == kind
-    assert len(set(parse_labels(texts).tolist())) == len(texts)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from skope_ope.readers._open_bandit_table import OpenBanditTable, numbered, open_csv
+from skope_ope.readers._open_bandit_table import OpenBanditTable, numbered
 
 HEADER = (
     "timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,"
@@ -147,11 +147,3 @@ def test_files_that_are_not_there_or_cut_off(write, tmp_path):
     path.write_bytes(gzip.compress("\n".join([HEADER, *ROWS * 500]).encode())[:-9])
     with pytest.raises(ValueError, match="the gzip data are damaged or cut off"):
         table_of(path)
-
-
-def test_a_cell_that_never_ends(write):
-    path = write(HEADER, '"' + "x" * 200_000)
-    with pytest.raises(
-        ValueError, match=r"men\.csv, line 2: field larger .* a csv file"
-    ):
-        list(open_csv(path)[1])

@@ -4,10 +4,7 @@
 import numpy as np
 import pytest
 
-from skope_ope.exceptions import LogsWarning
-from skope_ope.readers import _table_logs
-from skope_ope.readers._csv_columns import Texts
-from skope_ope.readers._table_logs import ContextEncoder, Roles, read_table_logs
+from skope_ope.readers._table_logs import Roles, read_table_logs
 
 TEXT = """day,user,age,city,item,click,p,w
 2026-01-01,u1,20,Rome,b,1,0.25,1
@@ -111,22 +108,6 @@ def test_an_action_that_is_not_listed_is_refused(path):
     roles = Roles(action="item", reward="click", actions=("a", "c"))
     with pytest.raises(ValueError, match="action 'b' at row 0 is not among actions"):
         read_table_logs(path, roles)
-
-
-def test_rare_texts_share_a_column(monkeypatch):
-    monkeypatch.setattr(_table_logs, "MAX_CATEGORIES", 3)
-    texts = Texts(np.array([0, 0, 1, 1, 2, 3]), ["b", "a", "c", "d"])
-    with pytest.warns(LogsWarning, match="'x' holds 4 different texts") as caught:
-        encoder = ContextEncoder({"x": texts})
-    assert caught[0].message.value == 4
-    expected = [[0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]
-    np.testing.assert_array_equal(encoder.transform({"x": texts}), expected)
-
-
-def test_constant_and_missing_columns_stay_finite_or_missing():
-    features = {"one": np.ones(3), "none": np.full(3, np.nan)}
-    out = ContextEncoder(features).transform(features)
-    np.testing.assert_array_equal(out, [[0, np.nan]] * 3)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,12 @@ import gzip
 import numpy as np
 import pytest
 
-from skope_ope.readers._text_files import empty_file, read_lines, utc_microseconds
+from skope_ope.readers._text_files import (
+    empty_file,
+    open_csv,
+    read_lines,
+    utc_microseconds,
+)
 
 
 def test_lines_are_numbered_from_one_and_lose_their_ends(tmp_path):
@@ -84,3 +89,23 @@ def test_empty_file_is_named():
 )
 def test_moments_are_in_utc(text, moment):
     assert np.datetime64(utc_microseconds(text), "us") == np.datetime64(moment)
+
+
+def test_rows_of_csv_come_with_the_lines_where_they_end(tmp_path):
+    path = tmp_path / "men.csv"
+    path.write_text('a , b\n\n1,"x\ny"\n2,z\n')
+    header, rows = open_csv(path)
+    assert header == ["a", "b"]
+    assert list(rows) == [(4, ["1", "xy"]), (5, ["2", "z"])]
+    path.write_text("")
+    with pytest.raises(ValueError, match="is empty"):
+        open_csv(path)
+
+
+def test_a_cell_that_never_ends(tmp_path):
+    path = tmp_path / "men.csv"
+    path.write_text('a\n"' + "x" * 200_000)
+    with pytest.raises(
+        ValueError, match=r"men\.csv, line 2: field larger .* a csv file"
+    ):
+        list(open_csv(path)[1])

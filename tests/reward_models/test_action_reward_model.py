@@ -4,6 +4,7 @@
 import pickle
 import tracemalloc
 
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -416,3 +417,18 @@ def test_predictions_need_no_design_of_rounds_times_actions(encoding):
     design = n_rounds * (n_features + n_actions) * 8  # of one action at a time
     assert peak < q_hat.nbytes + 3 * design
     assert peak < n_rounds * n_actions * n_features * 8 / 2
+
+
+def test_a_memory_travels_and_is_checked(tmp_path):
+    rng = np.random.RandomState(0)
+    logs = BanditLogs(rng.normal(size=(40, 2)), rng.randint(2, size=40), rng.rand(40))
+    for memory in (None, tmp_path, str(tmp_path), joblib.Memory(None)):
+        model = ActionRewardModel(Ridge(), memory=memory)
+        again = clone(model).get_params()["memory"]
+        assert type(again) is type(memory) and str(again) == str(memory)
+        expected = ActionRewardModel(Ridge()).fit(logs).predict_logs(logs)
+        for _ in range(2):
+            found = clone(model).fit(logs).predict_logs(logs)
+            np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="'memory' parameter of ActionRewardModel"):
+        ActionRewardModel(Ridge(), memory=3).fit(logs)

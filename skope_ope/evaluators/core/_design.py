@@ -280,8 +280,7 @@ def design_of(logs, omega=None):
     """Return the design of some logs: their sample weights and their groups."""
     if logs.group is None:
         return Design(len(logs), omega)
-    labels, codes = factorise(logs.group)
-    return Design(len(logs), omega, cluster=codes, clusters=labels)
+    return Design(len(logs), omega, cluster=logs.group_index, clusters=logs.groups)
 
 
 def _of(codes, entering):

@@ -78,6 +78,9 @@ class Extract:
         self._terms = pick
 
 
+WEIGHTS = Extract(lambda rounds: (rounds.w,))
+
+
 class TermStore:
     """Keeps the terms of all rounds, shape (n_terms, n_rounds)."""
 

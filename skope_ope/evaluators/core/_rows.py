@@ -26,7 +26,12 @@ class Rows:
 
     def __init__(self, design, terms, row_id=None, logs=None):
         self.design, self.logs, self._terms = design, logs, terms
-        self.row_id = logs.row_id if row_id is None and logs is not None else row_id
+        self._row_id = row_id
+
+    @property
+    def row_id(self):
+        """The rounds; None where they are not known."""
+        return self._row_id if self.logs is None else self.logs.row_id
 
     @property
     def n_rounds(self):
@@ -73,6 +78,6 @@ class Rows:
             "design": self.design,
             "_terms": terms,
             "terms": terms,
-            "row_id": self.row_id,
+            "_row_id": self.row_id,
             "logs": None,
         }

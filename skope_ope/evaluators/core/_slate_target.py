@@ -209,10 +209,11 @@ def _check_logged(array, logs):
 
 def _check_marginals(table, start):
     """Raise unless every slot has probabilities that sum to at most one."""
-    low, total = table.min(axis=(1, 2)), table.sum(axis=2).max(axis=1)
-    wrong = ~((low >= 0) & (total <= 1 + PROBABILITY_TOLERANCE))  # also NaN
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    most = 1 + PROBABILITY_TOLERANCE
+    total = table @ np.ones(table.shape[2])  # faster than a sum over a short axis
+    if not (table.min(initial=0) >= 0 and total.max(initial=0) <= most):  # also NaN
+        low, total = table.min(axis=(1, 2)), total.max(axis=1)
+        row = int(np.flatnonzero(~((low >= 0) & (total <= most)))[0])
         raise ValueError(
             "slot_marginals must be non-negative and sum to at most one per slot, got "
             f"{low[row]:.6g} and a sum of {total[row]:.6g} at row {start + row}."

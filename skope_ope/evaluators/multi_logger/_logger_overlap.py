@@ -13,6 +13,7 @@ from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._target import Target
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
+from skope_ope.logs._text_table import text_table
 
 NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
 TARGET_NAMES = ("policy_effective_share", "policy_max_weight", "policy_unsupported")
@@ -115,12 +116,7 @@ class LoggerOverlap:
         return header, rows
 
     def __repr__(self):
-        header, rows = self._texts()
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        return "\n".join(
-            "  ".join(c.rjust(width) for c, width in zip(row, widths, strict=True))
-            for row in (header, *rows)
-        )
+        return "\n".join(text_table(*self._texts(), n_left=0))
 
     def _repr_html_(self):
         return table_html("Loggers and policies", *self._texts())

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
-from dataclasses import replace
 from math import isnan
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._engine import Job, TermStore, run
+from skope_ope.evaluators.core._engine import Job
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._jobs import evaluate_jobs, rerun, terms_of_job
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
@@ -23,7 +23,9 @@ from skope_ope.evaluators.core._warnings import (
     unformed_warning,
 )
 from skope_ope.evaluators.static._auto import AUTO
+from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._facts import StaticFacts
+from skope_ope.evaluators.static._weights_of import weights_of
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 WEIGHT = -1  # the terms move with the rewards by the weight of their round
@@ -57,7 +59,7 @@ class StaticEvaluator(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         entering = Entering(logs, combined_weights(logs, sample_weight))
         job = self._prepare(Target(policy, logs), entering)
-        [result] = evaluate_jobs(logs, [job], entering)
+        [result] = evaluate_jobs([job], entering)
         return result
 
     def _takes_part(self, target):
@@ -81,6 +83,15 @@ class StaticEvaluator(BaseEvaluator):
         source = self._source_for(target, entering, shared)
         chosen = self._chosen(target, entering, source)
         return chosen._job(target, source)
+
+    def _weights_on(self, policy, logs=None):
+        """Return the importance weights of the rounds, and what they become."""
+        return weights_of(self, policy, self.logs_ if logs is None else logs)
+
+    def _clipping_curve(self, policy, logs=None, bounds=None):
+        """Return the values with many bounds on the weights."""
+        logs = self.logs_ if logs is None else logs
+        return clipping_curve(self, policy, logs, bounds)
 
     def _chosen(self, target, entering, source):
         """Return self, or a copy with the number that "auto" is for this policy."""
@@ -178,47 +189,6 @@ class StaticEvaluator(BaseEvaluator):
         return tags
 
     _deviation_bound = None
-
-
-def evaluate_jobs(logs, jobs, entering):
-    """Return the results of several jobs, from one pass over the rounds."""
-    observed = observers_of(jobs, entering)
-    run(logs, jobs, entering, observed.values())
-    return [job.evaluator._policy_value(job, entering, observed) for job in jobs]
-
-
-def observers_of(jobs, entering):
-    """Return what watches the rounds for some jobs, by name."""
-    makers = {}
-    for job in jobs:
-        makers |= job.evaluator._observers
-    return {name: make(entering) for name, make in makers.items()}
-
-
-def rerun(job, entering, offset, sums=None):
-    """Return a job like another after a pass of its own.
-
-    Parameters
-    ----------
-    job : Job
-        What was done before.
-    entering : Entering
-        The rounds.
-    offset : float
-        What is subtracted from all rewards.
-    sums : TermStore, default=None
-        Where the terms go; `None`: into new sums.
-    """
-    again = replace(job, design=None, sums=sums)
-    observed = observers_of([again], entering)
-    run(entering.all_logs, [again], entering, observed.values(), offset)
-    return again
-
-
-def terms_of_job(job, entering):
-    """Return the terms of all rounds, of rewards less the offset of the job."""
-    store = TermStore(len(entering.all_logs))
-    return rerun(job, entering, job.offset, store).sums.terms
 
 
 def refuse_learning(name, target):

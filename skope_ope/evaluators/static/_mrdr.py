@@ -4,12 +4,10 @@
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.static._doubly_robust import CorrectedModel
 from skope_ope.reward_models._sources import reward_source
-
-WEIGHTS = Extract(lambda rounds: (rounds.w,))
 
 
 class MRDR(CorrectedModel):

@@ -26,9 +26,9 @@ class DeterministicSlates(BaseSlatePolicy):
         """Return the slates, checked against the candidates of the rounds."""
         self._check_logs(logs)
         slates = check_slates(row_values(self.chosen, logs, "slates"), logs)
-        rows, slots = np.nonzero(slates != EMPTY)
         offered = logs.offered
         if offered is not None:
+            rows, slots = np.nonzero(slates != EMPTY)
             shown = slates[rows, slots]
             where = (rows, shown) if offered.ndim == 2 else (rows, slots, shown)
             wrong = np.flatnonzero(~offered[where])

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values of policies as plain text, for terminals."""
+"""Aligned tables, numbers and paragraphs as plain text, for terminals."""
 
 import math
 import shutil
@@ -10,16 +10,27 @@ from statistics import median
 DIGITS = 3  # significant digits of a typical standard error
 
 
-def text_table(header, rows):
-    """Return lines of columns: the first one to the left, numbers to the right."""
+def text_table(header, rows, n_left=1):
+    """Return the lines of a table of texts.
+
+    Parameters
+    ----------
+    header : list of str
+        Names of the columns.
+    rows : list of list of str
+        Cells.
+    n_left : int, default=1
+        How many columns are aligned to the left; numbers stand to the right.
+    """
     cells = [header, *rows]
-    widths = [max(len(row[j]) for row in cells) for j in range(len(header))]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
-        rest = [
-            cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)
+        texts = [
+            text.ljust(width) if j < n_left else text.rjust(width)
+            for j, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join([row[0].ljust(widths[0]), *rest]).rstrip())
+        lines.append("  ".join(texts).rstrip())
     return lines
 
 

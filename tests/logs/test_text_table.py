@@ -3,7 +3,7 @@
 
 import pytest
 
-from skope_ope.displays._text_table import decimals, number, text_table, wrapped
+from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
 
 def test_first_column_left_numbers_right():

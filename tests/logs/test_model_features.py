@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from skope_ope import BanditLogs
-from skope_ope.readers._model_features import check_features
+from skope_ope.logs._model_features import check_features
 
 
 def logs_of(context):

@@ -1,0 +1,48 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Passes over the rounds, from jobs to results and once more."""
+
+from dataclasses import replace
+
+from skope_ope.evaluators.core._engine import TermStore, run
+
+
+def evaluate_jobs(jobs, entering):
+    """Return the results of several jobs, from one pass over the rounds."""
+    observed = observers_of(jobs, entering)
+    run(entering.all_logs, jobs, entering, observed.values())
+    return [job.evaluator._policy_value(job, entering, observed) for job in jobs]
+
+
+def observers_of(jobs, entering):
+    """Return what watches the rounds for some jobs, by name."""
+    makers = {}
+    for job in jobs:
+        makers |= job.evaluator._observers
+    return {name: make(entering) for name, make in makers.items()}
+
+
+def rerun(job, entering, offset, sums=None):
+    """Return a job like another after a pass of its own.
+
+    Parameters
+    ----------
+    job : Job
+        What was done before.
+    entering : Entering
+        The rounds.
+    offset : float
+        What is subtracted from all rewards.
+    sums : TermStore, default=None
+        Where the terms go; `None`: into new sums.
+    """
+    again = replace(job, design=None, sums=sums)
+    observed = observers_of([again], entering)
+    run(entering.all_logs, [again], entering, observed.values(), offset)
+    return again
+
+
+def terms_of_job(job, entering):
+    """Return the terms of all rounds, of rewards less the offset of the job."""
+    store = TermStore(len(entering.all_logs))
+    return rerun(job, entering, job.offset, store).sums.terms

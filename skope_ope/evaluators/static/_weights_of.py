@@ -1,0 +1,40 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The importance weights with which an evaluator values a policy."""
+
+from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._target import Target
+
+
+def weights_of(evaluator, policy, logs):
+    """Return the weights of a policy, and what an evaluator makes of them.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        A fitted one that uses importance weights.
+    policy : policy, array or str
+        See its `evaluate`.
+    logs : BanditLogs
+        The rounds.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_rounds,)
+        pi(a|x) / p of the logged actions.
+    used_weights : ndarray of shape (n_rounds,)
+        The same, clipped or shrunk as the evaluator does.
+    """
+    if not evaluator._uses_weights:
+        raise ValueError(
+            f"{type(evaluator).__name__} uses no importance weights: there is nothing "
+            "to show. Fit IPS() to the same logs to see how far the policy is from the "
+            "logger."
+        )
+    evaluator._check_logs(logs)
+    entering = Entering(logs, combined_weights(logs, None))
+    job = evaluator._prepare(Target(policy, logs), entering)
+    [plain] = terms_of(WEIGHTS, logs, job.target, None, entering)
+    return plain, job.evaluator._weights(plain)

@@ -1,0 +1,29 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+
+from skope_ope.readers._texts import Texts, parse_labels
+
+
+def test_texts_are_kept_once():
+    column = Texts(np.array([1, 0, 1]), ["a", "b"])
+    assert len(column) == 3
+    assert column.array().tolist() == ["b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["0", "12", "-3"], "i"),
+        (["0", "1.5", "2e3"], "f"),
+        (["True", "false"], "b"),
+        (["007", "7"], "U"),
+        (["1", "a"], "U"),
+        (["99999999999999999999"], "f"),
+    ],
+)
+def test_labels_are_what_all_of_them_look_like(texts, kind):
+    assert parse_labels(texts).dtype.kind == kind
+    assert len(set(parse_labels(texts).tolist())) == len(texts)

@@ -1,0 +1,532 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the candidates of OPESearchCV share, and that nothing else changes by it."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    ParameterGrid,
+    ShuffleSplit,
+)
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    ActionRewardModel,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    DRos,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    IPSPolicy,
+    MultiLoggerDR,
+    OPESearchCV,
+    PolicyScorer,
+    PropensityClipper,
+    PropensityEstimator,
+    RejectionSampling,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SubGaussianDR,
+    SwitchDR,
+    UniformPolicy,
+    in_order,
+    one_standard_error,
+)
+from skope_ope.datasets import make_slate_logs
+from skope_ope.exceptions import OPEWarning
+from skope_ope.selection._cv_results import chosen, ranks
+from skope_ope.selection._shared_fits import candidates_of
+from tests.selection._logs import losses_of, problem
+
+ignore = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+class CountingRidge(Ridge):
+    """Counts its fits, in a file: workers are other processes."""
+
+    def __init__(self, alpha=1.0, path=None):
+        super().__init__(alpha)
+        self.path = path
+
+    def fit(self, X, y, sample_weight=None):
+        with open(self.path, "a") as file:
+            file.write(f"{self.alpha} {len(y)}\n")
+        return super().fit(X, y, sample_weight)
+
+
+def count(path):
+    found = len(path.read_text().splitlines()) if path.exists() else 0
+    path.unlink(missing_ok=True)
+    return found
+
+
+# -- how often models are fitted ------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", [None, "loky", "threading"])
+def test_every_distinct_model_is_fitted_once_a_fold(tmp_path, backend):
+    logs, policy = problem(n_actions=3)
+    path = tmp_path / "fits"
+    search = OPESearchCV(
+        DRos(cv=2),
+        {
+            "lam": [1, 10, 100],
+            "reward_model": [CountingRidge(a, str(path)) for a in (1, 2)],
+        },
+        scoring=EvaluatorScorer(policy, DoublyRobust(reward_model=0.5)),
+        cv=3,
+        refit=False,
+        n_jobs=None if backend is None else 2,
+    )
+    with parallel_config(backend or "loky"):
+        search.fit(logs)
+    assert count(path) == 3 * 2 * 2 * 3  # folds, models, inner folds, actions
+    plain = GridSearchCV(
+        search.estimator, search.param_grid, scoring=search.scoring, cv=3, refit=False
+    ).fit(logs)
+    assert count(path) == 3 * 6 * 2 * 3  # scikit-learn's own shares nothing
+    np.testing.assert_allclose(losses_of(search), losses_of(plain), rtol=1e-12)
+
+
+def test_models_that_differ_in_anything_unknown_are_fitted_anew(tmp_path):
+    logs, policy = problem(n_actions=3)
+    path = tmp_path / "fits"
+
+    class Widened(DoublyRobust):
+        """A parameter of which nothing is known."""
+
+        def __init__(self, *, reward_model=None, cmax=None, cv=5, width=1.0):
+            super().__init__(reward_model=reward_model, cmax=cmax, cv=cv)
+            self.width = width
+
+    OPESearchCV(
+        Widened(reward_model=CountingRidge(1.0, str(path)), cv=2),
+        {"cmax": [None, 1.0], "width": [1.0, 2.0]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+        refit=False,
+    ).fit(logs)
+    assert count(path) == 3 * 2 * 2 * 3  # one per width
+
+
+def keys_of(estimator, grid):
+    return [one.key for one in candidates_of(estimator, list(ParameterGrid(grid)))]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid", "n_models"),
+    [
+        (DRns(), {"q": [0, 0.1], "cmax": [1.0, 2.0], "random_state": [0, 1]}, 1),
+        (DRns(), {"q": [0, 0.1], "cv": [2, 3]}, 2),
+        (SwitchDR(), {"tau": [1.0, 2.0]}, 1),
+        (SubGaussianDR(), {"lam": [0.1, 0.2]}, 1),
+        (MultiLoggerDR(), {"pooling": ["naive", "balanced"]}, 1),
+        (SlateDoublyRobust(), {"cmax": [None, 1.0]}, 1),
+        (SlateDirectMethod(), {"n_samples": [1, 2], "random_state": [0, 1]}, 1),
+        (IPS(), {"cmax": [None, 1.0]}, 1),
+        (MRDR(), {"cv": [2, 3]}, 2),
+        (DirectMethod(reward_model=Ridge()), {"reward_model__alpha": [1, 2]}, 2),
+        (Pipeline([("ev", DRos())]), {"ev__lam": [1, 2]}, 1),
+        (
+            Pipeline([("clip", PropensityClipper()), ("ev", DRos())]),
+            {"ev__lam": [1, 2], "clip__low": [0, 0.1]},
+            2,
+        ),
+        # of another step, and of the model: they only bear the same names
+        (
+            Pipeline([("lam", PropensityClipper()), ("ev", DRos())]),
+            {"lam__low": [0, 1]},
+            2,
+        ),
+        (DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}, 2),
+        (DRns(), {"reward_model": [0, 0.0, False, "0"]}, 4),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 2),
+        (ClassifierPolicy(), {"epsilon": [0, 0.1]}, 2),
+    ],
+)
+def test_what_tells_models_apart(estimator, grid, n_models):
+    assert len(set(keys_of(estimator, grid))) == n_models
+
+
+def test_steps_in_front_are_fitted_once_for_a_model(monkeypatch):
+    logs, policy = problem()
+    fits = []
+    fit = PropensityEstimator._fit
+    monkeypatch.setattr(
+        PropensityEstimator, "_fit", lambda self, x: fits.append(1) or fit(self, x)
+    )
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    pipe = Pipeline([("p", PropensityEstimator(cv=2)), ("ev", DRos(cv=2))])
+    search = OPESearchCV(
+        pipe,
+        {"ev__lam": [1.0, 10.0, 100.0]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+        refit=False,
+        error_score="raise",
+    )
+    found = losses_of(search.fit(unknown))
+    assert len(fits) == 3
+    plain = GridSearchCV(
+        pipe, search.param_grid, scoring=search.scoring, cv=3, error_score="raise"
+    )
+    np.testing.assert_allclose(found, losses_of(plain.fit(unknown)), rtol=1e-12)
+
+
+class CountingPolicy(ConstantPolicy):
+    calls = 0
+
+    def predict_proba(self, X, available=None):
+        type(self).calls += 1
+        return super().predict_proba(X, available)
+
+
+def test_one_table_of_probabilities_and_one_validator_per_part():
+    logs, _ = problem()
+    policy = CountingPolicy(logs.actions[0]).fit(logs)
+    CountingPolicy.calls = 0
+    OPESearchCV(
+        DRos(),
+        {"lam": [1, 10, 100], "cv": [2, 3]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+    ).fit(logs)
+    assert CountingPolicy.calls == 3 * 2
+
+
+# -- the same results as without ------------------------------------------------------
+
+SEARCHED = {
+    "static": (DRos(reward_model=Ridge(), cv=2), {"lam": [1.0, 100.0]}),
+    "sequential": (
+        DRns(random_state=0, cv=2),
+        {"q": [0.05, 0.5], "reward_model": [Ridge(), LogisticRegression()]},
+    ),
+    "no model": (IPS(), {"cmax": [None, 1.0, 0.5]}),
+    "pipeline": (
+        Pipeline([("clip", PropensityClipper()), ("ev", SwitchDR(cv=2))]),
+        {"ev__tau": [1.0, 10.0], "clip__low": [0.0, 0.3]},
+    ),
+    "choice of evaluators": (
+        Pipeline([("ev", IPS())]),
+        {"ev": [IPS(), DirectMethod(), DoublyRobust(), MRDR()]},
+    ),
+    "pipeline in the model": (
+        DoublyRobust(reward_model=make_pipeline(StandardScaler(), Ridge()), cv=2),
+        {"reward_model__ridge__alpha": [0.1, 10.0], "cmax": [None, 1.0]},
+    ),
+    "search inside": (
+        OPESearchCV(
+            DRos(), {"lam": [1.0, 9.0]}, scoring=EvaluatorScorer(UniformPolicy()), cv=2
+        ),
+        {"estimator__cv": [2, 3]},
+    ),
+}
+
+
+@ignore
+@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize(
+    "cv", [3, ShuffleSplit(2, train_size=0.5, random_state=0)], ids=["3", "shuffled"]
+)
+def test_results_are_those_of_scikit_learn(name, cv):
+    logs, policy = problem()
+    estimator, grid = SEARCHED[name]
+    settings = {"scoring": EvaluatorScorer(policy), "refit": True, "cv": cv}
+    plain = GridSearchCV(estimator, grid, error_score="raise", **settings).fit(logs)
+    for n_jobs in (None, 2):
+        search = OPESearchCV(
+            estimator, grid, error_score="raise", n_jobs=n_jobs, **settings
+        )
+        with parallel_config("threading"):
+            found = search.fit(logs)
+        np.testing.assert_allclose(losses_of(found), losses_of(plain), rtol=1e-10)
+        assert found.best_params_ == plain.best_params_
+        assert set(found.cv_results_) == set(plain.cv_results_)
+        for key, expected in plain.cv_results_.items():
+            if "time" in key or key == "params":
+                continue
+            assert found.cv_results_[key].dtype == expected.dtype, key
+            if not key.startswith("param_"):
+                np.testing.assert_allclose(found.cv_results_[key], expected)
+        value = found.best_estimator_.score
+        if name != "search inside":
+            assert value(policy) == plain.best_estimator_.score(policy)
+
+
+def test_results_do_not_depend_on_jobs():
+    logs, policy = problem()
+    estimator, grid = SEARCHED["sequential"]
+    search = OPESearchCV(estimator, grid, scoring=EvaluatorScorer(policy), cv=3)
+    one = losses_of(search.fit(logs))
+    np.testing.assert_array_equal(one, losses_of(search.set_params(n_jobs=2).fit(logs)))
+
+
+def test_slates():
+    logs, policy, _ = make_slate_logs(
+        200, logging="uniform", random_state=0, return_truth=True
+    )
+    settings = {"scoring": EvaluatorScorer(policy), "cv": 3}
+    grid = {"cmax": [None, 1.0]}
+    found, plain = (
+        losses_of(search(SlateDoublyRobust(), grid, **settings).fit(logs))
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_allclose(found, plain, rtol=1e-10)
+
+
+@ignore
+def test_policies_that_learn():
+    logs, _ = problem(900, n_actions=2, logging_temperature=np.inf)
+    settings = {"cv": in_order(ShuffleSplit(2, train_size=0.5, random_state=0))}
+    evaluator = DRns(horizon=20, random_state=0)
+    found, plain = (
+        losses_of(
+            search(
+                evaluator,
+                {"q": [0.0, 0.2]},
+                scoring=EvaluatorScorer(EpsilonGreedy()),
+                **settings,
+            ).fit(logs)
+        )
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_array_equal(found, plain)
+    scorer = PolicyScorer(RejectionSampling(horizon=20))
+    found, plain = (
+        losses_of(
+            search(
+                EpsilonGreedy(), {"epsilon": [0.1, 0.5]}, scoring=scorer, **settings
+            ).fit(logs)
+        )
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_array_equal(found, plain)
+
+
+@ignore
+@pytest.mark.parametrize(
+    "evaluator", [IPS(), DirectMethod(), DRns(), MRDR(), DoublyRobust(cmax="auto")]
+)
+def test_policies_share_the_evaluator_that_values_them(evaluator):
+    logs, _ = problem()
+    grid = {"policy__epsilon": [0.0, 0.5], "clip__low": [0.0, 0.1]}
+    pipe = Pipeline([("clip", PropensityClipper()), ("policy", ClassifierPolicy())])
+    settings = {"scoring": PolicyScorer(evaluator), "cv": 3, "error_score": "raise"}
+    found, plain = (
+        losses_of(search(pipe, grid, **settings).fit(logs))
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_allclose(found, plain, rtol=1e-12)
+
+
+@ignore
+def test_missing_propensities_are_estimated_by_the_steps_of_each_candidate():
+    logs, policy = problem()
+    unknown = logs.replace(propensity=None, logging_proba=None)
+    for last, scorer in (
+        (IPS(), EvaluatorScorer(policy)),
+        (IPSPolicy(), PolicyScorer(IPS())),
+    ):
+        pipe = Pipeline([("p", PropensityEstimator()), ("last", last)])
+        settings = {"scoring": scorer, "cv": 3, "error_score": "raise"}
+        found, plain = (
+            losses_of(search(pipe, {"p__cv": [2, 3]}, **settings).fit(unknown))
+            for search in (OPESearchCV, GridSearchCV)
+        )
+        np.testing.assert_allclose(found, plain, rtol=1e-12)
+        assert np.diff(found).any()
+
+
+def value_of_uniform(estimator, logs):
+    return estimator.score(UniformPolicy(), logs)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_any_callable_scores(n_jobs):
+    logs, _ = problem()
+    grid = {"lam": [1.0, 100.0]}
+    found, plain = (
+        search(DRos(), grid, scoring=value_of_uniform, cv=3, refit=True).fit(logs)
+        for search in (OPESearchCV, GridSearchCV)
+    )
+    np.testing.assert_allclose(losses_of(found), losses_of(plain), rtol=1e-12)
+    assert found.score(logs) == value_of_uniform(found.best_estimator_, logs)
+    assert OPESearchCV(IPS(), {}, scoring=value_of_uniform).fit(logs).n_splits_ == 5
+
+
+# -- nothing is left behind -----------------------------------------------------------
+
+
+@ignore
+def test_a_search_leaves_logs_scorer_and_estimator_as_they_were():
+    logs, policy = problem()
+    scorer = EvaluatorScorer(policy, DoublyRobust())
+    estimator = DRns(random_state=0, cv=2, reward_model=Ridge())
+    search = OPESearchCV(estimator, {"q": [0.0, 0.1]}, scoring=scorer, cv=3)
+    before = [joblib.hash(one) for one in (logs, scorer, estimator)]
+    pickled, attributes = pickle.dumps(logs), dict(vars(scorer))
+    search.fit(logs)
+    assert [joblib.hash(one) for one in (logs, scorer, estimator)] == before
+    assert pickle.dumps(logs) == pickled and vars(scorer) == attributes
+    best = search.best_estimator_
+    alone = clone(estimator).set_params(**search.best_params_).fit(logs)
+    assert vars(best).keys() == vars(alone).keys()
+    assert type(best.reward_source_) is type(alone.reward_source_)
+    rows = np.arange(40)
+    assert logs[rows] is not logs[rows]
+
+
+# -- failures, choices, messages ------------------------------------------------------
+
+
+def test_errors_of_a_candidate_follow_error_score():
+    logs, policy = problem()
+    grid = {"cmax": [None, -1.0]}
+    search = OPESearchCV(
+        DoublyRobust(), grid, scoring=EvaluatorScorer(policy), cv=3, error_score=-7.0
+    )
+    with pytest.warns(FitFailedWarning, match=r"3 fits failed out of a total of 6.*-7"):
+        scores = -losses_of(search.fit(logs))
+    assert (scores[:, 1] == -7).all() and (scores[:, 0] > -7).all()
+    first = search.set_params(param_grid={"cmax": [-1.0, None]})  # fails before others
+    with pytest.warns(FitFailedWarning):
+        np.testing.assert_array_equal(-losses_of(first.fit(logs)), scores[:, ::-1])
+    with pytest.warns(FitFailedWarning):
+        search.set_params(error_score=np.nan, refit=True).fit(logs)
+    assert search.best_index_ == 1
+    assert search.cv_results_["rank_test_score"].tolist() == [2, 1]
+    with pytest.raises(ValueError, match="'cmax' parameter of DoublyRobust"):
+        search.set_params(error_score="raise").fit(logs)
+    with pytest.raises(ValueError, match=r"all 3 fits failed(.|\n)*'cmax' parameter"):
+        search.set_params(error_score=0.0, param_grid={"cmax": [-1.0]}).fit(logs)
+
+
+def test_errors_of_scoring_follow_error_score():
+    logs, policy = problem()
+    search = OPESearchCV(
+        IPS(), {"cmax": [None]}, scoring=EvaluatorScorer("pi"), cv=3, refit=True
+    )
+    with pytest.warns(OPEWarning, match=r"3 of 3 scores failed and are nan(.|\n)*'pi'"):
+        search.fit(logs)
+    assert np.isnan(search.best_score_)
+    with pytest.raises(ValueError, match="'pi' is not a column"):
+        search.set_params(error_score="raise").fit(logs)
+    with pytest.raises(TypeError, match="scores evaluators, got the policy"):
+        search.set_params(
+            estimator=policy, param_grid={"epsilon": [0.1]}, error_score="raise"
+        ).fit(logs)
+
+
+def last(results):
+    return len(results["params"]) - 1
+
+
+def test_refit():
+    logs, policy = problem()
+    search = OPESearchCV(
+        DRos(), {"lam": [1.0, 10.0, 100.0]}, scoring=EvaluatorScorer(policy), cv=4
+    ).fit(logs)
+    assert search.best_index_ == one_standard_error(search.cv_results_)
+    assert search.set_params(refit=last).fit(logs).best_index_ == 2
+    assert search.best_score_ == search.cv_results_["mean_test_score"][2]
+    assert search.best_estimator_.lam == 100.0 and search.best_estimator_.logs_ is logs
+    search.set_params(refit=True).fit(logs)
+    assert search.best_index_ == search.cv_results_["mean_test_score"].argmax()
+    without = clone(search).set_params(refit=False).fit(logs)
+    assert without.best_params_ == search.best_params_
+    assert not hasattr(without, "best_estimator_")
+    with pytest.raises(TypeError, match="index of a candidate, got str"):
+        search.set_params(refit=lambda results: "first").fit(logs)
+    with pytest.raises(IndexError, match="one of 3 candidates, got 3"):
+        search.set_params(refit=lambda results: 3).fit(logs)
+
+
+def test_ranks():
+    nan = float("nan")
+    assert ranks(np.array([0.5, nan, 0.7, 0.5, nan])).tolist() == [2, 4, 1, 2, 4]
+    assert ranks(np.array([nan, nan])).tolist() == [1, 1]
+    assert ranks(np.array([-np.inf, 0.0, nan])).tolist() == [2, 1, 2]
+    assert chosen(True, {"rank_test_score": np.array([2, 1]), "params": [{}, {}]}) == 1
+
+
+def test_folds():
+    logs, policy = problem()
+    scorer = EvaluatorScorer(policy)
+    search = OPESearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer, cv=3)
+    grouped = logs.replace(group=np.arange(len(logs)) // 10)
+    by_group = list(GroupKFold(3).split(logs, groups=grouped.group))
+    expected = losses_of(clone(search).set_params(cv=by_group).fit(grouped))
+    np.testing.assert_array_equal(losses_of(search.fit(grouped)), expected)
+    by_row = list(KFold(3).split(logs))
+    split = losses_of(clone(search).set_params(cv=by_row).fit(grouped))
+    assert not np.array_equal(split, expected)
+    generator = KFold(3).split(logs)
+    found = clone(search).set_params(cv=list(generator)).fit(logs)
+    np.testing.assert_array_equal(losses_of(found), losses_of(search.fit(logs)))
+    for cv, message in (
+        ([(np.arange(9), np.arange(5, 20))], "row 5 into the training and the test"),
+        ([(np.arange(9), [])], "no test round in fold 0"),
+        ([], "no test round"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            search.set_params(cv=cv).fit(logs)
+
+
+def test_it_tells_what_it_does(capsys):
+    logs, policy = problem()
+    OPESearchCV(
+        DRos(),
+        {"lam": [1.0, 2.0], "cv": [2, 3]},
+        scoring=EvaluatorScorer(policy),
+        cv=3,
+        verbose=2,
+    ).fit(logs)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == (
+        "Fitting 2 distinct models of 4 candidates on each of 3 splits, 6 fits in all"
+    )
+    assert len(told) == 1 + 4 * 3 and told[1].startswith("[split 0] cv=2, lam=1.0: sc")
+
+
+# -- models kept on disk --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_a_memory_shares_fits_between_searches(tmp_path, encoding):
+    logs, policy = problem(n_actions=3)
+    path, folder = tmp_path / "fits", tmp_path / "models"
+    model = CountingRidge(1.0, str(path))
+
+    def losses(memory):
+        estimator = DRos(
+            reward_model=ActionRewardModel(model, encoding, memory=memory), cv=3
+        )
+        search = GridSearchCV(
+            estimator, {"lam": [1, 10]}, scoring=EvaluatorScorer(policy, IPS()), cv=3
+        )
+        return losses_of(search.set_params(refit=False).fit(logs))
+
+    n_models = 3 if encoding == "per_action" else 1
+    expected = losses(None)
+    assert count(path) == 2 * 3 * 3 * n_models
+    for memory in (folder, str(folder), joblib.Memory(str(folder), verbose=0)):
+        np.testing.assert_array_equal(losses(memory), expected)
+        # once in all: three folds, three inner ones
+        assert count(path) == (3 * 3 * n_models if memory is folder else 0)
