@@ -253,6 +253,13 @@ class PolicyValue:
             python_warnings.warn(warned, stacklevel=2)
         return values
 
+    def _checked_group(self, estimate):
+        """Return the estimate of a group, and a warning where there is none."""
+        if np.isnan(self.value):  # nothing is known of the policy, in no group
+            estimate = estimate.without_value()
+        lost = np.isnan(estimate.value)
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
+
     def _of_group(self, places, label):
         estimate, rows = self._group_estimate(places)
         estimate, warned = self._checked_group(estimate)
@@ -267,13 +274,6 @@ class PolicyValue:
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""
         rows = self._rows.take(places)
         return rows.estimate(self._estimate), rows
-
-    def _checked_group(self, estimate):
-        """Return the estimate of a group, and a warning where there is none."""
-        if np.isnan(self.value):  # nothing is known of the policy, in no group
-            estimate = estimate.without_value()
-        lost = np.isnan(estimate.value)
-        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
 
     def __sub__(self, other):
         """Paired difference of two values from the same rounds."""

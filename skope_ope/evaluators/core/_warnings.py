@@ -225,6 +225,24 @@ def slate_support_warnings(lost, what):
     ]
 
 
+def no_round_warning(name):
+    """Return the warning that an evaluator found no round for its estimate."""
+    return SupportWarning(
+        f"{name} cannot form an estimate: no logged round bears on the policy. The "
+        "value is NaN.",
+        float("nan"),
+    )
+
+
+def not_normalised_warning(name, total):
+    """Return the warning that weights sum to nothing, or to less."""
+    return LowOverlapWarning(
+        f"{name} cannot form an estimate: the weights sum to {total:.4g}, and what is "
+        "normalised by them is no estimate. The value is NaN.",
+        total,
+    )
+
+
 def _logger_support_warnings(missing):
     return [
         SupportWarning(
@@ -279,21 +297,3 @@ def _count_warnings(logs):
 def unformed_warning(evaluator):
     """Return the warning that goes with a NaN."""
     return no_round_warning(type(evaluator).__name__)
-
-
-def no_round_warning(name):
-    """Return the warning that an evaluator found no round for its estimate."""
-    return SupportWarning(
-        f"{name} cannot form an estimate: no logged round bears on the policy. The "
-        "value is NaN.",
-        float("nan"),
-    )
-
-
-def not_normalised_warning(name, total):
-    """Return the warning that weights sum to nothing, or to less."""
-    return LowOverlapWarning(
-        f"{name} cannot form an estimate: the weights sum to {total:.4g}, and what is "
-        "normalised by them is no estimate. The value is NaN.",
-        total,
-    )
