@@ -13,7 +13,19 @@ from tests.evaluators._reference_worlds import WORLDS
 
 # Numbers that were changed on purpose: "world/entry/quantity" (as fnmatch has it), and
 # the reason.
-CHANGED = {}
+CHANGED = {
+    f"slates_left_out/{entry}/{quantity}": "rounds left out do not count in n"
+    for entry in ("PseudoInverse*", "SlateDoublyRobust*")
+    for quantity in (
+        "standard_error",
+        "degrees_of_freedom",
+        "squares",
+        "round_values",
+        "by_errors",
+        "difference_error",
+        "difference_freedom",
+    )
+}
 
 
 def written(name):

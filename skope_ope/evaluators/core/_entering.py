@@ -36,7 +36,8 @@ class Entering:
         if sample_weight is not None and not sample_weight.all():
             self.mask = sample_weight > 0
             self.n = int(np.count_nonzero(self.mask))
-            self.omega = sample_weight * (self.n / sample_weight.sum())
+            scale = self.n / sample_weight.sum() if self.n else 0.0
+            self.omega = sample_weight * scale
 
     @cached_property
     def design(self):

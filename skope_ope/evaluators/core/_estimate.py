@@ -31,7 +31,9 @@ import numpy as np
 
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
+from skope_ope.evaluators.core._sums import Sums, dot
 
+MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
 FEW_CLUSTERS = 40  # effective ones; with fewer, their number gives the freedom
 
@@ -74,6 +76,8 @@ class Estimate(_Certain):
         f: the means to the value and its gradient, see `_functions`.
     pooling : callable, default=pooled
         What strata count, see `_pooling`.
+    rounds : tuple (terms, design), default=None
+        As `round_values` takes them, where the sums have no products.
 
     Attributes
     ----------
@@ -94,7 +98,7 @@ class Estimate(_Certain):
 
     needs_terms = True  # for round values
 
-    def __init__(self, sums, combine, pooling=pooled):
+    def __init__(self, sums, combine, pooling=pooled, rounds=None):
         self.sums, self.combine, self.pooling = sums, combine, pooling
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
@@ -116,8 +120,13 @@ class Estimate(_Certain):
         plain = [weight * g for g in gradient] + [-weight * centre]
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
-        variance, noise = _quadratic(self.slopes, sums.product)
-        self.lost = not variance > ROUNDING * noise
+        if rounds is None:
+            variance, noise = _quadratic(self.slopes, sums.product)
+            self.lost = not variance > ROUNDING * noise
+        else:  # the rounding is one of the influences, not of their squares
+            influence, noise = self._influence(*rounds)
+            variance = dot(influence, influence)
+            self.lost = not variance > (ROUNDING * noise) ** 2
         if self.lost and isfinite(variance):
             variance = 0.0
         error = sqrt(variance) if formed else nan
@@ -178,17 +187,48 @@ class Estimate(_Certain):
             Weight, stratum and cluster of every round.
         """
         n = design.n_rounds
-        change = np.zeros(n)
+        influence, _ = self._influence(terms, design)
+        return self.value + sqrt(n * max(n - 1, 1)) * influence
+
+    def _influence(self, terms, design):
+        """Return psi of every round, and the size of what cancels in it."""
+        influence, size = np.zeros(design.n_rounds), 0.0
         slopes = [self._of_rounds(b, design.stratum) for b in self.slopes]
         for b, term, near in zip(slopes, terms, self.origin, strict=False):
-            change += b * (term - near)
-        change += slopes[-1]
+            part = b * (term - near)
+            influence += part
+            size += sqrt(dot(part, part))
+        influence += slopes[-1]
         if design.omega is not None:
-            change *= design.omega
-        return self.value + sqrt(n * max(n - 1, 1)) * change
+            influence *= design.omega
+            size *= float(design.omega.max(initial=0))
+        return influence, size
 
     def _of_rounds(self, slope, stratum):
         return slope if self.frame.n_strata == 1 else slope[stratum]
+
+
+def estimate_of_rounds(design, terms, combine, pooling=pooled, offset=0.0):
+    """Return the estimate from the terms of all rounds at once.
+
+    Where there are many terms, few of their products would be needed: the error is the
+    spread of the influences.
+
+    Parameters
+    ----------
+    design : Design
+        Weight, stratum and cluster of every round.
+    terms : sequence of k ndarray of shape (n_rounds,)
+        Terms of rewards less the offset.
+    combine, pooling : callable
+        See `Estimate`.
+    offset : float, default=0.0
+        What was subtracted from all rewards.
+    """
+    many = len(terms) > MANY_TERMS
+    sums = Sums(design, offset, products=not many)
+    sums.add(design.block(0, design.n_rounds), tuple(terms))
+    return Estimate(sums, combine, pooling, (terms, design) if many else None)
 
 
 class GivenEstimate(_Certain):

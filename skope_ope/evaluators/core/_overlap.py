@@ -118,3 +118,26 @@ class Support:
             overlap.missing += aim.missing
         else:
             overlap.add(aim.block.of(self.entering.design), aim.w, aim.missing)
+
+
+def weight_entries(overlap, balance=None):
+    """Return what the weights of the rounds tell, by name.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    balance : Overlap, default=None
+        Sums of the weights less the means that they should have, plus one; `None`:
+        these are one.
+    """
+    size, total = overlap.effective_sample_size, overlap.sum_w
+    balance = overlap if balance is None else balance
+    return {
+        "effective_sample_size": size,
+        "effective_share": size / overlap.n,
+        "max_weight": float(overlap.max_w),
+        "max_weight_share": float(overlap.max_w / total) if total else nan,
+        "mean_weight": overlap.mean_weight,
+        "mean_weight_z": lambda: balance.mean_weight_z,
+    }

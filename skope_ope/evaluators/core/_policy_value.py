@@ -253,12 +253,16 @@ class PolicyValue:
             python_warnings.warn(warned, stacklevel=2)
         return values
 
-    def _of_group(self, places, label):
-        (estimate, rows), warned = self._group_estimate(places), []
+    def _checked_group(self, estimate):
+        """Return the estimate of a group, and a warning where there is none."""
         if np.isnan(self.value):  # nothing is known of the policy, in no group
             estimate = estimate.without_value()
-        if np.isnan(estimate.value):
-            warned.append(SupportWarning(_NO_GROUP_VALUE, float("nan")))
+        lost = np.isnan(estimate.value)
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
+
+    def _of_group(self, places, label):
+        estimate, rows = self._group_estimate(places)
+        estimate, warned = self._checked_group(estimate)
         if not self.independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))

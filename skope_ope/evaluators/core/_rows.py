@@ -6,8 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
 
 
 class Rows:
@@ -56,9 +55,9 @@ class Rows:
         like : Estimate or GivenEstimate
             Its function of the means, its pooling and its offset are taken.
         """
-        sums = Sums(self.design, like.offset)
-        sums.add(self.design.block(0, self.n_rounds), tuple(self.terms))
-        return Estimate(sums, like.combine, like.pooling)
+        return estimate_of_rounds(
+            self.design, self.terms, like.combine, like.pooling, like.offset
+        )
 
     def labels(self, name):
         """Return a field or a column of the logs."""

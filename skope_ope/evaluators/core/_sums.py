@@ -48,6 +48,9 @@ class Sums:
     summed : int, default=None
         How many of the terms, the first ones, are summed over the cells, where the
         design has clusters; `None`: all of them.
+    products : bool, default=True
+        Whether products are kept. Without them sums neither move nor merge, and the
+        error is that of the rounds themselves.
 
     Attributes
     ----------
@@ -59,11 +62,11 @@ class Sums:
         Sums of the entries of x over every cell, None for those that are not wanted.
     """
 
-    def __init__(self, design, offset=0.0, moves=None, summed=None):
+    def __init__(self, design, offset=0.0, moves=None, summed=None, products=True):
         self.frame, self.offset, self.moves = design, offset, moves
         self.origin = self.first = self.second = self.totals = None
         self._single = design.n_strata == 1
-        self._summed = summed
+        self._summed, self._products = summed, products
         self._owned = ()
         self._buffer = None
         self.mass, self.square = (
@@ -89,10 +92,11 @@ class Sums:
         if block.omega is not None:
             x = [block.omega * column for column in x]
         if self._single:
-            first, second = _added(x, block.omega)
+            first = [float(column.sum()) for column in x]
+            second = _products_of(x, block.omega) if self._products else []
         else:
             # two jobs with the same terms need one sum
-            key = (*map(id, terms), *self.origin)
+            key = (self._products, *map(id, terms), *self.origin)
             if key not in block.of_terms:
                 block.of_terms[key] = *self._added_by_stratum(x, block), terms
             first, second, _ = block.of_terms[key]
@@ -108,8 +112,9 @@ class Sums:
             self._add_cells(block, terms[:n], x[:n], begins)
 
     def _added_by_stratum(self, x, block):
-        total = block.by_stratum
-        columns = x if block.omega is None else [*x, block.omega]
+        total, columns = block.by_stratum, []
+        if self._products:
+            columns = x if block.omega is None else [*x, block.omega]
         if self._buffer is None or len(self._buffer) < len(x[0]):
             self._buffer = np.empty(len(x[0]))
         buffer = self._buffer[: len(x[0])]
@@ -147,6 +152,8 @@ class Sums:
         i, j, k = max(i, j), min(i, j), self.n_terms
         if j == k:
             return self.square
+        if not self.second:
+            raise ValueError("these sums were taken without products of their terms.")
         if i < len(self.second):
             return self.second[i][j]
         return self.first[j]  # all weights are one
@@ -322,13 +329,11 @@ def _middle(term):
     )
 
 
-def _added(x, omega):
-    columns = x if omega is None else [*x, omega]
-    k = len(x)
-    second = [[dot(a, b) for b in x[: i + 1]] for i, a in enumerate(columns[:k])]
+def _products_of(x, omega):
+    second = [[dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
     if omega is not None:
         second.append([dot(omega, b) for b in x])
-    return [float(column.sum()) for column in x], second
+    return second
 
 
 def _plus(old, new):

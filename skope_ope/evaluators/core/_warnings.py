@@ -78,26 +78,42 @@ def overlap_warnings(evaluator, overlap, logs=None):
             )
         )
         return found
-    size, n_rounds = overlap.effective_sample_size, overlap.n
-    share = overlap.max_w / overlap.sum_w
+    found += few_rounds_warnings(overlap, "with DoublyRobust or clipping")
+    return found + mean_weight_warnings(overlap, logs)
+
+
+def few_rounds_warnings(overlap, remedy):
+    """Return a warning where few rounds have most of the weight.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    remedy : str
+        With what to compare the estimate.
+    """
+    size, n_rounds, total = overlap.effective_sample_size, overlap.n, overlap.sum_w
+    # weights of slates may be negative, and their largest more than their sum
+    share = overlap.max_w / total if total > 0 else float("nan")
     if size < LOW_SHARE * n_rounds or size < min(LOW_SIZE, n_rounds / 2):
-        found.append(
+        part = f", {share:.1%} of all" if share <= 1 else ""
+        return [
             LowOverlapWarning(
                 f"the estimate rests on {size:.1f} effective rounds of {n_rounds} "
-                f"(largest weight {overlap.max_w:.4g}, {share:.1%} of all). Compare "
-                "with DoublyRobust or clipping, or collect logs closer to the policy.",
+                f"(largest weight {overlap.max_w:.4g}{part}). Compare {remedy}, or "
+                "collect logs closer to the policy.",
                 size,
             )
-        )
-    elif share > max(HIGH_WEIGHT_SHARE, 5 / n_rounds):
-        found.append(
+        ]
+    if share > max(HIGH_WEIGHT_SHARE, 5 / n_rounds):
+        return [
             LowOverlapWarning(
                 f"one round carries {share:.1%} of all weight (weight "
-                f"{overlap.max_w:.4g}). Compare with DoublyRobust or clipping.",
+                f"{overlap.max_w:.4g}). Compare {remedy}.",
                 share,
             )
-        )
-    return found + mean_weight_warnings(overlap, logs)
+        ]
+    return []
 
 
 def mean_weight_warnings(overlap, logs=None, high_z=HIGH_Z):
@@ -107,14 +123,49 @@ def mean_weight_warnings(overlap, logs=None, high_z=HIGH_Z):
     if overlap.missing_mass > 1e-9 or not abs(z) > high_z:
         return []
     return [
-        PropensityWarning(
-            f"the mean importance weight is {overlap.mean_weight:.4g}, {z:+.1f} "
-            "standard errors from 1: either the propensities are wrong or rare large "
-            "weights are missing from the logs. Check diagnostics, or estimate the "
-            f"propensities with {estimating_step(logs)}.",
+        _off_mean_warning(
+            f"the mean importance weight is {overlap.mean_weight:.4g}",
             z,
+            1.0,
+            "either the propensities are wrong or rare large weights are missing from "
+            "the logs. Check diagnostics, or estimate the propensities with "
+            f"{estimating_step(logs)}.",
         )
     ]
+
+
+def slate_weight_warnings(overlap, balance, expected, supported):
+    """Return warnings about the weights of slates.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    balance : Overlap
+        Sums of the weights less the means that they should have, plus one; `overlap`
+        where these are one.
+    expected : float
+        The mean that the weights should have.
+    supported : bool
+        Whether this mean is known.
+    """
+    found, z = few_rounds_warnings(overlap, "several evaluators"), balance.mean_weight_z
+    if supported and abs(z) > HIGH_Z:
+        found.append(
+            _off_mean_warning(
+                f"the mean weight is {overlap.mean_weight:.4g}",
+                z,
+                expected,
+                "either the logging policy is not the one that composed the slates, or "
+                "rare slates with large weights are missing from the logs.",
+            )
+        )
+    return found
+
+
+def _off_mean_warning(mean, z, expected, why):
+    text = f"{mean}, {z:+.1f} standard errors from {expected:.4g}: {why}"
+    return PropensityWarning(text, z)
 
 
 def learned_warnings(policy, logs):
@@ -151,6 +202,45 @@ def support_warnings(overlap):
             mass,
         )
     ]
+
+
+def slate_support_warnings(lost, what):
+    """Return a warning where the logger never shows some of a policy's slates.
+
+    Parameters
+    ----------
+    lost : float
+        Their share, NaN where it is not known.
+    what : {"slates", "slots"}
+        What is counted.
+    """
+    if not lost > 0:
+        return []
+    return [
+        SupportWarning(
+            f"the logger never shows {lost:.2%} of the policy's {what}: the estimate "
+            "leaves out what they would bring.",
+            lost,
+        )
+    ]
+
+
+def no_round_warning(name):
+    """Return the warning that an evaluator found no round for its estimate."""
+    return SupportWarning(
+        f"{name} cannot form an estimate: no logged round bears on the policy. The "
+        "value is NaN.",
+        float("nan"),
+    )
+
+
+def not_normalised_warning(name, total):
+    """Return the warning that weights sum to nothing, or to less."""
+    return LowOverlapWarning(
+        f"{name} cannot form an estimate: the weights sum to {total:.4g}, and what is "
+        "normalised by them is no estimate. The value is NaN.",
+        total,
+    )
 
 
 def _logger_support_warnings(missing):
@@ -206,8 +296,4 @@ def _count_warnings(logs):
 
 def unformed_warning(evaluator):
     """Return the warning that goes with a NaN."""
-    return SupportWarning(
-        f"{type(evaluator).__name__} cannot form an estimate: no logged round bears on "
-        "the policy. The value is NaN.",
-        float("nan"),
-    )
+    return no_round_warning(type(evaluator).__name__)

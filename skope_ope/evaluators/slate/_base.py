@@ -4,21 +4,20 @@
 
 from dataclasses import dataclass, field
 from functools import partial
+from math import isnan
 
 import numpy as np
 
-from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._overlap import Overlap
-from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._overlap import Overlap, weight_entries
+from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
-from skope_ope.evaluators.slate._bearing import Bearing
-from skope_ope.evaluators.slate._diagnostics import (
-    LazyDiagnostics,
-    weight_diagnostics,
-    weight_warnings,
-)
+from skope_ope.evaluators.core._warnings import slate_weight_warnings
+from skope_ope.evaluators.slate._estimability import Estimable, SlateValue
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
@@ -26,7 +25,7 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
 @dataclass
-class Findings:
+class SlateTerms:
     """What an evaluator makes of the rounds.
 
     Attributes
@@ -34,11 +33,12 @@ class Findings:
     terms : tuple of ndarray of shape (n_rounds,)
         Per-round terms.
     combine : callable
-        The function of their means that is the estimate, see `_moments`.
+        The function of their means that is the estimate, see `_functions`.
     weight : ndarray of shape (n_rounds,) or None
-        Importance weights of the rounds.
+        Importance weights of the rounds. Where all of them are zero, there is no
+        estimate.
     used : ndarray of bool of shape (n_rounds,) or None
-        Rounds that bear on the policy; None: all of them.
+        Rounds that bear on the policy; None: all of them. The others have weight zero.
     expected : ndarray of shape (n_rounds,) or None
         Means of the weights under the logger; None: one.
     supported : bool
@@ -47,11 +47,11 @@ class Findings:
         Numbers, or functions that give them.
     warnings : list of OPEWarning
     bound : callable or None
-        See `PolicyValue.deviation_bound`.
+        See `PolicyValue.deviation_bound`; a function of a module.
     """
 
     terms: tuple
-    combine: object = _functions.mean
+    combine: object = mean
     weight: object = None
     used: object = None
     expected: object = None
@@ -60,20 +60,39 @@ class Findings:
     warnings: list = field(default_factory=list)
     bound: object = None
 
+    def entering(self, logs, sample_weight):
+        """Return the rounds that enter: those that are used, of positive weight."""
+        if self.used is not None and not self.used.all():
+            sample_weight = self.used * (
+                1.0 if sample_weight is None else sample_weight
+            )
+        return Entering(logs, sample_weight)
+
+    def estimable(self, entering):
+        """Return terms and combine that tell where there is no estimate."""
+        if self.weight is None:
+            return self.terms, Estimable(self.combine, weighed=False)
+        size = self.weight
+        if size.min(initial=0) < 0:
+            size = np.abs(size)
+        if entering.mask is not None:
+            size = np.where(entering.mask, size, 0.0)
+        return (*self.terms, size), Estimable(self.combine, weighed=True)
+
 
 class SlateEvaluator(BaseEvaluator):
     """Base class of evaluators of slate policies.
 
-    A subclass implements `_findings(target, logs)`, and names in `_needs` what the
-    logs must hold: "logger", "propensity" (either it or the logger), "slot_reward".
+    A subclass implements `_terms(target, logs)`, and names in `_needs` what the logs
+    must hold: "logger", "propensity" (either it or the logger), "slot_reward".
     """
 
     _takes = (SlateLogs,)
     _needs = ()
 
-    def _findings(self, target, logs):
-        """Return the `Findings` for a policy on logs."""
-        raise TypeError(f"{type(self).__name__} does not define _findings.")
+    def _terms(self, target, logs):
+        """Return the `SlateTerms` for a policy on logs."""
+        raise TypeError(f"{type(self).__name__} does not define _terms.")
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -105,60 +124,26 @@ class SlateEvaluator(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         target = SlateTarget(policy, logs)
-        found = self._findings(target, target.logs)
-        omega, n_used, bound = combined_weights(logs, sample_weight), len(logs), None
-        if omega is None:
-            bound = found.bound
-        elif found.bound is not None:
-            bound = refuse_unequal_weights
-        if found.used is not None and not found.used.all():
-            omega = found.used * (1.0 if omega is None else omega)
-            n_used = int(found.used.sum())
-            omega = omega / omega.mean() if omega.any() else omega
-        moments = _moments.Moments()
-        moments.add(0, found.terms, omega)
-        value, error, linearise = moments.estimate(found.combine)
-        if n_used == 1:
-            error = float("nan")  # one round among those left out has no spread
-        name, ratio = type(self).__name__, len(found.terms) == 2
-        bearing = Bearing(
-            name,
-            len(logs),
-            found.weight,
-            found.terms[1] if ratio else None,
-            found.used,
-            omega,
-        )
-        diagnostics, warned = {"n_rounds": len(logs)}, list(found.warnings)
-        size = float("nan")
-        if found.weight is not None and n_used:
-            overlap = _overlap(found, found.weight, omega)
-            balance = overlap
-            if found.expected is not None:
-                balance = _overlap(found, found.weight + 1 - found.expected, omega)
-            if overlap.sum_w2:
-                warned += weight_warnings(overlap, balance, found.supported)
-            diagnostics |= weight_diagnostics(overlap, balance)
-            size = overlap.effective_sample_size
-        unformed = bearing.warnings()
-        if unformed:
-            value = error = float("nan")
-            warned += unformed
-        return PolicyValue(
-            value,
-            error,
-            len(logs),
+        found = self._terms(target, target.logs)
+        omega = combined_weights(logs, sample_weight)
+        entering = found.entering(logs, omega)
+        terms, combine = found.estimable(entering)
+        design = entering.design
+        estimate = estimate_of_rounds(design, terms, combine)
+        name = type(self).__name__
+        known, warned, size = _of_weights(found, entering)
+        warned = [*found.warnings, *warned]
+        if isnan(estimate.value):
+            warned.append(combine.warning(name, estimate))
+        weighted = omega is not None and found.bound is not None
+        return SlateValue(
+            estimate,
+            Rows(design, partial(np.stack, terms), logs=logs),
             estimator=name,
-            logs=logs,
-            terms=partial(np.stack, found.terms),
-            linearise=linearise,
-            combine=found.combine,
-            sample_weight=omega,
             effective_sample_size=size,
-            diagnostics=LazyDiagnostics(diagnostics | found.diagnostics),
+            diagnostics={"n_rounds": entering.n} | known | found.diagnostics,
             warnings=warned,
-            bound=bound,
-            bearing=bearing,
+            bound=refuse_unequal_weights if weighted else found.bound,
         )
 
     def __sklearn_tags__(self):
@@ -168,13 +153,24 @@ class SlateEvaluator(BaseEvaluator):
         return tags
 
 
-def _overlap(found, weight, omega):
-    overlap, used = Overlap(), found.used
-    if used is not None:
-        weight, omega = weight[used], None if omega is None else omega[used]
-        omega = None if omega is None or not omega.any() else omega / omega.mean()
-    overlap.add(weight, 0.0, omega)
-    return overlap
+def _of_weights(found, entering):
+    """Return diagnostics, warnings and effective size that the weights tell."""
+    if found.weight is None or not entering.n:
+        return {}, [], float("nan")
+    overlap = balance = Overlap(entering.design, entering.n)
+    block = entering.design.block(0, entering.design.n_rounds)
+    overlap.add(block, found.weight)
+    entries = {}
+    if found.expected is not None:  # weights that would have mean one
+        balance = Overlap(entering.design, entering.n)
+        balance.add(block, found.weight + 1 - found.expected)
+        entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
+    entries |= weight_entries(overlap, balance)
+    warned = []
+    if overlap.sum_w2:
+        expected = entries.get("expected_weight", 1.0)
+        warned = slate_weight_warnings(overlap, balance, expected, found.supported)
+    return entries, warned, overlap.effective_sample_size
 
 
 def refuse_unequal_weights(result, delta, **assumptions):

@@ -9,10 +9,11 @@ from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
 from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
-from skope_ope.evaluators.slate._support import never_shown, support_warnings
+from skope_ope.evaluators.slate._support import never_shown
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 
 
@@ -80,7 +81,7 @@ class CascadeDR(SlateEvaluator):
         self.reward_model = reward_model
         self.cv = cv
 
-    def _fit_reward_model(self, logs, reward_model):
+    def _fitted_model(self, logs, reward_model):
         model = self._one_model(reward_model)
         known = model is None or isinstance(model, Real) or hasattr(model, "fit")
         if isinstance(model, (type, bool)) or not known:
@@ -90,10 +91,9 @@ class CascadeDR(SlateEvaluator):
             )
         if hasattr(model, "fit") and is_classifier(model):
             _check_classes(model, logs)
-        self.model_ = model
-        return HeldOut(logs, self.cv)
+        return {"model_": model, "reward_source_": HeldOut(logs, self.cv)}
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         values = np.empty(len(logs))
         fold = self.reward_source_.of(logs)
         for k in np.unique(fold).tolist():
@@ -102,7 +102,7 @@ class CascadeDR(SlateEvaluator):
             values[rows] = _values(model, rounds_of(target, rows))
         lost = never_shown(target, logs, "slate_proba")
         w = prefix_weights(target, logs)
-        return Findings(
+        return SlateTerms(
             terms=(values,),
             weight=w[:, -1] if w[:, -1].any() else w.mean(axis=1),
             supported=not lost > 0,
@@ -110,7 +110,7 @@ class CascadeDR(SlateEvaluator):
                 "unsupported_share": lost,
                 "uncovered_rounds": int((fold == UNCOVERED).sum()),
             },
-            warnings=support_warnings(lost, "slates"),
+            warnings=slate_support_warnings(lost, "slates"),
         )
 
     def _model(self, target, fold):

@@ -10,7 +10,7 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._control_variates import regression_terms
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     balanced,
@@ -145,7 +145,7 @@ class PseudoInverse(SlateEvaluator):
             )
         super()._check_logs(logs)
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         logger = logs.logging_policy
         weights = round_weights(
             logger, target, logs, with_parts=self.control_variates is not None
@@ -167,7 +167,7 @@ class PseudoInverse(SlateEvaluator):
         diagnostics |= logger_diagnostics(logger, target, logs, weights, used)
         warned += inexact_warnings(logger, diagnostics)
         plain = len(terms) == 1 and self.cmax is None
-        return Findings(
+        return SlateTerms(
             terms=terms,
             combine=combine,
             weight=w,
@@ -271,8 +271,7 @@ def theorem_one(result, delta, **assumptions):
         if name not in assumptions and name not in known:
             raise ValueError(
                 f"the bound of PseudoInverse needs {name}, which cannot be computed "
-                "from the probabilities of the logged candidates alone, nor after "
-                "pickling if it was not read before. Pass it."
+                "from the probabilities of the logged candidates alone. Pass it."
             )
         constants[name] = assumptions.get(name, known.get(name))
     n, log = result.n_rounds, np.log(2 / delta)

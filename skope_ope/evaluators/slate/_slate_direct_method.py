@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._slate_logs import EMPTY
@@ -97,33 +97,19 @@ class SlateDirectMethod(SlateEvaluator):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def fit(self, logs, reward_model=None):
-        """Keep the logs, fit the reward model and seed the draws.
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            Logged rounds.
-        reward_model : model, default=None
-            Used where the constructor's is None.
-
-        Returns
-        -------
-        self : SlateDirectMethod
-        """
-        super().fit(logs, reward_model)
+    def _fitted(self, logs, reward_model):
+        found = super()._fitted(logs, reward_model)
         seed = self.random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
-        self.seed_ = int(seed)
-        return self
+        return found | {"seed_": int(seed)}
 
     def _fit_reward_model(self, logs, reward_model):
         return slate_reward_source(
             self._one_model(reward_model), logs, self.cv, any_slate_model
         )
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         source = self.reward_source_
         if needs_no_draws(getattr(source, "model", None)):
             values = _within(policy_values(source, target, logs), logs)
@@ -138,7 +124,7 @@ class SlateDirectMethod(SlateEvaluator):
                 for _ in range(self.n_samples)
             )
             values = sum(draws) / self.n_samples
-        return Findings(
+        return SlateTerms(
             terms=(values,),
             diagnostics=model_diagnostics(source, logs),
             warnings=[

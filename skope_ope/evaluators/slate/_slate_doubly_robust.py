@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._weights import clip
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._pseudo_inverse import (
     inexact_warnings,
     logger_diagnostics,
@@ -101,7 +101,7 @@ class SlateDoublyRobust(SlateEvaluator):
             model = AdditiveSlateModel()
         return slate_reward_source(model, logs, self.cv, additive_only)
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         logger, source = logs.logging_policy, self.reward_source_
         weights = round_weights(logger, target, logs)
         used, diagnostics, warned = range_of(self, weights, logs)
@@ -120,7 +120,7 @@ class SlateDoublyRobust(SlateEvaluator):
             **logger_diagnostics(logger, target, logs, weights, used),
             **model_diagnostics(source, logs),
         }
-        return Findings(
+        return SlateTerms(
             terms=(policy_values(source, target, logs) + correction,),
             weight=w,
             used=used,

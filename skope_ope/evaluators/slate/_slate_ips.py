@@ -3,8 +3,9 @@
 """Inverse propensity scoring of whole slates."""
 
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator, logged_proba
-from skope_ope.evaluators.slate._support import never_shown, support_warnings
+from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms, logged_proba
+from skope_ope.evaluators.slate._support import never_shown
 
 
 class SlateIPS(SlateEvaluator):
@@ -55,15 +56,15 @@ class SlateIPS(SlateEvaluator):
     def __init__(self, *, self_normalized=False):
         self.self_normalized = self_normalized
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         w = target.slate_proba(logs) / logged_proba(logs)
         lost = never_shown(target, logs, "slate_proba")
-        found = Findings(
+        found = SlateTerms(
             terms=(w * logs.reward,),
             weight=w,
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=support_warnings(lost, "slates"),
+            warnings=slate_support_warnings(lost, "slates"),
         )
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio

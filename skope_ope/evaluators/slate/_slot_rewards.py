@@ -5,8 +5,9 @@
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import method
-from skope_ope.evaluators.slate._base import Findings, SlateEvaluator
-from skope_ope.evaluators.slate._support import never_shown, support_warnings
+from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
+from skope_ope.evaluators.slate._support import never_shown
 
 
 class IndependentSlotIPS(SlateEvaluator):
@@ -52,17 +53,17 @@ class IndependentSlotIPS(SlateEvaluator):
     def __init__(self):
         pass
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         logger = method(logs.logging_policy, "marginal_proba")(logs, logs.slate)
         w = target.marginal_proba(logs) / logger
         terms = (np.einsum("nj,nj->n", w, logs.slot_reward),)
         lost = never_shown(target, logs, "marginal_proba")
-        return Findings(
+        return SlateTerms(
             terms=terms,
             weight=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=support_warnings(lost, "slots"),
+            warnings=slate_support_warnings(lost, "slots"),
         )
 
     def __sklearn_tags__(self):
@@ -115,15 +116,15 @@ class CascadeIPS(SlateEvaluator):
     def __init__(self):
         pass
 
-    def _findings(self, target, logs):
+    def _terms(self, target, logs):
         w = prefix_weights(target, logs)
         lost = never_shown(target, logs, "slate_proba")
-        return Findings(
+        return SlateTerms(
             terms=(np.einsum("nj,nj->n", w, logs.slot_reward),),
             weight=w[:, -1] if w[:, -1].any() else w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=support_warnings(lost, "slates"),
+            warnings=slate_support_warnings(lost, "slates"),
         )
 
     def __sklearn_tags__(self):

@@ -5,7 +5,6 @@
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import method
-from skope_ope.exceptions import SupportWarning
 
 
 def form_of(logger, logs):
@@ -37,16 +36,3 @@ def never_shown(target, logs, name):
     if target.slates is None or logger is None or not knows_all(logger, target, logs):
         return float("nan")
     return float(np.mean(method(logger, name)(logs, target.slates) == 0))
-
-
-def support_warnings(lost, what):
-    """Return a warning where the logger never shows what the policy does."""
-    if not lost > 0:
-        return []
-    return [
-        SupportWarning(
-            f"the logger never shows {lost:.2%} of the policy's {what}: the estimate "
-            "leaves out what they would bring.",
-            lost,
-        )
-    ]

@@ -10,6 +10,7 @@ from scipy import sparse
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._overlap import weight_entries
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._propensity_audit import action_count_z
 from skope_ope.logs._validation import is_frame
@@ -196,19 +197,6 @@ class StaticFacts:
         return np.divide(
             distance, spread, out=np.zeros_like(distance), where=spread > 0
         )
-
-
-def weight_entries(overlap):
-    """Return what the weights of the rounds tell, by name."""
-    size, total = overlap.effective_sample_size, overlap.sum_w
-    return {
-        "effective_sample_size": size,
-        "effective_share": size / overlap.n,
-        "max_weight": float(overlap.max_w),
-        "max_weight_share": float(overlap.max_w / total) if total else float("nan"),
-        "mean_weight": overlap.mean_weight,
-        "mean_weight_z": lambda: overlap.mean_weight_z,
-    }
 
 
 def _sparse_moments(X):

@@ -12,6 +12,8 @@ from sklearn.linear_model import Ridge
 from skope_ope import (
     BanditLogs,
     CascadeDR,
+    CascadeIPS,
+    IndependentSlotIPS,
     ProductSlatePolicy,
     PseudoInverse,
     SlateDirectMethod,
@@ -21,7 +23,7 @@ from skope_ope import (
     UniformSlatePolicy,
 )
 from skope_ope.base import SlateEvaluator
-from skope_ope.evaluators.slate._base import Findings, logged_proba
+from skope_ope.evaluators.slate._base import SlateTerms, logged_proba
 from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from tests.evaluators.slate._worlds import quietly, rankings, warned
 
@@ -29,8 +31,8 @@ from tests.evaluators.slate._worlds import quietly, rankings, warned
 class MeanReward(SlateEvaluator):
     """The mean reward, whatever the policy."""
 
-    def _findings(self, target, logs):
-        return Findings(terms=(logs.reward,), used=self.used, weight=self.weight)
+    def _terms(self, target, logs):
+        return SlateTerms(terms=(logs.reward,), used=self.used, weight=self.weight)
 
     used = weight = None
 
@@ -46,7 +48,7 @@ def test_an_evaluator_of_ones_own():
     assert result.value == logs.reward.mean()
     assert result.standard_error == pytest.approx(logs.reward.std(ddof=1) / 60**0.5)
     assert np.isnan(result.effective_sample_size)
-    with pytest.raises(TypeError, match="does not define _findings"):
+    with pytest.raises(TypeError, match="does not define _terms"):
         SlateEvaluator().fit(logs).evaluate(logs.slate)
 
 
@@ -60,6 +62,10 @@ def test_sample_weights_and_rounds_that_are_not_used():
     expected = np.average(logs.reward[30:], weights=weight[30:])
     assert half.value == pytest.approx(expected)
     assert half.round_values.mean() == pytest.approx(half.value)
+    alone = quietly(MeanReward(), logs.slate[30:], logs[30:], weight[30:])
+    assert half.standard_error == pytest.approx(alone.standard_error, rel=1e-12)
+    assert half.degrees_of_freedom == alone.degrees_of_freedom == 29
+    assert half.diagnostics["n_rounds"] == 30
     evaluator.used = np.arange(60) == 7
     one = quietly(evaluator, logs.slate, logs)
     assert one.value == 7
@@ -149,3 +155,85 @@ def test_models_of_other_candidates_say_so(evaluator):
     with pytest.raises(ValueError, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator.evaluate(policy, more)
+
+
+EVERY = [
+    SlateIPS(),
+    SlateIPS(self_normalized=True),
+    PseudoInverse(),
+    PseudoInverse(self_normalized=True),
+    PseudoInverse(control_variates="single"),
+    PseudoInverse(control_variates="multiple"),
+    SlateDoublyRobust(reward_model=0.5),
+    SlateDirectMethod(reward_model=0.5),
+    IndependentSlotIPS(),
+    CascadeIPS(),
+    CascadeDR(reward_model=0.1),
+]
+
+
+def clicked_logs(rows=None, **fields):
+    """Logs of 40 rounds with noise; some of their rows."""
+    rng = np.random.RandomState(0)
+    slates = rankings(2, 3)[rng.randint(6, size=40)]
+    clicks = rng.random_sample((40, 2)) * (1 + slates)
+    rows = np.arange(40) if rows is None else rows
+    return SlateLogs(
+        np.zeros((len(rows), 1)),
+        slates[rows],
+        None,
+        slot_reward=clicks[rows],
+        n_candidates=3,
+        logging_policy=UniformSlatePolicy(2),
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("evaluator", EVERY, ids=repr)
+def test_rounds_of_a_group_depend_on_each_other(evaluator):
+    target, other = np.array([1, 0]), np.array([2, 1])
+
+    def values(logs):
+        one, two = (
+            quietly(evaluator, np.tile(slate, (len(logs), 1)), logs)
+            for slate in (target, other)
+        )
+        return one, one - two
+
+    independent = values(clicked_logs())
+    alone = values(clicked_logs(group=np.arange(40)))
+    rows = np.repeat(np.arange(40), 3)
+    copies = values(clicked_logs(rows, group=rows))
+    loose = values(clicked_logs(rows))
+    for plain, single, repeated, wrong in zip(
+        independent, alone, copies, loose, strict=True
+    ):
+        for found in (single, repeated):
+            assert found.value == pytest.approx(plain.value, rel=1e-12, abs=1e-14)
+            assert found.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
+            assert found.diagnostics["n_groups"] == 40
+        if plain.standard_error > 0:
+            assert wrong.standard_error < 0.6 * plain.standard_error
+            assert repeated.diagnostics["design_effect"] == pytest.approx(3, rel=0.05)
+
+
+def test_groups_of_users_in_values_by_day():
+    rows = np.repeat(np.arange(40), 3)
+    logs, day = clicked_logs(rows, group=rows), np.tile([0, 1, 2], 40)
+    result = quietly(PseudoInverse(), np.tile([1, 0], (120, 1)), logs)
+    plain = quietly(PseudoInverse(), np.tile([1, 0], (40, 1)), clicked_logs())
+    for value in result.by(day).values():  # every user has one round a day
+        assert value.standard_error == pytest.approx(plain.standard_error, rel=1e-12)
+
+
+def test_fitted_attributes_are_set_together():
+    logs = clicked_logs()
+    evaluator = CascadeDR(reward_model=0.1).fit(logs)
+    before = dict(vars(evaluator))
+    evaluator.set_params(reward_model=0.2, cv=[])
+    with pytest.raises(ValueError):
+        evaluator.fit(clicked_logs(np.arange(30)))
+    assert evaluator.model_ == 0.1
+    assert evaluator.logs_ is before["logs_"]
+    seeded = SlateDirectMethod(random_state=np.random.RandomState(0)).fit(logs)
+    assert seeded.seed_ == np.random.RandomState(0).randint(2**31 - 1)

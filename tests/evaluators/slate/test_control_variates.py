@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
+from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._estimate import (
+    MANY_TERMS,
+    Estimate,
+    estimate_of_rounds,
+)
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.slate._control_variates import regression_terms
 
 
@@ -68,3 +75,36 @@ def test_parts_that_are_zero_change_nothing():
         gain, np.zeros((200, 3)), single=True, independent=True
     )
     assert np.isnan(combine([np.nan] * len(terms))[0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_errors_without_products_are_those_with_them(weighted, grouped):
+    parts, gain = some_parts()
+    terms, combine = regression_terms(gain, parts, single=False, independent=False)
+    assert len(terms) > MANY_TERMS
+    rng = np.random.RandomState(1)
+    omega = rng.randint(3, size=200) / 1.0 if weighted else None
+    groups = (rng.randint(50, size=200), np.arange(50)) if grouped else (None, None)
+    design = Design(200, omega, None, None, *groups)
+    found = estimate_of_rounds(design, terms, combine)
+    sums = Sums(design)
+    sums.add(design.block(0, 200), terms)
+    expected = Estimate(sums, combine)
+    for name in ("value", "standard_error", "independent_error", "degrees_of_freedom"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12)
+    with pytest.raises(ValueError, match="without products"):
+        found.sums.product(0, 1)
+    with pytest.raises(ValueError, match="without products"):
+        found.sums + found.sums
+
+
+def test_constant_terms_have_no_error():
+    parts, _ = some_parts()
+    terms, combine = regression_terms(
+        np.full(200, 0.1), 0 * parts, single=False, independent=False
+    )
+    found = estimate_of_rounds(Design(200), terms, combine)
+    assert found.lost
+    assert found.standard_error == 0
+    assert found.value == pytest.approx(0.1)

@@ -1,0 +1,61 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether the logged rounds, or a group of them, say anything about a slate policy."""
+
+from math import isnan
+
+from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._warnings import (
+    no_round_warning,
+    not_normalised_warning,
+)
+
+
+class Estimable:
+    """A function of means that exists where weights say something about the policy.
+
+    Weights of slates may be negative: their sum tells neither that there is one, nor
+    may it be divided by where it is not positive.
+
+    Parameters
+    ----------
+    combine : callable
+        The function, see `_functions`.
+    weighed : bool
+        Whether one more mean follows, that of the absolute weights. Where it is zero,
+        no logged round bears on the policy.
+    """
+
+    def __init__(self, combine, weighed):
+        self.combine, self.weighed = combine, weighed
+
+    def __call__(self, m):
+        if not self._borne(m) or not self._normalised(m):
+            raise ZeroDivisionError
+        if not self.weighed:
+            return self.combine(m)
+        value, slopes = self.combine(m[:-1])
+        return value, (*slopes, 0.0)
+
+    def _borne(self, m):
+        return m[-1] > 0 if self.weighed else not isnan(m[0])
+
+    def _normalised(self, m):
+        return self.combine is not ratio or m[1] > 0
+
+    def warning(self, name, estimate):
+        """Return the warning that says why the estimate of an evaluator is NaN."""
+        m = estimate.means
+        if self._borne(m) and not self._normalised(m):
+            return not_normalised_warning(name, m[1] * estimate.sums.mass)
+        return no_round_warning(name)
+
+
+class SlateValue(PolicyValue):
+    """Value of a slate policy, whose groups say why they have none."""
+
+    def _checked_group(self, estimate):
+        if not isnan(estimate.value):
+            return estimate, []
+        return estimate, [estimate.combine.warning(self.estimator, estimate)]
