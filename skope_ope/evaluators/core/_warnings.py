@@ -4,7 +4,6 @@
 
 from math import isnan, sqrt
 
-
 from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
 from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.exceptions import (

@@ -89,7 +89,7 @@ class Replay(AcceptedMean):
     Notes
     -----
     A log of L rounds gives about L / K accepted rounds, see `replay_log_length`.
-    For stationary policies `confidence_interval(method="clopper-pearson")` is exact
+    For stationary policies `confidence_interval(method="clopper_pearson")` is exact
     for 0/1 rewards, and `deviation_bound(delta, n_actions=K, value_bound=g)` is
     Theorem 2 of the paper for rewards in [0, 1]:
     :math:`(\gamma_1 + \gamma_2)\, g / (1 - \gamma_1)` with
