@@ -264,8 +264,9 @@ class PolicyValue:
         """Return the estimate of a group, and a warning where there is none."""
         if np.isnan(self.value):  # nothing is known of the policy, in no group
             estimate = estimate.without_value()
-        lost = np.isnan(estimate.value)
-        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
+        if not np.isnan(estimate.value):
+            return estimate, []
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))]
 
     def _of_group(self, places, label):
         estimate, rows = self._group_estimate(places)
