@@ -99,15 +99,7 @@ class HistoryDisplay:
                 f"the value of {getattr(value, 'estimator', type(value).__name__)} has "
                 "no history; those of Replay, RejectionSampling and DRns have one."
             )
-        rows = value.trajectory_stops - 1
-        if value.n_trajectories == 1 and value.terms is not None:
-            # rounds after the last one of a horizon are in no complete history
-            rows = value.accepted[value.accepted <= rows[0]]
-            above, below = np.cumsum(value.terms, axis=1)[:, rows]
-            running = above / below
-        else:
-            shares = value.trajectory_shares
-            running = np.cumsum(shares * value.trajectory_values) / np.cumsum(shares)
+        rows, running = value.running_values()
         return cls(
             value.accepted,
             value.acceptance_ratios,

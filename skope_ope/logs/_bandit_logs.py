@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.logs._contexts import check_context
 from skope_ope.logs import _propensity_audit
+from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html

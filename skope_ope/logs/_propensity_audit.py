@@ -112,7 +112,7 @@ def action_count_z(logs):
     group: the largest that there can be.
     """
     mean, variance = logs.action_count_law
-    variance = variance * _group_sizes(logs)[0]
+    variance = variance * group_sizes(logs)[0]
     excess = logs.action_counts - mean
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
@@ -130,13 +130,13 @@ def action_count_chance(logs):
     repeat one choice: sums over groups are bounded by their sizes.
     """
     mean, variance = logs.action_count_law
-    usual, largest = _group_sizes(logs)
+    usual, largest = group_sizes(logs)
     variance = np.maximum(variance * usual, 1e-12) / largest**2
     u = np.abs(logs.action_counts - mean) / largest / variance
     return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))
 
 
-def _group_sizes(logs):
+def group_sizes(logs):
     """Return the size of the group of a usual round, and of the largest group."""
     if logs.group is None:
         return 1.0, 1.0

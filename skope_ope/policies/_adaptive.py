@@ -288,26 +288,27 @@ def restart(policy, logs, seeds=None):
     policy.reset(logs[:0])
 
 
-def seeds_of(policy, *life):
-    """Return the integers that seed a policy and what it is made of, for one life.
+def seeds_of(policy, *numbers):
+    """Return the integers that seed a policy and what it is made of, for one start.
 
-    What a policy draws belongs to its luck: were all lives of a policy to draw the
-    same numbers, their mean would keep the luck of these, and their spread not show
-    it. The first life, of zeros, has the seeds that the user gave.
+    What a policy draws is a part of the chance in its value. If it drew the same
+    numbers after every start, the mean over its histories would keep the chance of
+    these numbers, and their spread would not show it. The first start, whose numbers
+    are zero, has the seeds that the user gave.
 
     Parameters
     ----------
     policy : AdaptivePolicy
         With the seeds that the user gave.
-    *life : int
-        Numbers of the life: of the part of the logs and of the trajectory in it.
+    *numbers : int
+        Numbers of the start: of the part of the logs and of the trajectory in it.
 
     Returns
     -------
     seeds : dict
         Values of the parameters called `random_state`, by name.
     """
-    return seeds_of_life(given_seeds(policy), *life)
+    return seeds_of_restart(given_seeds(policy), *numbers)
 
 
 def given_seeds(policy):
@@ -319,11 +320,11 @@ def given_seeds(policy):
     }
 
 
-def seeds_of_life(seeds, *life):
-    """Return the seeds of a life, made from those that the user gave."""
-    if not any(life):
+def seeds_of_restart(seeds, *numbers):
+    """Return the seeds of a start, made from those that the user gave."""
+    if not any(numbers):
         return seeds
     return {
-        name: int(np.random.SeedSequence([seed, *life]).generate_state(1)[0]) // 2
+        name: int(np.random.SeedSequence([seed, *numbers]).generate_state(1)[0]) // 2
         for name, seed in seeds.items()
     }

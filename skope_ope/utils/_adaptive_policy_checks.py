@@ -17,8 +17,8 @@ N_PROBES = 16
 def check_adaptive_policy(policy, logs=None):
     """Check that a policy that learns keeps the contract of evaluators.
 
-    The policy lives through the logs several times: row by row, seeing accepted rounds
-    only, and by blocks. All lives must give the same probabilities, from which follows
+    The policy goes through the logs several times: row by row, seeing accepted rounds
+    only, and by blocks. All passes must give the same probabilities, from which follows
     that the policy changes only inside `update` and says so, that rejected rounds do
     not touch it, that it starts anew at `reset` and in a clone, that it keeps its
     actions and gives distributions over the offered ones, and that `look_ahead`,
@@ -145,7 +145,7 @@ class _Life:
                 )
 
     def says_the_same(self, told, again):
-        """Live the same life again."""
+        """Learn from the same history again."""
         rows, proba = told
         for row in range(len(self.logs)):
             self._compare(
@@ -153,7 +153,7 @@ class _Life:
                 proba[row],
                 f"{self.name} gives other probabilities {again}, at row {row}: "
                 "reset must forget everything and seed all randomness from "
-                "random_state, an int (evaluators give later lives other ones)",
+                "random_state, an int (evaluators give later histories other ones)",
             )
             if row in rows:
                 self._update(row, proba[row, self.codes[row]])

@@ -190,12 +190,12 @@ def slate_entries(world):
     )
     for name, one in attention.items():
         drawn = {"n_bootstrap": 20, "random_state": 0} if name != "dcg" else {}
-        plain = PositionScavenging(one, **drawn)
+        plain = PositionScavenging(attention=one, **drawn)
         entries[f"PositionScavenging {name}"] = (plain, world.policies[:1])
-        pooled = PositionScavenging(one, pooled=True, **drawn)
+        pooled = PositionScavenging(attention=one, pooled=True, **drawn)
         entries[f"PositionScavenging pooled {name}"] = (pooled, world.policies[:1])
         entries[f"ReorderingScavenging {name}"] = (
-            ReorderingScavenging(one, **drawn),
+            ReorderingScavenging(attention=one, **drawn),
             orders,
         )
     return entries

@@ -58,6 +58,12 @@ class _Certain:
         """Return the same estimate without a standard error."""
         return self.with_error(nan)
 
+    def with_freedom(self, degrees_of_freedom):
+        """Return the same estimate with at most some degrees of freedom."""
+        out = copy(self)
+        out.degrees_of_freedom = min(self.degrees_of_freedom, degrees_of_freedom)
+        return out
+
     def without_value(self):
         """Return an estimate that cannot be formed, of the same rounds."""
         out = self.without_error()

@@ -27,6 +27,12 @@ _NO_PAIRED_ERROR = (
     "on each other. Subtract repeated_runs of both policies on segments of the log, or "
     "give both the same DRns(n_splits=..., horizon=...)."
 )
+_OTHER_PAIRED_ERROR = (
+    "the standard error and the interval of this difference are about the "
+    "progressive-validation policies, mixtures of what was learned on the way. What "
+    "two policies that learn are worth at some horizon differs by chance much more: "
+    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
+)
 _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
@@ -70,7 +76,7 @@ class PolicyValue:
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary
-        policy).
+        policy, on logs without groups).
 
     Examples
     --------
@@ -86,6 +92,7 @@ class PolicyValue:
     """
 
     independent_rounds = True  # whether a spread of round values is a standard error
+    _of_another_policy = False  # whether its error is about a mixture of histories
 
     def __init__(
         self,
@@ -257,8 +264,9 @@ class PolicyValue:
         """Return the estimate of a group, and a warning where there is none."""
         if np.isnan(self.value):  # nothing is known of the policy, in no group
             estimate = estimate.without_value()
-        lost = np.isnan(estimate.value)
-        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))] * lost
+        if not np.isnan(estimate.value):
+            return estimate, []
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))]
 
     def _of_group(self, places, label):
         estimate, rows = self._group_estimate(places)
@@ -267,13 +275,21 @@ class PolicyValue:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
         return PolicyValue(
-            estimate, rows, estimator=f"{self.estimator} of {label!r}", warnings=warned
+            estimate,
+            rows,
+            estimator=f"{self.estimator} of {label!r}",
+            warnings=warned,
+            successes=self._group_successes(rows),
         )
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""
         rows = self._rows.take(places)
         return rows.estimate(self._estimate), rows
+
+    def _group_successes(self, rows):
+        """Return `successes` of some rounds."""
+        return None
 
     def __sub__(self, other):
         """Paired difference of two values from the same rounds."""
@@ -311,6 +327,8 @@ class PolicyValue:
         if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
             estimate = estimate.without_error()
         if self.independent_rounds and other.independent_rounds:
+            if self._of_another_policy or other._of_another_policy:
+                return estimate, [SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1)]
             return estimate, []
         warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
         return estimate.without_error(), [warned]

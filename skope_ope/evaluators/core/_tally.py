@@ -12,7 +12,7 @@ NAMES = ("weights", "weighted_rewards")
 
 
 class Tally:
-    """Observes one policy: events, largest terms, histograms, and what was logged.
+    r"""Observes one policy: events, largest terms, histograms, and what was logged.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class Tally:
         Number of rounds by (logger, action); the logger is None where the logs do not
         tell it.
     largest : dict
-        Largest \\|w\\| and \\|w r\\|, by the names "weights" and "weighted_rewards".
+        Largest \|w\| and \|w r\|, by the names "weights" and "weighted_rewards".
     histograms : dict
-        (Weighted) number of rounds in the logarithmic bins of \\|w\\| and \\|w r\\|.
+        (Weighted) number of rounds in the logarithmic bins of \|w\| and \|w r\|.
     reward_range : tuple (float, float)
         Smallest and largest reward.
     """

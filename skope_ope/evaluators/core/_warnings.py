@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """When an estimate deserves a warning, and with which number."""
 
-from math import isnan
+from math import isnan, sqrt
 
 from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
+from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.exceptions import (
     FewGroupsWarning,
     LearnedRoundsWarning,
@@ -16,6 +17,7 @@ from skope_ope.logs._propensity_audit import (
     action_count_chance,
     action_count_z,
     estimating_step,
+    group_sizes,
 )
 from skope_ope.logs._validation import plain
 from skope_ope.policies._learned_rounds import learned_share
@@ -24,7 +26,9 @@ LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds
 HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
 HIGH_Z = 3  # mean weight against 1, in standard errors
-SURPRISE = 1e-6  # probability of counts as far from their means as these
+HIGH_HISTORY_Z = 4.5  # weights of a policy that learns are far from normal
+FEW = 30  # accepted rounds
+NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 
 
 def group_warnings(estimate):
@@ -297,3 +301,89 @@ def _count_warnings(logs):
 def unformed_warning(evaluator):
     """Return the warning that goes with a NaN."""
     return no_round_warning(type(evaluator).__name__)
+
+
+def history_overlap_warnings(logs, overlap):
+    """Return warnings where propensities do not fit the logs, or a history in them."""
+    warned = propensity_warnings(logs)
+    # Mass on actions that are never logged lowers the mean weight by itself.
+    left_out = logs.unseen.size or logs.propensity.max() >= 1
+    if overlap.mean_weight_z > 0 or not left_out:
+        warned += mean_weight_warnings(overlap, logs, HIGH_HISTORY_Z)
+    return warned
+
+
+def few_accepted_warnings(n_accepted, n_rounds):
+    """Return a warning where a history has some rounds, but few."""
+    if not 0 < n_accepted < min(FEW, n_rounds / 2):
+        return []
+    return [
+        LowOverlapWarning(
+            f"only {n_accepted} of {n_rounds} rounds were accepted into the history.",
+            n_accepted,
+        )
+    ]
+
+
+def none_accepted_warning():
+    """Return the warning that goes with the NaN of an empty history."""
+    return LowOverlapWarning(
+        "no logged round was accepted (T = 0): the value is NaN. The logger hardly "
+        "takes the actions that the policy takes, or the rounds are too few for "
+        "their acceptance ratio.",
+        0,
+    )
+
+
+def violation_warnings(diagnostics, allowed, advice="Lower cmax."):
+    """Return a warning where more rounds were violated than allowed, beyond chance.
+
+    Parameters
+    ----------
+    diagnostics : mapping
+        Of a simulated history.
+    allowed : float
+        Share of the rounds whose acceptance ratio may be too large.
+    advice : str, default="Lower cmax."
+        What to do.
+    """
+    share, n_rounds = diagnostics["violation_share"], diagnostics["n_rounds"]
+    # c is a quantile of earlier rounds: about `allowed` of the later ones violate it.
+    if share <= allowed + HIGH_Z * sqrt(allowed * (1 - allowed) / n_rounds):
+        return []
+    if diagnostics["bias_mass"] <= NEGLIGIBLE:
+        return []
+    return [
+        PropensityWarning(
+            f"the acceptance ratio was too large in {diagnostics['n_violations']} of "
+            f"{n_rounds} rounds ({allowed:.3g} of all are allowed): the simulated "
+            "history is biased towards common actions (estimated bias mass "
+            f"{diagnostics['bias_mass']:.3g}). {advice}",
+            share,
+        )
+    ]
+
+
+def uneven_action_warnings(logs):
+    """Return a warning where a logger that should be uniform was not.
+
+    Pearson's test of equal frequencies of all actions, where all are always offered.
+    """
+    if logs.available is not None:
+        return []
+    # rounds of a group may all repeat one choice
+    chance = chance_if_uniform(logs.action_counts / group_sizes(logs)[0])
+    if chance >= SURPRISE:
+        return []
+    told = "and the logs have no propensities"
+    if logs.propensity is not None:
+        told = "though their recorded propensities are"
+    return [
+        PropensityWarning(
+            "the logged actions are not equally frequent (probability "
+            f"{chance:.1g} under a uniform logger), {told}: Replay is "
+            "biased unless logging was uniform. RejectionSampling takes "
+            "any logger whose propensities are known.",
+            chance,
+        )
+    ]

@@ -9,30 +9,23 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._warnings import overlap_warnings, propensity_warnings
-from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
-from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._result import (
-    check_unit_interval,
-    linearised,
-    mean_of,
-)
-from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
-from skope_ope.evaluators.sequential._violations import (
-    violation_diagnostics,
+from skope_ope.evaluators.core._warnings import (
+    history_overlap_warnings,
+    overlap_warnings,
+    propensity_warnings,
     violation_warnings,
 )
-from skope_ope.evaluators.sequential._walked_overlap import walk_warnings
+from skope_ope.evaluators.sequential._base import SequentialEvaluator
+from skope_ope.evaluators.sequential._history import TrajectoryEstimate
+from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
+from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
+from skope_ope.evaluators.sequential._result import check_unit_interval
+from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
+from skope_ope.evaluators.sequential._warnings import short_trajectory_warnings
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.exceptions import (
-    HorizonWarning,
-    LowOverlapWarning,
-    ModelErrorWarning,
-)
+from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from skope_ope.logs._folds import FULL
 from skope_ope.reward_models._sources import reward_source
-
-RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
 class DRns(SequentialEvaluator):
@@ -159,24 +152,17 @@ class DRns(SequentialEvaluator):
         self.cv = cv
         self.random_state = random_state
 
+    def _fitted_model(self, logs, reward_model):
+        source = self._fit_reward_model(logs, reward_model)
+        held_out = getattr(source, "held_out_", None)
+        if held_out is not None and logs.propensities_drift:
+            _warn_of_later_rounds(held_out)
+        return {"reward_source_": source, "model_is_fixed_": held_out is None}
+
     def _fit_reward_model(self, logs, reward_model):
-        model = self._one_model(reward_model)
-        if model is None:
-            model = middle_reward(logs)
-        source = reward_source(model, logs, self.cv, uncovered=middle_reward(logs))
-        self.model_is_fixed_ = getattr(source, "held_out_", None) is None
-        if self.model_is_fixed_:
-            return source
-        if _learns_from_later_rounds(source.held_out_) and logs.propensities_drift:
-            warnings.warn(
-                ModelErrorWarning(
-                    "the propensities of the logs change over time, as those of a "
-                    "logger that learns do, but the reward model is cross-fitted on "
-                    "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
-                ),
-                stacklevel=4,
-            )
-        return source
+        model, middle = self._one_model(reward_model), middle_reward(logs)
+        model = middle if model is None else model
+        return reward_source(model, logs, self.cv, uncovered=middle)
 
     def _check_settings(self, adaptive, target, logs):
         super()._check_settings(adaptive, target, logs)
@@ -192,24 +178,25 @@ class DRns(SequentialEvaluator):
         predict = self.reward_source_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
 
-    def _unit(self, run, logs, rows, accepted):
-        trace, reward = run.trace, logs.reward[run.rows][rows]
-        w = trace.pi[rows] / logs.propensity[run.rows][rows]
+    def _trajectory(self, segment, logs, rows, accepted):
+        trace, reward = segment.trace, logs.reward[segment.rows][rows]
+        w = trace.pi[rows] / logs.propensity[segment.rows][rows]
         c = trace.c[rows]
         r_k = trace.v[rows] + w * (reward - trace.q[rows])
         if self.normalize:
             total = float(c.sum())
             value = float((c * r_k).sum() / total)
-            return Unit(rows, value, c * (r_k - value) / total, c / total, total)
+            influence = c * (r_k - value) / total
+            return TrajectoryEstimate(value, influence, c / total, total)
         # The sum over complete blocks estimates that of the history's rewards.
         influence, below = np.zeros((2, len(r_k)))
         if not len(accepted):
-            return Unit(rows, float("nan"), influence, below)
+            return TrajectoryEstimate(float("nan"), influence, below)
         below[accepted - rows.start] = 1 / len(accepted)
         complete = slice(0, int(accepted[-1]) + 1 - rows.start)
         influence[complete] = (c * r_k)[complete] / len(accepted)
         value = float(influence.sum())
-        return Unit(rows, value, influence - value * below, below)
+        return TrajectoryEstimate(value, influence - value * below, below)
 
     @property
     def _pooled(self):
@@ -218,29 +205,45 @@ class DRns(SequentialEvaluator):
     def _values_the_progressive_policy(self):
         return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
 
-    def _weight_warnings(self, logs, overlap, adaptive):
-        if adaptive:
-            return walk_warnings(logs, overlap)
-        return overlap_warnings(self, overlap, logs) + propensity_warnings(logs)
+    def _progressive_policy(self, history):
+        if not (history.adaptive and self._values_the_progressive_policy()):
+            return None
+        (segment,) = history.segments
+        trace = segment.trace
+        return ProgressivePolicy(
+            trace.policy, history.logs, trace.accepted, trace.pi, trace.c
+        )
 
-    def _diagnostics(self, runs, logs, overlap):
-        out = super()._diagnostics(runs, logs, overlap)
-        out["effective_sample_size"] = overlap.effective_sample_size
-        c = np.concatenate([run.trace.c for run in runs])
+    def _diagnostics(self, history):
+        out = super()._diagnostics(history)
+        out["effective_sample_size"] = history.overlap.effective_sample_size
+        c = history.acceptance_ratios
         share = c / c.max()  # squares of tiny ratios would be zero
         out["effective_ratios"] = float(share.sum() ** 2 / share.dot(share))
         out["sum_c"] = float(c.sum())
         out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
-        out.update(violation_diagnostics(runs, logs))
-        return out
+        return out | violation_diagnostics(history)
 
-    def _alarms(self, diagnostics, adaptive):
-        # fewer than q of the ratios lie below the quantile, so fewer are violated
-        allowed = self.q if self.acceptance == "quantile" else 0.0
+    def _warnings(self, history, found, estimate, diagnostics):
+        warned = super()._warnings(history, found, estimate, diagnostics)
+        if self.normalize is not True:
+            return warned
+        error = estimate.standard_error
+        return warned + short_trajectory_warnings(found, error, self.horizon)
+
+    def _weight_warnings(self, history):
+        logs, overlap = history.logs, history.overlap
+        if history.adaptive:
+            return history_overlap_warnings(logs, overlap)
+        return overlap_warnings(self, overlap, logs) + propensity_warnings(logs)
+
+    def _acceptance_warnings(self, history, diagnostics):
         # R / C of a policy that does not learn does not depend on its acceptances.
-        counts = adaptive or self.horizon is not None or not self.normalize
-        warned = super()._alarms(diagnostics, adaptive) if counts else []
-        if adaptive and not diagnostics["n_accepted"]:
+        counts = history.adaptive or self.horizon is not None or not self.normalize
+        warned = []
+        if counts:
+            warned += super()._acceptance_warnings(history, diagnostics)
+        if history.adaptive and not diagnostics["n_accepted"]:
             warned.append(
                 LowOverlapWarning(
                     "no logged round was accepted (T = 0): a policy that learns is "
@@ -248,105 +251,41 @@ class DRns(SequentialEvaluator):
                     0,
                 )
             )
+        if self.acceptance == "worst_case":
+            return warned + violation_warnings(diagnostics, 0.0)
         advice = "Lower cmax."
-        if self.acceptance == "quantile" and self.q == 0:
+        if self.q == 0:
             advice = (
                 "With q=0 they are rounds before a smaller ratio was met: take "
                 "acceptance='worst_case' for the smallest from the start, or say how "
                 "many are allowed, as q=0.01."
             )
-        return warned + violation_warnings(diagnostics, allowed, advice)
+        # fewer than q of the ratios lie below the quantile, so fewer are violated
+        return warned + violation_warnings(diagnostics, self.q, advice)
 
-    def _policy_value(self, runs, logs, adaptive, overlap):
-        result = super()._policy_value(runs, logs, adaptive, overlap)
-        result.bound_terms = {
+    @property
+    def _deviation_bound(self):
+        return drns_bound
+
+    def _bound_terms(self, history):
+        values = [part for one in history.segments for part in one.trace.model_values]
+        return {
             "cmax": self.cmax,
-            "C": float(result.acceptance_ratios.sum()),
+            "C": float(history.acceptance_ratios.sum()),
             "single": self._values_the_progressive_policy(),
-            "fixed_model": self._model_is_fixed_for(logs),
-            "largest_weight": max(
-                float((run.trace.pi / logs.propensity[run.rows]).max()) for run in runs
-            ),
+            "fixed_model": self._model_is_fixed_for(history.logs),
+            "largest_weight": float(history.w.max()),
             "model_range": (
-                min(float(q.min()) for run in runs for q in run.trace.model_values),
-                max(float(q.max()) for run in runs for q in run.trace.model_values),
+                min(float(part.min()) for part in values),
+                max(float(part.max()) for part in values),
             ),
         }
-        result.warnings += self._ratio_warnings(result)
-        if adaptive and result.bound_terms["single"]:
-            trace = runs[0].trace
-            result.progressive_policy_ = ProgressivePolicy(
-                trace.policy, logs, trace.accepted, trace.pi, trace.c
-            )
-        return result
-
-    def _ratio_warnings(self, result):
-        """Return a warning where short histories bias the ratios of trajectories."""
-        trajectories = result._trajectories
-        if self.normalize is not True or len(trajectories) < 2:
-            return ()
-        values = result.trajectory_values
-        weights = np.array([one.weight for one in trajectories])
-        pooled = mean_of(values, weights)
-        gaps = values - linearised(values, weights, pooled)
-        gap, noise = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
-        limit = max(RATIO_Z * noise, RATIO_SHARE * result.standard_error)
-        if not abs(gap) > limit:
-            return ()
-        return (
-            HorizonWarning(
-                f"the mean of the ratios R / C of {len(gaps)} trajectories is "
-                f"{values.mean():.6g}, the ratio of their sums {pooled:.6g}: histories "
-                f"of {self.horizon} rounds are short, and lean towards the reward "
-                "model. Pass normalize='pooled', or a longer horizon.",
-                float(gap),
-            ),
-        )
 
     def _model_is_fixed_for(self, logs):
         """Tell whether the model was fitted without any of these rounds."""
         if self.model_is_fixed_:
             return True
         return bool((self.reward_source_.held_out_.of(logs) == FULL).all())
-
-    @staticmethod
-    def _deviation_bound(result, delta, *, max_weight=None, form="sharp"):
-        terms = result.bound_terms
-        if max_weight is None:
-            raise ValueError(
-                "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p over all rounds "
-                "that is known beforehand."
-            )
-        if form not in ("sharp", "paper"):
-            raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
-        if not terms["single"]:
-            raise ValueError(
-                "Theorem 2 is about a single normalised trace (horizon=None, "
-                "n_splits=1, normalize=True) and its progressive-validation policy."
-            )
-        if not terms["fixed_model"]:
-            raise ValueError(
-                "Theorem 2 needs a reward model fixed beforehand; this one was "
-                "cross-fitted on the evaluated rounds. Pass a number, or "
-                "FrozenEstimator(model) fitted on other rounds, or evaluate on other "
-                "logs than those of fit."
-            )
-        check_unit_interval("rewards", result.reward_bounds)
-        check_unit_interval("model values", terms["model_range"])
-        if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
-            raise ValueError(
-                f"max_weight={max_weight:.6g} is no bound on pi(a|x, h) / p: the "
-                f"largest in these rounds is {terms['largest_weight']:.6g}."
-            )
-        n, log = result.n_rounds, np.log(2 / delta)
-        width = terms["cmax"] * (1 + max_weight)
-        variance = n * terms["cmax"] ** 2 * (3 + max_weight)
-        if form == "sharp":
-            # Freedman's inequality solved exactly, instead of by its two cases
-            half = width * log / 3
-            return float((half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"])
-        rate = max((1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n))
-        return float(n * terms["cmax"] / terms["C"] * 2 * rate)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -382,3 +321,56 @@ def _learns_from_later_rounds(held_out):
         if test.size and train.max() > test[0]:
             return True
     return False
+
+
+def drns_bound(result, delta, *, max_weight=None, form="sharp"):
+    """Return the radius of Theorem 2 of the paper, for a single trace."""
+    terms = result.bound_terms
+    if max_weight is None:
+        raise ValueError(
+            "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p over all rounds "
+            "that is known beforehand."
+        )
+    if form not in ("sharp", "paper"):
+        raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
+    if not terms["single"]:
+        raise ValueError(
+            "Theorem 2 is about a single normalised trace (horizon=None, "
+            "n_splits=1, normalize=True) and its progressive-validation policy."
+        )
+    if not terms["fixed_model"]:
+        raise ValueError(
+            "Theorem 2 needs a reward model fixed beforehand; this one was "
+            "cross-fitted on the evaluated rounds. Pass a number, or "
+            "FrozenEstimator(model) fitted on other rounds, or evaluate on other "
+            "logs than those of fit."
+        )
+    check_unit_interval("rewards", result.reward_bounds)
+    check_unit_interval("model values", terms["model_range"])
+    if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
+        raise ValueError(
+            f"max_weight={max_weight:.6g} is no bound on pi(a|x, h) / p: the "
+            f"largest in these rounds is {terms['largest_weight']:.6g}."
+        )
+    n, log = result.n_rounds, np.log(2 / delta)
+    width = terms["cmax"] * (1 + max_weight)
+    variance = n * terms["cmax"] ** 2 * (3 + max_weight)
+    if form == "sharp":
+        # Freedman's inequality solved exactly, instead of by its two cases
+        half = width * log / 3
+        return float((half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"])
+    rate = max((1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n))
+    return float(n * terms["cmax"] / terms["C"] * 2 * rate)
+
+
+def _warn_of_later_rounds(held_out):
+    """Warn where rounds are predicted by a model that saw later ones."""
+    if _learns_from_later_rounds(held_out):
+        warnings.warn(
+            ModelErrorWarning(
+                "the propensities of the logs change over time, as those of a "
+                "logger that learns do, but the reward model is cross-fitted on "
+                "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
+            ),
+            stacklevel=8,  # of fit
+        )

@@ -22,7 +22,7 @@ from skope_ope.evaluators.core._blocks import (
 )
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import fresh, given_seeds, restart, seeds_of_life
+from skope_ope.policies._adaptive import fresh, given_seeds, restart, seeds_of_restart
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
@@ -46,8 +46,8 @@ class Trace:
         Model value of the target, given the history so far, and of the logged action.
     policy : policy
         The target after its last update; a stationary one as it came.
-    lives : Lives or None
-        Those of a policy that learns.
+    restarts : Restarts or None
+        The policy at the start of its histories, where it learns.
     """
 
     accepted: np.ndarray
@@ -56,7 +56,7 @@ class Trace:
     v: np.ndarray
     q: np.ndarray
     policy: object
-    lives: object = None
+    restarts: object = None
 
     @property
     def model_values(self):
@@ -92,13 +92,13 @@ def trace_adaptive(policy, logs, rule, horizon=None, predict=None, part=0):
     -------
     trace : Trace
     """
-    lives = Lives(policy, logs, part)
-    context_free = lives.policy.context_free and logs.available is None
+    restarts = Restarts(policy, logs, part)
+    context_free = restarts.policy.context_free and logs.available is None
     walk = _by_row if context_free else _by_block
-    return walk(lives, logs, rule, horizon, predict)
+    return walk(restarts, logs, rule, horizon, predict)
 
 
-class Lives:
+class Restarts:
     """A policy that learns, and starts anew after every trajectory.
 
     Parameters
@@ -106,9 +106,16 @@ class Lives:
     policy : AdaptivePolicy
         It is cloned.
     logs : BanditLogs
-        The rounds of its lives.
+        The rounds.
     part : int
         Number of the part of the logs.
+
+    Attributes
+    ----------
+    number : int
+        How often it has started anew.
+    policy : AdaptivePolicy
+        The policy in its present history.
     """
 
     def __init__(self, policy, logs, part):
@@ -118,20 +125,20 @@ class Lives:
         self.policy = self.at(0)
 
     def at(self, number):
-        """Return a policy at the start of a life."""
+        """Return a policy at its start of some number, with an empty history."""
         return fresh(self.given, self.empty, self._seeds_of(number))
 
     def next(self):
-        """Start the next life."""
+        """Start anew."""
         self.number += 1
         restart(self.policy, self.empty, self._seeds_of(self.number))
 
     def _seeds_of(self, number):
-        return seeds_of_life(self._seeds, self.part, number)
+        return seeds_of_restart(self._seeds, self.part, number)
 
 
-def _by_block(lives, logs, rule, horizon, predict):
-    policy, n_rounds, n_actions = lives.policy, len(logs), logs.n_actions
+def _by_block(restarts, logs, rule, horizon, predict):
+    policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
     contexts, pi = policy.context_of(logs), np.empty(n_rounds)
     model = _ModelValues(predict, logs)
     accepted, c_values = [], [rule.c]
@@ -170,7 +177,7 @@ def _by_block(lives, logs, rule, horizon, predict):
             rule.renew()
             c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
-                lives.next()
+                restarts.next()
                 stale = True
             elif changed:
                 n_refreshes += 1
@@ -185,12 +192,12 @@ def _by_block(lives, logs, rule, horizon, predict):
         else:
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
         size = min(max(size, 8), LARGEST_BLOCK)
-    return _trace(accepted, c_values, pi, model, lives)
+    return _trace(accepted, c_values, pi, model, restarts)
 
 
-def _by_row(lives, logs, rule, horizon, predict):
+def _by_row(restarts, logs, rule, horizon, predict):
     """Walk without contexts: one row of probabilities holds between two updates."""
-    policy, n_rounds = lives.policy, len(logs)
+    policy, n_rounds = restarts.policy, len(logs)
     proba = checked_row(policy.action_row(), logs.n_actions)
     accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
     accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
@@ -213,7 +220,7 @@ def _by_row(lives, logs, rule, horizon, predict):
             rule.renew()
             c_values.append(rule.c)
             if horizon is not None and len(accepted) % horizon == 0:
-                lives.next()
+                restarts.next()
                 changed = True
             if changed:
                 proba = checked_row(policy.action_row(), logs.n_actions)
@@ -227,13 +234,13 @@ def _by_row(lives, logs, rule, horizon, predict):
     for start in range(0, n_rounds, LARGEST_BLOCK):
         rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
         model.add(rows, tables[which[rows]])
-    return _trace(accepted, c_values, pi, model, lives)
+    return _trace(accepted, c_values, pi, model, restarts)
 
 
-def _trace(accepted, c_values, pi, model, lives):
+def _trace(accepted, c_values, pi, model, restarts):
     accepted = np.array(accepted, dtype=np.intp)
     c = in_force(c_values, accepted, len(pi))
-    return Trace(accepted, c, pi, model.v, model.q, lives.policy, lives)
+    return Trace(accepted, c, pi, model.v, model.q, restarts.policy, restarts)
 
 
 class _ModelValues:

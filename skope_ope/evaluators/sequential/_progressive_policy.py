@@ -10,8 +10,8 @@ from skope_ope.policies._adaptive import FrozenPolicy, fresh
 from skope_ope.policies._base import BasePolicy
 
 
-def relive(policy, logs, rows, pi):
-    """Let a fresh policy live through rounds again; yield whether it changed.
+def replay_history(policy, logs, rows, pi):
+    """Let a fresh policy learn from a history again; yield whether it changed.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class ProgressivePolicy(BasePolicy):
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
         total, proba = 0.0, None
-        steps = relive(policy, self.logs, self.accepted, self.pi[self.accepted])
+        rows = self.accepted
+        steps = replay_history(policy, self.logs, rows, self.pi[rows])
         for weight, changed in zip(self.weights_, steps, strict=True):
             if changed:
                 proba = policy.predict_proba(X, available)
@@ -150,6 +151,6 @@ class ProgressivePolicy(BasePolicy):
         length = int(rng.choice(len(weights), p=weights))
         policy = fresh(self.policy, self.logs)
         rows = self.accepted[:length]
-        for _ in relive(policy, self.logs, rows, self.pi[rows]):
+        for _ in replay_history(policy, self.logs, rows, self.pi[rows]):
             pass
         return FrozenPolicy(policy, explore=True)

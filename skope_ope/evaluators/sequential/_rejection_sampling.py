@@ -6,17 +6,15 @@ from numbers import Integral, Real
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._warnings import (
+    history_overlap_warnings,
     mean_weight_warnings,
     propensity_warnings,
     support_warnings,
-)
-from skope_ope.evaluators.sequential._replay import AcceptedMean
-from skope_ope.evaluators.sequential._rules import ConstantRule
-from skope_ope.evaluators.sequential._violations import (
-    violation_diagnostics,
     violation_warnings,
 )
-from skope_ope.evaluators.sequential._walked_overlap import walk_warnings
+from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
+from skope_ope.evaluators.sequential._replay import AcceptedMean
+from skope_ope.evaluators.sequential._rules import ConstantRule
 
 
 class RejectionSampling(AcceptedMean):
@@ -104,20 +102,19 @@ class RejectionSampling(AcceptedMean):
             c = float(self.cmax)
         return ConstantRule(c, p[rows], u)
 
-    def _weight_warnings(self, logs, overlap, adaptive):
-        if adaptive:
-            return walk_warnings(logs, overlap)
+    def _weight_warnings(self, history):
+        logs, overlap = history.logs, history.overlap
+        if history.adaptive:
+            return history_overlap_warnings(logs, overlap)
         # Accepted rounds have no weights: those of the policy tell of propensities.
         warned = support_warnings(overlap) + mean_weight_warnings(overlap, logs)
         return warned + propensity_warnings(logs)
 
-    def _diagnostics(self, runs, logs, overlap):
-        out = super()._diagnostics(runs, logs, overlap)
-        out.update(violation_diagnostics(runs, logs))
-        return out
+    def _diagnostics(self, history):
+        return super()._diagnostics(history) | violation_diagnostics(history)
 
-    def _alarms(self, diagnostics, adaptive):
-        warned = super()._alarms(diagnostics, adaptive)
+    def _acceptance_warnings(self, history, diagnostics):
+        warned = super()._acceptance_warnings(history, diagnostics)
         return warned + violation_warnings(diagnostics, 0.0)
 
     def __sklearn_tags__(self):

@@ -197,7 +197,7 @@ def repeated_runs(
         for i in range(n_runs)
     ]
     done = Parallel(n_jobs=n_jobs)(
-        delayed(_run)(evaluator, _in_life(policy, number), logs, part, seed)
+        delayed(_run)(evaluator, _with_own_seeds(policy, number), logs, part, seed)
         for number, (part, seed) in enumerate(zip(parts, seeds.tolist(), strict=True))
     )
     values, n_accepted, caught = zip(*done, strict=True)
@@ -205,7 +205,7 @@ def repeated_runs(
     return RepeatedRuns(np.array(values), np.array(n_accepted), how, logs.row_id)
 
 
-def _in_life(policy, number):
+def _with_own_seeds(policy, number):
     """Return the policy with seeds of its own for a run, if it learns."""
     policy = policy if isinstance(policy, str) else unwrap(policy)
     if not isinstance(policy, AdaptivePolicy):

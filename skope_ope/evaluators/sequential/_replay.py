@@ -7,11 +7,11 @@ from numbers import Integral
 import numpy as np
 
 from skope_ope._sklearn import Interval
-from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
-from skope_ope.evaluators.sequential._base import SequentialEvaluator, Unit
+from skope_ope.evaluators.core._warnings import uneven_action_warnings
+from skope_ope.evaluators.sequential._base import SequentialEvaluator
+from skope_ope.evaluators.sequential._history import TrajectoryEstimate
 from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import UniformRule
-from skope_ope.exceptions import PropensityWarning
 
 UNIFORM_TOLERANCE = 1e-6
 
@@ -19,33 +19,35 @@ UNIFORM_TOLERANCE = 1e-6
 class AcceptedMean(SequentialEvaluator):
     """The value of a trajectory is the mean reward of its accepted rounds."""
 
-    def _unit(self, run, logs, rows, accepted):
-        reward = logs.reward[run.rows][accepted]
+    def _trajectory(self, segment, logs, rows, accepted):
+        reward = logs.reward[segment.rows][accepted]
         influence, below = np.zeros((2, rows.stop - rows.start))
         if not len(accepted):
-            return Unit(rows, float("nan"), influence, below)
+            return TrajectoryEstimate(float("nan"), influence, below)
         value = float(reward.mean())
         influence[accepted - rows.start] = (reward - value) / len(accepted)
         below[accepted - rows.start] = 1 / len(accepted)
-        return Unit(rows, value, influence, below)
+        return TrajectoryEstimate(value, influence, below)
 
-    def _has_spread(self, n_rounds, n_accepted):
-        return n_accepted > 1
+    def _has_spread(self, history):
+        return len(history.accepted) > 1
 
-    def _policy_value(self, runs, logs, adaptive, overlap):
-        result = super()._policy_value(runs, logs, adaptive, overlap)
-        if adaptive or np.isnan(result.value):
-            return result
+    def _freedom(self, history):
         # Given their number, accepted rewards are independent draws.
-        n_used = len(result.accepted)
+        n_used = len(history.accepted) if self.horizon is None else self.horizon
+        return max(n_used - 1, 1)
+
+    def _successes(self, history, found):
+        logs = history.logs
+        if history.adaptive or np.isnan(found.value) or logs.group is not None:
+            return None
+        n_used = len(history.accepted)
         if self.horizon is not None:
-            n_used = result.n_trajectories * self.horizon
-        if result.n_trajectories == 1:
-            result.degrees_of_freedom = max(n_used - 1, 1)
-        rewards = logs.reward[result.accepted[:n_used]]
-        if np.isin(rewards, (0.0, 1.0)).all():
-            result.successes = (int(rewards.sum()), n_used)
-        return result
+            n_used = len(found.formed) * self.horizon
+        rewards = logs.reward[history.accepted[:n_used]]
+        if not np.isin(rewards, (0.0, 1.0)).all():
+            return None
+        return int(rewards.sum()), n_used
 
 
 class Replay(AcceptedMean):
@@ -87,7 +89,7 @@ class Replay(AcceptedMean):
     Notes
     -----
     A log of L rounds gives about L / K accepted rounds, see `replay_log_length`.
-    For stationary policies `confidence_interval(method="clopper-pearson")` is exact
+    For stationary policies `confidence_interval(method="clopper_pearson")` is exact
     for 0/1 rewards, and `deviation_bound(delta, n_actions=K, value_bound=g)` is
     Theorem 2 of the paper for rewards in [0, 1]:
     :math:`(\gamma_1 + \gamma_2)\, g / (1 - \gamma_1)` with
@@ -141,69 +143,15 @@ class Replay(AcceptedMean):
             return UniformRule(np.ones(rows.stop - rows.start), u)
         return UniformRule((offered / offered.max())[rows], u)
 
-    def _order_warnings(self, logs):
-        found = super()._order_warnings(logs)
-        if logs.available is None:
-            chance = chance_if_uniform(logs.action_counts)
-            if chance < SURPRISE:
-                told = "and the logs have no propensities"
-                if logs.propensity is not None:
-                    told = "though their recorded propensities are"
-                found.append(
-                    PropensityWarning(
-                        "the logged actions are not equally frequent (probability "
-                        f"{chance:.1g} under a uniform logger), {told}: Replay is "
-                        "biased unless logging was uniform. RejectionSampling takes "
-                        "any logger whose propensities are known.",
-                        chance,
-                    )
-                )
-        return found
+    def _log_warnings(self, logs):
+        return super()._log_warnings(logs) + uneven_action_warnings(logs)
 
-    def _policy_value(self, runs, logs, adaptive, overlap):
-        result = super()._policy_value(runs, logs, adaptive, overlap)
-        result.bound_terms = {"n_actions": int(np.max(_offered(logs)))}
-        return result
+    @property
+    def _deviation_bound(self):
+        return replay_bound
 
-    @staticmethod
-    def _deviation_bound(result, delta, *, n_actions=None, value_bound=None):
-        given = {"n_actions": n_actions, "value_bound": value_bound}
-        missing = [name for name, value in given.items() if value is None]
-        if missing:
-            raise ValueError(
-                f"the bound of Replay needs {' and '.join(missing)}: the "
-                "number of actions and an upper bound on the value, known beforehand; "
-                "it holds for stationary policies and rewards in [0, 1]."
-            )
-        k, g = n_actions, value_bound
-        if result.adaptive:
-            raise ValueError(
-                "Theorem 2 of the replay paper is about stationary policies; a policy "
-                "that learns need not concentrate."
-            )
-        if result.horizon is not None:
-            raise ValueError(
-                "Theorem 2 of the replay paper is about the whole log: horizon=None."
-            )
-        offered = result.bound_terms["n_actions"]
-        if not offered <= k < np.inf:
-            raise ValueError(
-                f"n_actions={k}, but up to {offered} actions were offered in a round."
-            )
-        if not 0 < g <= 1:
-            raise ValueError(
-                f"value_bound must lie in (0, 1], got {g}: it is an upper bound on the "
-                "value, for rewards in [0, 1]."
-            )
-        check_unit_interval("rewards", result.reward_bounds)
-        log = 3 * k * np.log(4 / delta) / result.n_rounds
-        gammas = np.sqrt([log, log / g])
-        if gammas[0] >= 1 or gammas[1] > 1:
-            raise ValueError(
-                f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must "
-                f"be below 1, gamma_2 = {gammas[1]:.3g} at most 1."
-            )
-        return float(gammas.sum() * g / (1 - gammas[0]))
+    def _bound_terms(self, history):
+        return {"n_actions": int(np.max(_offered(history.logs)))}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -216,3 +164,44 @@ class Replay(AcceptedMean):
 def _offered(logs):
     """K(x), the number of offered actions."""
     return logs.n_actions if logs.available is None else logs.available.sum(axis=1)
+
+
+def replay_bound(result, delta, *, n_actions=None, value_bound=None):
+    """Return the radius of Theorem 2 of the paper, for a stationary policy."""
+    given = {"n_actions": n_actions, "value_bound": value_bound}
+    missing = [name for name, value in given.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"the bound of Replay needs {' and '.join(missing)}: the "
+            "number of actions and an upper bound on the value, known beforehand; "
+            "it holds for stationary policies and rewards in [0, 1]."
+        )
+    k, g = n_actions, value_bound
+    if result.adaptive:
+        raise ValueError(
+            "Theorem 2 of the replay paper is about stationary policies; a policy "
+            "that learns need not concentrate."
+        )
+    if result.horizon is not None:
+        raise ValueError(
+            "Theorem 2 of the replay paper is about the whole log: horizon=None."
+        )
+    offered = result.bound_terms["n_actions"]
+    if not offered <= k < np.inf:
+        raise ValueError(
+            f"n_actions={k}, but up to {offered} actions were offered in a round."
+        )
+    if not 0 < g <= 1:
+        raise ValueError(
+            f"value_bound must lie in (0, 1], got {g}: it is an upper bound on the "
+            "value, for rewards in [0, 1]."
+        )
+    check_unit_interval("rewards", result.reward_bounds)
+    log = 3 * k * np.log(4 / delta) / result.n_rounds
+    gammas = np.sqrt([log, log / g])
+    if gammas[0] >= 1 or gammas[1] > 1:
+        raise ValueError(
+            f"the log is too short for Theorem 2: gamma_1 = {gammas[0]:.3g} must "
+            f"be below 1, gamma_2 = {gammas[1]:.3g} at most 1."
+        )
+    return float(gammas.sum() * g / (1 - gammas[0]))

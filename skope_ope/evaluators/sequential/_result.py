@@ -2,26 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy from simulated histories."""
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.sequential._progressive_policy import relive
+from skope_ope.evaluators.sequential._history import linearised
+from skope_ope.evaluators.sequential._progressive_policy import replay_history
 
 OWN = "the policy's own value"
 PROGRESSIVE = "the progressive-validation policy"
-
-
-@dataclass
-class Trajectory:
-    """A complete history: its rows, value, share in the mean, and weight."""
-
-    rows: slice
-    value: float
-    share: float
-    weight: float
 
 
 class SequentialValue(PolicyValue):
@@ -50,47 +42,48 @@ class SequentialValue(PolicyValue):
         Rows at which the acceptance ratio was too large.
     bias_mass : float
         Estimate of what these rows do to the history.
+    progressive_policy_ : ProgressivePolicy
+        What a single trace of `DRns` values, where the policy learns; there only.
     """
 
     def __init__(
         self,
-        *args,
-        runs,
+        estimate,
+        rows,
+        *,
+        history,
         trajectories,
-        part_values,
-        part_weights,
         horizon,
-        logs,
-        adaptive,
-        below,
+        bound_terms,
+        progressive_policy=None,
         **kwargs,
     ):
-        super().__init__(*args, logs=logs, **kwargs)
-        self.adaptive = adaptive
+        super().__init__(estimate, rows, **kwargs)
+        self.adaptive = history.adaptive
         self.horizon = horizon
-        self.accepted = np.concatenate(
-            [run.rows.start + run.trace.accepted for run in runs]
+        self.accepted = history.accepted
+        self.acceptance_ratios = history.acceptance_ratios
+        formed = [one for one, _ in trajectories.formed]
+        self.n_trajectories = len(formed)
+        self.trajectory_values = np.array([one.value for one in formed])
+        self.trajectory_shares = np.array([share for _, share in trajectories.formed])
+        self.trajectory_stops = np.array([one.rows.stop for one in formed], dtype=int)
+        self.part_values = trajectories.part_values
+        self._part_terms = linearised(
+            self.part_values, trajectories.part_weights, self.value
         )
-        self.acceptance_ratios = np.concatenate([run.trace.c for run in runs])
-        self.n_trajectories = len(trajectories)
-        self.trajectory_values = np.array([t.value for t in trajectories])
-        self.trajectory_shares = np.array([t.share for t in trajectories])
-        self.trajectory_stops = np.array([t.rows.stop for t in trajectories], dtype=int)
-        self.part_values = part_values
-        self._part_terms = linearised(part_values, part_weights, self.value)
         self.n_violations = int(self.diagnostics.get("n_violations", 0))
         self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))
-        self.reward_bounds = float(logs.reward.min()), float(logs.reward.max())
+        reward = history.logs.reward
+        self.reward_bounds = float(reward.min()), float(reward.max())
+        self.bound_terms = bound_terms
         # Rows of a history depend on each other. Those of a single trace of DR-ns are
         # differences of a martingale, but then the error is about another policy.
-        about = self.diagnostics["standard_error_of"]
-        self.independent_rounds = not adaptive or about == PROGRESSIVE
-        self._of_another_policy = about == PROGRESSIVE
-        self._learned_policy = None
-        self._last_history = _last_history(runs, horizon)
-        self._trajectories = trajectories
-        self._below = below
-        self._terms, self._combine = self._ratio_terms, ratio
+        self._of_another_policy = self.diagnostics["standard_error_of"] == PROGRESSIVE
+        self.independent_rounds = not self.adaptive or self._of_another_policy
+        if progressive_policy is not None:
+            self.progressive_policy_ = progressive_policy
+        self._last_history = _last_history(history.segments, horizon)
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
@@ -98,75 +91,85 @@ class SequentialValue(PolicyValue):
             return super().__repr__()
         return f"{super().__repr__()[:-1]}, standard_error_of={about!r})"
 
-    def _ratio_terms(self):
-        """Return the terms of a ratio, so that groups of rows have ratios, too."""
-        above = (self.round_values - self.value) / self.n_rounds
-        return np.stack([above + self._below * self.value, self._below])
-
-    def _group(self, rows, label):
-        group = super()._group(rows, label)
+    def _group_estimate(self, places):
+        estimate, rows = super()._group_estimate(places)
         if self.successes is not None:
-            above, below = self.terms[:, rows]
-            rewards = above[below > 0] / below[below > 0]
-            group.degrees_of_freedom = max(len(rewards) - 1, 1)
-            if len(rewards):
-                group.successes = (round(rewards.sum()), len(rewards))
-        return group
+            _, n_accepted = self._group_successes(rows) or (0, 0)
+            estimate = estimate.with_freedom(max(n_accepted - 1, 1))
+        return estimate, rows
 
-    def _paired_error(self, other, differences):
-        independent = self._independent_of_history(other)
+    def _group_successes(self, rows):
+        if self.successes is None:
+            return None
+        above, below = rows.terms
+        rewards = above[below > 0] / below[below > 0]
+        return (round(rewards.sum()), len(rewards)) if len(rewards) else None
+
+    def _paired_estimate(self, other, value, change):
+        """Return the estimate of a difference, from pairs of parts where it must."""
+        independent = self.independent_rounds and other.independent_rounds
         own, others = self._part_terms, getattr(other, "_part_terms", ())
         if not independent and len(own) == len(others) > 1:
             gaps = own - others
             gaps = gaps[np.isfinite(gaps)]
             if len(gaps) > 1:
-                return float(gaps.std(ddof=1) / np.sqrt(len(gaps))), len(gaps) - 1
-        return super()._paired_error(other, differences)
+                error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if change.any() else 0.0
+                frame = Frame(np.array([len(change)]))  # parts, not groups, are pairs
+                numbers = value, float(error), len(gaps) - 1, change, frame
+                return GivenEstimate(*numbers), []
+        return super()._paired_estimate(other, value, change)
 
-    @property
+    def running_values(self):
+        """Return the value so far, along the log.
+
+        Returns
+        -------
+        rows : ndarray of int of shape (n_points,)
+            Accepted rows of a single history; last rows of several trajectories.
+        values : ndarray of shape (n_points,)
+            The value of the rows up to there: the ratio of their sums, or the mean
+            over the trajectories that were complete by then.
+        """
+        rows = self.trajectory_stops - 1
+        if self.n_trajectories == 1:
+            # rounds after the last one of a horizon are in no complete history
+            rows = self.accepted[self.accepted <= rows[0]]
+            above, below = np.cumsum(self._rows.terms, axis=1)[:, rows]
+            return rows, above / below
+        shares = self.trajectory_shares
+        return rows, np.cumsum(shares * self.trajectory_values) / np.cumsum(shares)
+
+    @cached_property
     def learned_policy(self):
         """The policy after its last complete trajectory."""
-        if self._learned_policy is None:
-            policy, number, rows, pi = self._last_history
-            if number is not None:  # it has started anew since then
-                policy = policy.at(number)
-                for _ in relive(policy, self._logs, rows, pi):
-                    pass
-            self._learned_policy = policy
-        return self._learned_policy
+        policy, number, rows, pi = self._last_history
+        if number is not None:  # it has started anew since then
+            policy = policy.at(number)
+            for _ in replay_history(policy, self._rows.logs, rows, pi):
+                pass
+        return policy
 
     def __getstate__(self):
         learned = self.learned_policy  # it may need the logs, which stay behind
-        state = super().__getstate__()
-        state["_learned_policy"], state["_last_history"] = learned, None
-        return state
+        return self.__dict__ | {"learned_policy": learned, "_last_history": None}
 
 
-def _last_history(runs, horizon):
-    """Return the policy; or its lives, the last complete one, and the rows of it."""
-    for run in reversed(runs):
-        trace = run.trace
+def ratio_terms(round_values, below, value):
+    """Return the terms of a ratio, so that groups of rows have ratios, too."""
+    above = (round_values - value) / len(round_values)
+    return np.stack([above + below * value, below])
+
+
+def _last_history(segments, horizon):
+    """Return the policy; or its restarts, the last complete one, and the rows of it."""
+    for segment in reversed(segments):
+        trace = segment.trace
         complete = 0 if horizon is None else len(trace.accepted) // horizon
-        if complete and trace.lives is not None:
+        if complete and trace.restarts is not None:
             rows = trace.accepted[(complete - 1) * horizon : complete * horizon]
-            return trace.lives, complete - 1, run.rows.start + rows, trace.pi[rows]
-    return runs[-1].trace.policy, None, None, None
-
-
-def mean_of(values, weights=None):
-    """Return the (weighted) mean, NaN of none."""
-    if not len(values):
-        return float("nan")
-    if weights is None:
-        return float(values.mean())
-    return float((weights * values).sum() / weights.sum())
-
-
-def linearised(values, weights, mean):
-    """Return terms whose mean and spread are those of a (weighted) mean."""
-    if weights is None or not weights.any():
-        return values
-    return mean + weights / weights.mean() * (values - mean)
+            start = segment.rows.start
+            return trace.restarts, complete - 1, start + rows, trace.pi[rows]
+    return segments[-1].trace.policy, None, None, None
 
 
 def check_unit_interval(name, bounds):

@@ -13,7 +13,7 @@ from skope_ope.policies._rows import stack_rows
 
 
 class History(NamedTuple):
-    """The rounds that a policy has lived through, in their order."""
+    """The rounds that a policy has learned from, in their order."""
 
     contexts: object
     actions: np.ndarray

@@ -5,6 +5,7 @@ import pickle
 import re
 import warnings
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators.sequential._drns import drns_bound
 from skope_ope.exceptions import (
     HorizonWarning,
     LogsWarning,
@@ -105,7 +107,7 @@ def test_unnormalised_value_is_the_mean_reward_of_complete_blocks():
     # with the worst case the last block, row 10, stays incomplete
     result = trace(acceptance="worst_case", normalize=False)
     assert len(result.accepted) == 3
-    values = trace(acceptance="worst_case").terms[0] * 10 * 0.2
+    values = trace(acceptance="worst_case")._rows.terms[0] * 10 * 0.2
     assert result.value * 3 == pytest.approx(values[:9].sum(), abs=1e-14)
     assert abs(result.round_values.mean() - result.value) < 1e-15
 
@@ -184,13 +186,14 @@ def test_theorem_2(n, total, weight, paper, sharp):
     """The bound depends on n and C only: a log of n rounds with C = `total`."""
     logs = make_bandit_logs(50, random_state=0)
     result = quiet(DRns(reward_model=0.5).fit(logs), EpsilonGreedy())
-    result.n_rounds = n
-    result.bound_terms.update(C=total, largest_weight=1.0)
-    bound = result.deviation_bound
-    assert bound(0.05, max_weight=weight, form="paper") == pytest.approx(
-        paper, abs=1e-6
+    terms = {**result.bound_terms, "C": total, "largest_weight": 1.0}
+    stub = SimpleNamespace(
+        n_rounds=n, reward_bounds=result.reward_bounds, bound_terms=terms
     )
-    assert bound(0.05, max_weight=weight) == pytest.approx(sharp, abs=1e-6)
+    radius = drns_bound(stub, 0.05, max_weight=weight, form="paper")
+    assert radius == pytest.approx(paper, abs=1e-6)
+    radius = drns_bound(stub, 0.05, max_weight=weight)
+    assert radius == pytest.approx(sharp, abs=1e-6)
 
 
 def test_theorem_2_asks_for_what_it_needs():
@@ -298,12 +301,34 @@ HALVES = [(np.arange(500, 1000), np.arange(500)), (np.arange(500), range(500, 10
 def test_plain_folds_warn_where_the_logger_learned(cv):
     logs = drifting_logs()
     model = LogisticRegression()
-    with pytest.warns(ModelErrorWarning, match="cv=TimeSeriesSplit"):
+    with pytest.warns(ModelErrorWarning, match="cv=TimeSeriesSplit") as caught:
         DRns(reward_model=model, cv=cv).fit(logs)
+    assert caught[0].filename == __file__
     for ordered in (TimeSeriesSplit(), HALVES[1:]):
         DRns(reward_model=model, cv=ordered).fit(logs)
     DRns(reward_model=0.5, cv=cv).fit(logs)  # nothing is fitted
     DRns(reward_model=model, cv=cv).fit(make_bandit_logs(1000, random_state=0))
+
+
+def test_a_fit_that_fails_leaves_the_one_before():
+    logs = make_bandit_logs(200, random_state=0)
+    fitted = DRns(reward_model=0.5, random_state=0).fit(logs)
+    before = dict(vars(fitted))
+    fitted.set_params(reward_model=LogisticRegression())
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(ModelErrorWarning, match="cv=TimeSeriesSplit"),
+    ):
+        warnings.simplefilter("error", ModelErrorWarning)
+        fitted.fit(drifting_logs())
+    changed = {k for k, v in vars(fitted).items() if before.get(k) is not v}
+    assert changed == {"reward_model"}
+    assert fitted.model_is_fixed_
+    fitted.fit(logs)
+    assert not fitted.model_is_fixed_
+    after = dict(vars(fitted))
+    quiet(fitted, EpsilonGreedy())
+    assert vars(fitted) == after
 
 
 def test_parts_are_evaluated_on_their_own_and_averaged():

@@ -18,6 +18,7 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators.sequential._replay import replay_bound
 from skope_ope.exceptions import (
     HorizonWarning,
     LowOverlapWarning,
@@ -51,7 +52,7 @@ def test_stationary_trace():
     result = quiet(Replay().fit(logs), np.eye(2)[x])
     assert result.value == 1.0
     assert result.successes == (4, 4)
-    low, high = result.confidence_interval(method="clopper-pearson")
+    low, high = result.confidence_interval(method="clopper_pearson")
     assert low == pytest.approx(0.3976353644, abs=1e-10)
     assert high == 1.0
 
@@ -73,7 +74,7 @@ def test_standard_error_of_a_stationary_policy():
     low, high = result.confidence_interval(0.9)
     assert (high - low) / 2 == pytest.approx(half)
     assert result.successes == (rewards.sum(), t)
-    exact = result.confidence_interval(method="clopper-pearson")
+    exact = result.confidence_interval(method="clopper_pearson")
     assert exact == pytest.approx(result.confidence_interval(), abs=0.002)
 
 
@@ -85,8 +86,8 @@ def test_clopper_pearson_is_for_shares_of_ones():
     static = quiet(IPS().fit(logs), policy)
     for result in (learner, real, static):
         with pytest.raises(ValueError, match=f"value of {result.estimator} is not one"):
-            result.confidence_interval(method="clopper-pearson")
-    with pytest.raises(ValueError, match="'student', 'normal' or 'clopper-pearson'"):
+            result.confidence_interval(method="clopper_pearson")
+    with pytest.raises(ValueError, match="'student', 'normal' or 'clopper_pearson'"):
         static.confidence_interval(method="exact")
 
 
@@ -100,7 +101,7 @@ def test_intervals_of_a_stationary_policy_cover(global_random_seed):
         r = (rng.random_sample(200) < np.where(a == 2, p, 0.9)).astype(float)
         logs = BanditLogs(np.empty((200, 0)), a, r, np.full(200, 0.25))
         result = quiet(Replay().fit(logs), ConstantPolicy(2).fit(logs))
-        for i, method in enumerate(("student", "clopper-pearson")):
+        for i, method in enumerate(("student", "clopper_pearson")):
             low, high = result.confidence_interval(level, method)
             covered[i] += low <= p <= high
     error = np.sqrt(level * (1 - level) / n_logs)
@@ -114,7 +115,7 @@ def test_one_accepted_round_has_no_spread():
         result = Replay().fit(logs).evaluate(np.tile([1.0, 0.0], (4, 1)))
     assert result.value == 1.0
     assert np.isnan(result.standard_error)
-    low, high = result.confidence_interval(method="clopper-pearson")
+    low, high = result.confidence_interval(method="clopper_pearson")
     assert (round(low, 3), high) == (0.025, 1.0)
 
 
@@ -244,7 +245,7 @@ def stub(n_rounds, n_actions):
     ],
 )
 def test_theorem_2(k, n, g, bound):
-    radius = Replay._deviation_bound(stub(n, k), 0.05, n_actions=k, value_bound=g)
+    radius = replay_bound(stub(n, k), 0.05, n_actions=k, value_bound=g)
     assert radius == pytest.approx(bound, abs=5e-7)
 
 
@@ -264,7 +265,7 @@ def test_theorem_2_asks_for_what_it_needs():
     with pytest.raises(ValueError, match=r"assumes rewards in \[0, 1\], got 0 to 3"):
         quiet(scaled, UniformPolicy()).deviation_bound(**known)
     with pytest.raises(ValueError, match=r"too short for Theorem 2.*gamma_2 = 2\.29"):
-        Replay._deviation_bound(stub(1000, 20), 0.05, n_actions=20, value_bound=0.05)
+        replay_bound(stub(1000, 20), 0.05, n_actions=20, value_bound=0.05)
     for wrong, match in (
         ({"n_actions": 1}, "n_actions=1, but up to 2 actions were offered"),
         ({"n_actions": np.nan}, "n_actions=nan, but"),

@@ -53,7 +53,7 @@ def test_errors_are_those_of_many_worlds(evaluator, global_random_seed):
             gap = first - second
             differences.append([gap.value, gap.standard_error])
             assert first.round_values.mean() == pytest.approx(first.value, abs=1e-12)
-            above, below = first.terms
+            above, below = first._rows.terms
             assert above.sum() == pytest.approx(first.value, abs=1e-12)
             assert below.sum() == pytest.approx(1, abs=1e-12)
     for found in (values, differences):

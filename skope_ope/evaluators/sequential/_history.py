@@ -1,0 +1,219 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What became of a policy in a log: histories, their trajectories and their values."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass
+class LogSegment:
+    """A part of the logs that gives histories of its own.
+
+    Attributes
+    ----------
+    rows : slice
+        The rows.
+    trace : Trace
+        What happened to them.
+    """
+
+    rows: slice
+    trace: object
+
+    def trajectories(self, horizon):
+        """Return the rows of every complete trajectory, and those accepted in it.
+
+        Rows are counted from the start of the segment.
+
+        Parameters
+        ----------
+        horizon : int or None
+            Accepted rounds of a trajectory; `None`: there is one, of all rows.
+
+        Returns
+        -------
+        pairs : list of (slice, ndarray of int)
+        """
+        accepted = self.trace.accepted
+        if horizon is None:
+            return [(slice(0, len(self.trace.pi)), accepted)]
+        pairs, start = [], 0
+        for last in range(horizon, len(accepted) + 1, horizon):
+            stop = int(accepted[last - 1]) + 1
+            pairs.append((slice(start, stop), accepted[last - horizon : last]))
+            start = stop
+        return pairs
+
+
+@dataclass
+class History:
+    """The simulated histories of one policy in some logs.
+
+    Attributes
+    ----------
+    entering : Entering
+        The rounds.
+    segments : list of LogSegment
+        Parts of the logs, in order.
+    adaptive : bool
+        Whether the policy learns.
+    overlap : Overlap or None
+        Sums of the importance weights; None where the propensities of a log are not
+        known and the policy learns.
+    """
+
+    entering: object
+    segments: list
+    adaptive: bool
+    overlap: object
+
+    @property
+    def logs(self):
+        """The logs."""
+        return self.entering.all_logs
+
+    @cached_property
+    def accepted(self):
+        """Rows that entered the histories, in order."""
+        return np.concatenate([s.rows.start + s.trace.accepted for s in self.segments])
+
+    @cached_property
+    def acceptance_ratios(self):
+        """Acceptance ratio c in force at every row."""
+        return np.concatenate([segment.trace.c for segment in self.segments])
+
+    @cached_property
+    def w(self):
+        """Importance weights pi(a|x, h) / p of all rows."""
+        pi = np.concatenate([segment.trace.pi for segment in self.segments])
+        return pi / self.logs.propensity
+
+    @property
+    def longest(self):
+        """Accepted rounds of the segment that gave the most."""
+        return max(len(segment.trace.accepted) for segment in self.segments)
+
+
+@dataclass
+class TrajectoryEstimate:
+    """Value of a trajectory, a ratio of sums over its rows.
+
+    Attributes
+    ----------
+    value : float
+        The ratio.
+    influence : ndarray
+        What each row adds above the line, less the value times what it adds below.
+    below : ndarray
+        What each row adds below the line, of one in all.
+    weight : float
+        What is below the line, where trajectories are pooled.
+    rows : slice
+        The rows of the logs.
+    """
+
+    value: float
+    influence: np.ndarray
+    below: np.ndarray
+    weight: float = 1.0
+    rows: slice | None = None
+
+
+class Trajectories:
+    """The value of a policy from those of its trajectories.
+
+    The value is the mean over the trajectories of a single segment, and over segments
+    where there are several; one that gave no value (NaN) is left out.
+
+    Parameters
+    ----------
+    by_segment : list of lists of TrajectoryEstimate
+        Complete trajectories of every segment.
+    pooled : bool
+        Whether they count by their weights.
+
+    Attributes
+    ----------
+    value : float
+        The mean, NaN of none.
+    part_values : ndarray of shape (n_segments,)
+        Values of the segments, NaN where one gave none.
+    part_weights : ndarray of shape (n_segments,) or None
+        What they count, where they do not count alike.
+    terms : ndarray of shape (n_formed,)
+        Independent terms whose mean and spread are those of the value.
+    n_lost : int
+        Trajectories, or segments, that gave no value.
+    """
+
+    def __init__(self, by_segment, pooled):
+        self.by_segment, self.pooled = by_segment, pooled
+        parts = [self._numbers(found) for found in by_segment]
+        self.part_values = np.array([mean_of(*numbers) for numbers in parts])
+        self.part_weights = np.array([w.sum() for _, w in parts]) if pooled else None
+        values, weights = parts[0]
+        if len(parts) > 1:
+            values, weights = self.part_values, self.part_weights
+        formed = np.isfinite(values)
+        self._weights = weights[formed] if pooled else None
+        self.value = mean_of(values[formed], self._weights)
+        self.terms = linearised(values[formed], self._weights, self.value)
+        self.n_lost = len(values) - len(self.terms)
+
+    def _numbers(self, found):
+        """Return values and weights of the trajectories of a segment."""
+        values = np.array([one.value for one in found])
+        return values, np.array([one.weight for one in found]) if self.pooled else None
+
+    @cached_property
+    def formed(self):
+        """Pairs of every trajectory that has a value and its share in the mean."""
+        pairs, several = [], len(self.by_segment) > 1
+        for found in self.by_segment:
+            of_part = len(found) if several else 1
+            total = self._weights.sum() if self.pooled else len(self.terms) * of_part
+            for one in found:
+                if not np.isnan(one.value):
+                    weight = one.weight if self.pooled else 1
+                    pairs.append((one, weight / total))
+        return pairs
+
+    def round_values(self, n_rounds):
+        """Return round values, and what every row adds below the line of the value.
+
+        Parameters
+        ----------
+        n_rounds : int
+            Rows of the logs.
+
+        Returns
+        -------
+        round_values, below : ndarray of shape (n_rounds,)
+        """
+        round_values, below = np.zeros((2, n_rounds))
+        for one, share in self.formed:
+            # around the value of all: rows tell how trajectories differ, too
+            change = one.influence + one.below * (one.value - self.value)
+            round_values[one.rows] = n_rounds * share * change
+            below[one.rows] = share * one.below
+        round_values += self.value
+        return round_values, below
+
+
+def mean_of(values, weights=None):
+    """Return the (weighted) mean, NaN of none."""
+    if not len(values):
+        return float("nan")
+    if weights is None:
+        return float(values.mean())
+    return float((weights * values).sum() / weights.sum())
+
+
+def linearised(values, weights, mean):
+    """Return terms whose mean and spread are those of a (weighted) mean."""
+    if weights is None or not weights.any():
+        return values
+    return mean + weights / weights.mean() * (values - mean)

@@ -1,0 +1,61 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""How well a log covers the simulated history of a policy.
+
+Where the acceptance ratio c was too large for exact rejection sampling,
+:math:`c\, \pi > p`, a round is accepted less often than it should be. The bias mass
+:math:`\epsilon = P_\pi[c\pi > p] - P_\mu[c\pi > p] / c` bounds what that does: the
+law of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the target's.
+"""
+
+import numpy as np
+
+from skope_ope.evaluators.core._overlap import Overlap
+
+
+def history_overlap(segments, entering):
+    r"""Sum the weights :math:`\pi(a_k|x_k, h) / p_k` along the simulated histories.
+
+    Given its history each has mean one, where the policy wants nothing that the logger
+    never does. What it wants of other actions is not known: it was not recorded.
+
+    Parameters
+    ----------
+    segments : list of LogSegment
+        The parts of the logs.
+    entering : Entering
+        The rounds.
+
+    Returns
+    -------
+    overlap : Overlap
+    """
+    overlap, p = Overlap(entering.design, entering.n), entering.all_logs.propensity
+    for segment in segments:
+        rows = segment.rows
+        block = entering.design.block(rows.start, rows.stop)
+        overlap.add(block, segment.trace.pi / p[rows])
+    return overlap
+
+
+def violation_diagnostics(history):
+    """Return how often the acceptance ratio was too large, and the bias mass.
+
+    Parameters
+    ----------
+    history : History
+        The simulated history.
+
+    Returns
+    -------
+    diagnostics : dict
+    """
+    c, w = history.acceptance_ratios, history.w
+    # 1 + 1e-9: probabilities from two code paths differ in their last digits.
+    violated = np.flatnonzero(c * w > 1 + 1e-9)
+    mass = (w[violated] - 1 / c[violated]).sum() / len(w)
+    return {
+        "n_violations": len(violated),
+        "violation_share": len(violated) / len(w),
+        "bias_mass": float(mass),
+    }

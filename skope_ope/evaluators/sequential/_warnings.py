@@ -1,0 +1,94 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""When histories are too short, too few or out of order."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._warnings import none_accepted_warning
+from skope_ope.evaluators.sequential._history import linearised, mean_of
+from skope_ope.exceptions import HorizonWarning, LogsWarning, SingleTrajectoryWarning
+
+RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
+
+
+def order_warnings(logs):
+    """Return a warning where the rounds are not in the order of their times."""
+    time = logs.timestamp
+    if time is None or len(time) < 2 or (time[1:] >= time[:-1]).all():
+        return []
+    row = int(np.flatnonzero(time[1:] < time[:-1])[0]) + 1
+    return [
+        LogsWarning(
+            f"timestamp decreases at row {row}: rounds are taken in the order in "
+            "which they are stored. Sort the logs by time.",
+            row,
+        )
+    ]
+
+
+def unformed_warning(history, horizon):
+    """Return the warning that goes with a NaN."""
+    most = history.longest
+    if horizon is None or not most:
+        return none_accepted_warning()
+    return HorizonWarning(
+        f"no trajectory of horizon={horizon} was completed: the logs gave "
+        f"T = {most} accepted rounds. The value is NaN; shorten the horizon or "
+        "use more logs.",
+        most,
+    )
+
+
+def left_out_warnings(trajectories):
+    """Return a warning where some parts of the logs gave no value."""
+    lost = trajectories.n_lost
+    if not lost:
+        return []
+    return [
+        HorizonWarning(
+            f"{lost} of {lost + len(trajectories.terms)} parts gave no "
+            "value and are left out; use fewer parts or a shorter horizon.",
+            lost,
+        )
+    ]
+
+
+def single_trajectory_warning(error, horizon, about):
+    """Return the warning that goes with one trajectory of a policy that learns."""
+    setting = "Set horizon" if horizon is None else "Set a smaller horizon"
+    remedy = (
+        f"{setting} so that the logs give several trajectories, or evaluate parts of "
+        "the logs with repeated_runs."
+    )
+    if np.isnan(error):
+        told = "one trajectory of a policy that learns has no standard error: it is NaN"
+    else:
+        told = (
+            f"the standard error and the interval of a single trace are about {about}, "
+            "a mixture of all that was learned on the way, not about the value of the "
+            "learning itself at some horizon, which varies more"
+        )
+    return SingleTrajectoryWarning(f"{told}. {remedy}", 1)
+
+
+def short_trajectory_warnings(trajectories, standard_error, horizon):
+    """Return a warning where short histories bias the ratios of trajectories."""
+    formed = [one for one, _ in trajectories.formed]
+    if len(formed) < 2:
+        return []
+    values = np.array([one.value for one in formed])
+    weights = np.array([one.weight for one in formed])
+    pooled = mean_of(values, weights)
+    gaps = values - linearised(values, weights, pooled)
+    gap, noise = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
+    if not abs(gap) > max(RATIO_Z * noise, RATIO_SHARE * standard_error):
+        return []
+    return [
+        HorizonWarning(
+            f"the mean of the ratios R / C of {len(gaps)} trajectories is "
+            f"{values.mean():.6g}, the ratio of their sums {pooled:.6g}: histories "
+            f"of {horizon} rounds are short, and lean towards the reward "
+            "model. Pass normalize='pooled', or a longer horizon.",
+            float(gap),
+        )
+    ]
