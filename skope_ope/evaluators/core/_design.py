@@ -267,11 +267,12 @@ class DesignBlock:
         self.omega = None if design.omega is None else design.omega[rows]
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows
+        self.of_terms = {}  # sums by stratum and their terms, by ids and origins
         self.summed = {}  # over the cells by now: totals and term, by id of the term
 
     @cached_property
     def by_stratum(self):
-        """Function that sums an array, or the rows of one, over every stratum."""
+        """Function that sums an array over every stratum."""
         design = self._design
         return partial_sums(design.stratum[self._rows], design.n_strata)
 
