@@ -23,7 +23,7 @@ from skope_ope import (
     one_standard_error,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.selection._ope_search import shares_of
+from skope_ope.selection._train_shares import shares_of
 from tests.selection._logs import d8_logs, losses_of, problem
 
 
