@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Lasso, Ridge
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
@@ -11,6 +12,7 @@ from skope_ope import (
     MRDR,
     ClassifierPolicy,
     DirectMethod,
+    DoublyRobust,
     DRns,
     DRos,
     EpsilonGreedy,
@@ -24,6 +26,8 @@ from skope_ope import (
 from skope_ope.selection import _shared_fits
 from skope_ope.selection._shared_fits import SharedPolicy, candidates_of
 from tests.selection._logs import problem
+
+FROZEN = Ridge().fit([[0.0], [1.0]], [0.0, 1.0])
 
 
 def keys_of(estimator, grid):
@@ -57,7 +61,27 @@ def keys_of(estimator, grid):
         ),
         (DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}, 2),
         (DRns(), {"reward_model": [0, 0.0, False, "0"]}, 4),
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 2),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 1),
+        # all of one class, or of classes that fit their model alike
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DoublyRobust(), SwitchDR()]}, 1),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRns(), MRDR(), IPS()]}, 4),
+        (Pipeline([("ev", IPS())]), {"ev": [DRos(cv=2), DoublyRobust(cv=3)]}, 2),
+        (
+            Pipeline([("ev", IPS())]),
+            {
+                "ev": [
+                    DRos(reward_model=Ridge(a), lam=b) for a in (1, 2) for b in (1, 2)
+                ]
+            },
+            2,
+        ),
+        (
+            Pipeline([("ev", DRos(reward_model=Ridge()))]),
+            {"ev__reward_model__alpha": [1, 2], "ev__lam": [1, 2]},
+            2,
+        ),
+        (DRos(), {"reward_model": [Ridge(), Ridge(1.0), Ridge(2), Lasso()]}, 3),
+        (DRos(), {"reward_model": [FrozenEstimator(FROZEN) for _ in range(2)]}, 2),
         (ClassifierPolicy(), {"epsilon": [0, 0.1]}, 2),
     ],
 )
