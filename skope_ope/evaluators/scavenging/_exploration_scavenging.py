@@ -129,7 +129,7 @@ class ExplorationScavenging(BaseEvaluator):
     1.0
     """
 
-    _takes = (BanditLogs, SlateLogs)
+    _log_kinds = (BanditLogs, SlateLogs)
     _parameter_constraints: dict = {
         "self_normalized": ["boolean"],
         "match": [StrOptions({"action", "logger"})],
@@ -304,7 +304,6 @@ class ExplorationScavenging(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.handles = ("bandit", "slate")
         tags.needs_propensity = False
         tags.uniform_logger = True
         tags.consistent = self.match == "action"
