@@ -24,7 +24,9 @@ from skope_ope import (
 )
 from skope_ope.__main__ import main
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._evaluate import BY_NAME, DEFAULT_NAMES, KNOWN
+from skope_ope.evaluators._evaluate import DEFAULTS
+from skope_ope.evaluators._names import STATIC, evaluators_for
+from skope_ope.logs import BanditLogs
 
 N_ROUNDS = 300
 ITEMS = np.array(["book", "film", "song"])
@@ -137,7 +139,7 @@ def test_the_table_holds_what_evaluate_finds(log, world, values):
     logs, _, pi = world
     expected = evaluated(pi, logs)
     found = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
-    assert list(found) == list(DEFAULT_NAMES)
+    assert list(found) == list(DEFAULTS)
     for name, value in expected.items():
         low, high = value.confidence_interval()
         assert found[name]["value"] == pytest.approx(value.value, rel=1e-12)
@@ -160,7 +162,7 @@ def test_text_says_what_was_read_and_found(log, run):
     assert "95% low" in header
     assert "eff. rounds" in header
     first = [line.split(" ")[0] for line in lines]
-    for name in (*DEFAULT_NAMES, "logger"):
+    for name in (*DEFAULTS, "logger"):
         assert first.count(name) == 1
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
@@ -182,7 +184,7 @@ def test_json_holds_version_and_arguments(log, run):
 
 def test_demo(run):
     text = run("demo")
-    for name in (*BY_NAME, "true value"):
+    for name in (*STATIC, "true value"):
         assert f"\n{name} " in text
     assert "covers" in text
     assert "the logger looked at" in text
@@ -250,7 +252,7 @@ def test_help(capsys, words):
     assert "skope-ope" in out
     if words[0] == "evaluate":
         assert "RUNS CODE" in out
-        assert all(name in out for name in KNOWN)
+        assert all(name in out for name in evaluators_for(BanditLogs))
 
 
 def test_version(capsys):
@@ -287,7 +289,7 @@ def test_vowpal_wabbit(vw, values, run):
     found = values(vw, "--policy", "always:2", "--evaluators", "IPS")
     assert found["IPS"]["value"] == pytest.approx(1 * 0.95)
     assert values(vw, "--policy", "always:2", "--format", "vw-cb").keys() == set(
-        DEFAULT_NAMES
+        DEFAULTS
     )
     text = run("evaluate", vw, "--policy", "epsilon-greedy", "--reward-model", "ridge")
     assert "LogisticRegression" in text
@@ -356,7 +358,7 @@ def test_propensities_may_be_estimated_or_unknown(log, values, run):
     options = (log, "--action", "item", "--reward", "click", "--policy", "uniform")
     found = values(*options, *CONTEXT, "--propensity", "estimate")
     known = values(*options, *CONTEXT, "--propensity", "p")
-    assert list(found) == list(DEFAULT_NAMES)
+    assert list(found) == list(DEFAULTS)
     error = known["SNIPS"]["standard_error"]
     assert found["SNIPS"]["value"] != known["SNIPS"]["value"]
     assert abs(found["SNIPS"]["value"] - known["SNIPS"]["value"]) < 4 * error
@@ -565,7 +567,7 @@ def test_epsilon_and_seed(log, values):
 def test_evaluators_are_chosen(log, values):
     options = (log, *COLUMNS, "--policy", "uniform", "--evaluators")
     assert list(values(*options, "snips,IPS:cmax=1")) == ["SNIPS", "IPS:cmax=1"]
-    assert list(values(*options, "all")) == list(BY_NAME)
+    assert list(values(*options, "all")) == list(STATIC)
 
 
 @pytest.mark.parametrize("model", ["ridge", "logistic", "hist", "0.5"])
@@ -829,7 +831,7 @@ def test_missing_values_need_trees(tmp_path, fails, values):
     words = (path, *COLUMNS, *UNIFORM, "--context", "age", "--reward-model")
     message = fails("evaluate", *words, "ridge")
     assert "missing values, but the context has some at row 0 (15 such rows)" in message
-    assert list(values(*words, "hist")) == list(DEFAULT_NAMES)
+    assert list(values(*words, "hist")) == list(DEFAULTS)
 
 
 def test_surprises_are_one_line_too_unless_wanted(log, monkeypatch, fails):
@@ -868,7 +870,7 @@ def test_open_bandit_men(data_dir, run):
     assert report["on_policy"]["rewarded_rounds"] == [46, 69]
     assert report["on_policy"]["drift"]["correlation"] == pytest.approx(0.61, abs=0.01)
     by_name = {record["evaluator"]: record for record in report["values"]}
-    assert list(by_name) == list(DEFAULT_NAMES)
+    assert list(by_name) == list(DEFAULTS)
     assert by_name["IPS"]["value"] == pytest.approx(0.004542, rel=1e-3)
     text = " ".join(run(*options).split())
     assert "with 46 rewarded rounds here and 69 there" in text

@@ -23,13 +23,14 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, ParameterGrid, ShuffleSplit
+from sklearn.model_selection import ParameterGrid, ShuffleSplit
 
 from skope_ope import (
     BanditLogs,
     DRns,
     EpsilonGreedy,
     EvaluatorScorer,
+    OPESearchCV,
     in_order,
     one_standard_error,
 )
@@ -124,7 +125,7 @@ values = np.empty((repetitions, len(CANDIDATES)))
 chosen = np.empty(repetitions, dtype=int)
 for seed in range(repetitions):
     logs = draw_logs(seed)
-    search = GridSearchCV(
+    search = OPESearchCV(
         evaluator,
         GRID,
         scoring=EvaluatorScorer(policy),

@@ -18,13 +18,14 @@ import argparse
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import KFold, cross_validate
 from sklearn.pipeline import Pipeline
 
 from skope_ope import (
     BanditLogs,
     DoublyRobust,
     IPSPolicy,
+    OPESearchCV,
     PolicyScorer,
     RewardModelPolicy,
 )
@@ -63,7 +64,7 @@ def draw(seed):
 # all of that anew in the training part of every outer fold and scores its choice on the
 # other part, by the same scorer.
 
-search = GridSearchCV(
+search = OPESearchCV(
     Pipeline([("policy", RewardModelPolicy(Ridge()))]),
     [
         {
@@ -78,6 +79,7 @@ search = GridSearchCV(
         },
     ],
     scoring=PolicyScorer(DoublyRobust()),
+    refit=True,
     cv=KFold(3),
 )
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, ShuffleSplit
+from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
@@ -30,6 +30,7 @@ from skope_ope import (
     DRns,
     EvaluatorScorer,
     FunctionPolicy,
+    OPESearchCV,
     in_order,
     one_standard_error,
 )
@@ -104,7 +105,7 @@ validator = DoublyRobust(
 chosen, errors = [], []
 for seed in range(repetitions):
     logs, truth = draw(seed)
-    search = GridSearchCV(
+    search = OPESearchCV(
         evaluator,
         GRID,
         scoring=EvaluatorScorer(policy, validator),

@@ -12,7 +12,7 @@ parameters?
 Three answers are compared, by the error of the estimate that they end with:
 
 - always the same evaluator;
-- cross-validation (OCV) [1]_: `GridSearchCV` with :class:`~skope_ope.EvaluatorScorer`,
+- cross-validation (OCV) [1]_: `OPESearchCV` with :class:`~skope_ope.EvaluatorScorer`,
   which holds the estimate of one half of the logs against that of a validator on the
   other half;
 - SLOPE [2]_ [3]_: :class:`~skope_ope.SlopeSearch`, which takes the narrowest interval
@@ -39,7 +39,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, train_test_split
+from sklearn.model_selection import ShuffleSplit, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -51,6 +51,7 @@ from skope_ope import (
     DoublyRobust,
     DRos,
     EvaluatorScorer,
+    OPESearchCV,
     SlopeSearch,
     SwitchDR,
     evaluate,
@@ -161,7 +162,7 @@ any_evaluator = Pipeline([("evaluator", IPS())])
 
 def cross_validation(seed, validator):
     """Return the search that holds half of the rounds against the other half."""
-    return GridSearchCV(
+    return OPESearchCV(
         any_evaluator,
         {"evaluator": list(CANDIDATES.values())},
         scoring=EvaluatorScorer("pi", validator=validator),

@@ -21,7 +21,7 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, train_test_split
+from sklearn.model_selection import KFold, train_test_split
 from sklearn.pipeline import Pipeline
 
 from skope_ope import (
@@ -29,6 +29,7 @@ from skope_ope import (
     DRPolicy,
     IPSPolicy,
     OffsetTree,
+    OPESearchCV,
     PolicyScorer,
     RewardModelPolicy,
     compare_policies,
@@ -93,10 +94,11 @@ evaluator = DoublyRobust(reward_model=Ridge(), cv=2)
 
 def search_policies(logs):
     """Return the fitted search."""
-    search = GridSearchCV(
+    search = OPESearchCV(
         Pipeline([("policy", IPSPolicy())]),
         GRID,
         scoring=PolicyScorer(evaluator),
+        refit=True,
         cv=KFold(3),
     )
     return search.fit(logs)

@@ -10,15 +10,19 @@ from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._folds import folds_of
-from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
 from skope_ope.selection._cv_results import chosen, cv_results, report_failures
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer
 from skope_ope.selection._in_order import in_order
 from skope_ope.selection._one_standard_error import one_standard_error
 from skope_ope.selection._scored_splits import scored
 from skope_ope.selection._search import BaseSearch
-from skope_ope.selection._shared_fits import fits_by_model, with_params
-from skope_ope.selection._validators import common_horizon, validator_for
+from skope_ope.selection._shared_fits import with_params
+from skope_ope.selection._train_shares import (
+    check_units,
+    n_train_of,
+    own_shares,
+    shares_of,
+)
 
 
 class OPESearchCV(BaseSearch):
@@ -223,7 +227,9 @@ class OPESearchCV(BaseSearch):
             return [(candidates, folds)], None
         check_units(logs)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        shares = self._shares(logs, candidates)
+        shares = own_shares(
+            self.estimator, self.scoring, logs, candidates, self.error_score
+        )
         by_size = {}  # candidates that are fitted on as many rounds have equal splits
         for one, share in zip(candidates, shares, strict=True):
             by_size.setdefault(n_train_of(share, logs), []).append(one)
@@ -232,75 +238,3 @@ class OPESearchCV(BaseSearch):
             splits = shares_of(shares[some[0].number], logs, self.n_splits, seed)
             plan.append((some, list(splits.split(logs))))
         return plan, shares
-
-    def _shares(self, logs, candidates):
-        """Share of training rounds of every candidate."""
-        scorer, known, shares = self.scoring, {}, []
-        learns = is_adaptive(scorer.policy)
-        fits = fits_by_model(self.estimator, logs, candidates)
-        for one in candidates:
-            share = 0.5
-            try:
-                candidate, _ = fitted_part(fits[one.key].fit(one.params))
-                check_evaluator(candidate)
-                horizon = common_horizon(candidate) if learns else None
-                if horizon not in known:
-                    given = logs if logs.propensity is not None else candidate.logs_
-                    validator = validator_for(given, scorer.validator, horizon)
-                    known[horizon] = _variance(validator.fit(given), scorer.policy)
-                own = _variance(candidate, scorer.policy)
-                total = own + known[horizon]
-                if np.isfinite(total) and total > 0:
-                    share = own / total
-            except Exception:
-                if isinstance(self.error_score, str):
-                    raise
-                # it fails on the splits, too, and there it is reported
-            shares.append(share)
-        return np.array(shares)
-
-
-def check_units(logs):
-    """Raise where there is nothing to split."""
-    units = logs.group if logs.group is not None else np.arange(len(logs))
-    if len(np.unique(units)) < 2:
-        what = "round" if logs.group is None else "group"
-        raise ValueError(f"a split needs two {what}s, the logs have one.")
-
-
-def n_train_of(share, logs):
-    """Return how many rounds, or groups, a share of them is; at least one."""
-    n = len(logs) if logs.group is None else len(np.unique(logs.group))
-    return int(np.clip(round(share * n), 1, n - 1))
-
-
-def shares_of(share, logs, n_splits, seed):
-    """Random splits whose training parts hold a share of the rounds, or of the groups.
-
-    Parameters
-    ----------
-    share : float
-        Between 0 and 1; each part gets at least one.
-    logs : BanditLogs or SlateLogs
-        All rounds; those of a group stay together.
-    n_splits, seed : int
-        How many splits, and what makes them the same for all candidates.
-
-    Returns
-    -------
-    splits : splitter
-        With rows in order.
-    """
-    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, check_cv
-
-    n = len(logs) if logs.group is None else len(np.unique(logs.group))
-    n_train = n_train_of(share, logs)
-    sizes = {"train_size": n_train, "test_size": n - n_train}
-    if logs.group is None:
-        return in_order(ShuffleSplit(n_splits, random_state=seed, **sizes))
-    splitter = in_order(GroupShuffleSplit(n_splits, random_state=seed, **sizes))
-    return check_cv(list(splitter.split(logs, groups=logs.group)))
-
-
-def _variance(evaluator, policy):
-    return evaluator._result(policy, None, None).standard_error ** 2

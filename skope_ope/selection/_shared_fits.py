@@ -11,7 +11,7 @@ from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.logs import BanditLogs
@@ -30,7 +30,7 @@ class Candidate:
         Its place in the results.
     params : dict
         The parameters.
-    key : tuple
+    key : int
         The same for candidates with the same model.
     order_dependent : bool
         Whether it needs its rounds in the order in which they happened.
@@ -38,15 +38,18 @@ class Candidate:
 
     number: int
     params: dict
-    key: tuple
+    key: int
     order_dependent: bool
 
 
 def candidates_of(estimator, params):
     """Return the candidates of a search, with what tells their models apart."""
-    return [
-        _candidate(k, one, with_params(estimator, one)) for k, one in enumerate(params)
-    ]
+    keys, candidates = {}, []
+    for number, one in enumerate(params):
+        model, ordered = _model_of(with_params(estimator, one), one)
+        key = keys.setdefault(number if model is None else model, len(keys))
+        candidates.append(Candidate(number, one, key, ordered))
+    return candidates
 
 
 def with_params(estimator, params):
@@ -54,25 +57,53 @@ def with_params(estimator, params):
     return clone(estimator).set_params(**clone(params, safe=False))
 
 
-def _candidate(number, params, estimator):
-    prefix, last = "", estimator
+def _model_of(estimator, params):
+    """Return what tells the model of a candidate, and whether it needs rows in order.
+
+    What is no evaluator, and shares nothing, has None.
+    """
+    prefix, last, told = "", estimator, dict(params)
     if hasattr(estimator, "steps"):
         name, last = estimator.steps[-1]
         prefix = f"{name}__"
     if not isinstance(last, BaseEvaluator):
-        return Candidate(number, params, (number,), False)
+        return None, False
     tags = last.__sklearn_tags__()
-    after = tags.parameters_after_model or ()
+    after, fit = tags.parameters_after_model, type(last)
+    if prefix and told.pop(name, None) is not None:  # the evaluator is a parameter
+        own = params[name].get_params(deep=False)
+        told = {**{prefix + k: v for k, v in own.items()}, **told}
     if not tags.needs_reward_model:  # there is no fit that they could change
         after = last.get_params(deep=False)
-    after = {prefix + name for name in after}
-    key = tuple(sorted((k, _known_by(v)) for k, v in params.items() if k not in after))
-    return Candidate(number, params, key, tags.order_dependent)
+    elif after is not None:  # evaluators of other classes may fit their model alike
+        fit = (type(last).fit, type(last)._fit_reward_model)
+    after = {prefix + name for name in after or ()}
+    known = sorted((k, _known_by(v)) for k, v in told.items() if k not in after)
+    return (fit, *known), tags.order_dependent
 
 
 def _known_by(value):
-    plain = value is None or isinstance(value, (str, int, float))
-    return (type(value), value) if plain else id(value)  # the grid outlives the key
+    """Return what tells a value: that of a number, what `clone` keeps of a model."""
+    if value is None or isinstance(value, (str, int, float)):
+        return type(value), value
+    kind = type(value)
+    if getattr(kind, "__sklearn_clone__", None) is BaseEstimator.__sklearn_clone__:
+        params = value.get_params(deep=False)
+        return kind, tuple(sorted((k, _known_by(v)) for k, v in params.items()))
+    return _Itself(value)
+
+
+class _Itself:
+    """An object that is equal to itself alone, whatever it compares."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self):
+        return id(self.value)
 
 
 def fits_by_model(estimator, logs, candidates):

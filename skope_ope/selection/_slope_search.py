@@ -153,29 +153,9 @@ class SlopeSearch(BaseSearch):
         for warning in learned_warnings(scorer.policy, logs):
             warnings.warn(warning, stacklevel=3)  # 2 is what validates parameters
         fits = fits_by_model(self.estimator, logs, candidates)
-        fitted, values, errors, seconds = [], [], [], []
-        horizons = set()
-        for candidate in candidates:
-            start = time.perf_counter()
-            one = fits[candidate.key].fit(candidate.params)
-            evaluator, _ = fitted_part(one)
-            check_evaluator(evaluator)
-            if is_adaptive(scorer.policy):
-                horizons.add(common_horizon(evaluator))
-            result = evaluator._result(scorer.policy, None, None)
-            fitted.append(one)
-            values.append(result.value)
-            errors.append(result.standard_error)
-            seconds.append(time.perf_counter() - start)
-        if len(horizons) > 1:
-            raise ValueError(
-                "the policy learns, and its value depends on how long it may: the "
-                f"candidates have the horizons {sorted(horizons)}, so that their "
-                "intervals tell nothing about each other. Give all the same."
-            )
+        fitted, values, errors, seconds = _evaluated(candidates, fits, scorer.policy)
         keys = [one.key for one in candidates]
         candidates = [one.params for one in candidates]
-        values, errors = np.array(values), np.array(errors)
         self._check_numbers(values, errors, candidates)
         widths = errors * self._multiplier(len(logs))
         order = self._order(widths, candidates)
@@ -267,3 +247,28 @@ class SlopeSearch(BaseSearch):
             "mean_test_score": score,
             "rank_test_score": rank,
         }
+
+
+def _evaluated(candidates, fits, policy):
+    """Return the fitted candidates, their values, standard errors and seconds."""
+    fitted, values, errors, seconds = [], [], [], []
+    horizons = set()
+    for candidate in candidates:
+        start = time.perf_counter()
+        one = fits[candidate.key].fit(candidate.params)
+        evaluator, _ = fitted_part(one)
+        check_evaluator(evaluator)
+        if is_adaptive(policy):
+            horizons.add(common_horizon(evaluator))
+        result = evaluator._result(policy, None, None)
+        fitted.append(one)
+        values.append(result.value)
+        errors.append(result.standard_error)
+        seconds.append(time.perf_counter() - start)
+    if len(horizons) > 1:
+        raise ValueError(
+            "the policy learns, and its value depends on how long it may: the "
+            f"candidates have the horizons {sorted(horizons)}, so that their "
+            "intervals tell nothing about each other. Give all the same."
+        )
+    return fitted, np.array(values), np.array(errors), seconds

@@ -221,7 +221,7 @@ def check_slates_order_of_rounds(evaluator):
 
 def slate_checks_of(evaluator):
     """Yield the checks of an evaluator that takes slates only."""
-    from skope_ope.evaluators.slate import SlateEvaluator
+    from skope_ope.evaluators.slate._base import SlateEvaluator
 
     tags = get_tags(evaluator)
     yield check_slates_unfitted_raises

@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.utils import get_tags
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.static import StaticEvaluator
+from skope_ope.evaluators.static._base import StaticEvaluator
 from skope_ope.utils import _cluster_checks as cluster
 from skope_ope.utils import _consistency_checks as consistency
 from skope_ope.utils import _contract_checks as contract

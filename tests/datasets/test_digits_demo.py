@@ -9,14 +9,14 @@ import pytest
 from skope_ope import action_probabilities
 from skope_ope.datasets import load_classification
 from skope_ope.datasets._digits_demo import TRAIN_ROWS, digits_demo
-from skope_ope.evaluators._evaluate import BY_NAME
+from skope_ope.evaluators._names import STATIC
 
 
 @pytest.fixture(scope="module")
 def demo():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return digits_demo(list(BY_NAME))
+        return digits_demo(list(STATIC))
 
 
 def test_the_truth_is_the_accuracy_on_the_logged_digits(demo):
@@ -41,7 +41,7 @@ def test_what_the_notes_say_is_so(demo):
         name: (value.value - demo.truth) / value.standard_error
         for name, value in demo.table.items()
     }
-    assert list(errors) == list(BY_NAME)
+    assert list(errors) == list(STATIC)
     for name in ("DirectMethod", "SwitchDR", "DRos"):
         assert errors[name] > 4
     for name in ("IPS", "SNIPS", "DoublyRobust", "SNDR", "MRDR"):

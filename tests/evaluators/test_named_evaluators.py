@@ -4,8 +4,8 @@
 import pytest
 
 from skope_ope import IPS, MRDR, DRos
-from skope_ope.evaluators._evaluate import BY_NAME
 from skope_ope.evaluators._named_evaluators import named_evaluators
+from skope_ope.evaluators._names import STATIC
 
 
 def test_names_in_any_case_and_parameters():
@@ -40,7 +40,7 @@ def test_choices_and_truth_values():
 
 
 def test_all_of_them():
-    assert list(named_evaluators(("all",))) == list(BY_NAME)
+    assert list(named_evaluators(("all",))) == list(STATIC)
 
 
 def test_folds_reach_those_that_fit_on_their_own():

@@ -27,6 +27,15 @@ CHANGED = {
     # values at most; it was n - 1 for any two values.
     "uniform_log/*/difference_freedom": "the freedom of accepted rounds, or of parts",
     "unlike_log/*/difference_freedom": "the freedom of accepted rounds, or of parts",
+    "logger*/MultiLogger*/difference_freedom": "the freedom of the loggers' rounds",
+    # A logger of weight 0 tells nothing of the error: its rounds give no freedom.
+    "loggers*/MultiLogger* left out/degrees_of_freedom": "a logger of weight 0",
+    "logger_left_out/MultiLogger* weighted*/degrees_of_freedom": "a logger of weight 0",
+    # Rewards r + 1e6: the squares had no digits left for the spread. Now the terms are
+    # of rewards less a constant, and the divergences of the rewards themselves.
+    "loggers_far/MultiLoggerIPS self-normalised weighted*/standard_error": "it was 0",
+    "loggers_far/MultiLoggerIPS self-normalised weighted*/by_errors": "they were 0",
+    "loggers_far/MultiLoggerIPS self-normalised weighted*/squares": "1e-9 of rounding",
 } | {
     f"slates_left_out/{entry}/{quantity}": "rounds left out do not count in n"
     for entry in ("PseudoInverse*", "SlateDoublyRobust*")

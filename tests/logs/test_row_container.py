@@ -52,7 +52,7 @@ from skope_ope import (
     SlateLogs,
     UniformPolicy,
 )
-from skope_ope.logs._row_container import RowContainer, RowId
+from skope_ope.logs._row_container import RowContainer, RowId, in_stored_order
 
 N = 60
 KINDS = ["array", "csr", "csc", "pandas", "polars", "pyarrow"]
@@ -653,6 +653,25 @@ def test_row_id_survives_new_fields():
     ):
         assert other.row_id == logs.row_id
         assert other[5:7].row_id == logs[5:7].row_id
+
+
+def test_rows_are_put_back_in_the_order_in_which_they_are_stored():
+    logs = make_logs()
+    shuffled = logs[np.array([5, 3, 9, 3])]
+    ordered = in_stored_order(shuffled)
+    assert ordered.row_id.position.tolist() == [3, 3, 5, 9]
+    for rows in (logs, logs[10:20], logs[[2, 4]], logs[::-1], ordered):
+        assert in_stored_order(rows) is rows
+
+
+def test_what_was_asked_of_logs_changes_neither_pickles_nor_parts():
+    logs = make_logs()
+    before = pickle.dumps(logs)
+    asked = (logs.action_counts, logs.unseen, logs.logger_counts)
+    assert logs.propensities_drift is False and len(asked) == 3
+    assert pickle.dumps(logs) == before
+    rows = np.arange(9)
+    assert logs[rows] is not logs[rows]
 
 
 # -- columns --------------------------------------------------------------------------

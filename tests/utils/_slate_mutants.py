@@ -20,8 +20,8 @@ class Careless(PolicyValue):
 class ChangesTerms(PseudoInverse):
     """Base of evaluators whose terms are wrong."""
 
-    def _findings(self, target, logs):
-        found = super()._findings(target, logs)
+    def _terms(self, target, logs):
+        found = super()._terms(target, logs)
         found.terms = (self._wrong(found, logs),)
         return found
 

@@ -172,6 +172,8 @@ class Design(Frame):
         Cluster of every round.
     clusters : ndarray, default=None
         Labels of the clusters.
+    count : ndarray of shape (n_strata,), default=None
+        Number of rounds of every stratum where it is known; `None`: counted.
     """
 
     def __init__(
@@ -182,15 +184,16 @@ class Design(Frame):
         strata=None,
         cluster=None,
         clusters=None,
+        count=None,
     ):
         self.n_rounds, self.omega = n_rounds, omega
         self.stratum, self.cluster = stratum, cluster
         entering = None if omega is None or omega.all() else omega > 0
         n_strata = 1 if strata is None else len(strata)
-        if stratum is None:
+        if count is None and stratum is None:
             count = n_rounds if entering is None else int(np.count_nonzero(entering))
             count = np.array([count])
-        else:
+        elif count is None:
             count = np.bincount(_of(stratum, entering), minlength=n_strata)
         cells = (None, None, None)
         self.cell = None
@@ -247,10 +250,16 @@ class Design(Frame):
             self.n_rounds, None, self.stratum, self.strata, self.cluster, self.clusters
         )
 
-    def with_strata(self, stratum, strata):
-        """Return the design with other strata."""
+    def with_strata(self, stratum, strata, count=None):
+        """Return the design with other strata, and their numbers of rounds if known."""
         return Design(
-            self.n_rounds, self.omega, stratum, strata, self.cluster, self.clusters
+            self.n_rounds,
+            self.omega,
+            stratum,
+            strata,
+            self.cluster,
+            self.clusters,
+            count,
         )
 
     def block(self, low, high):
@@ -267,11 +276,12 @@ class DesignBlock:
         self.omega = None if design.omega is None else design.omega[rows]
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows
+        self.of_terms = {}  # sums by stratum and their terms, by ids and origins
         self.summed = {}  # over the cells by now: totals and term, by id of the term
 
     @cached_property
     def by_stratum(self):
-        """Function that sums an array, or the rows of one, over every stratum."""
+        """Function that sums an array over every stratum."""
         design = self._design
         return partial_sums(design.stratum[self._rows], design.n_strata)
 

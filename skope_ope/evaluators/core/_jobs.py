@@ -42,7 +42,7 @@ def rerun(job, entering, offset, sums=None):
     return again
 
 
-def terms_of_job(job, entering):
-    """Return the terms of all rounds, of rewards less the offset of the job."""
+def terms_of_job(job, entering, offset):
+    """Return the terms of all rounds, of rewards less an offset."""
     store = TermStore(len(entering.all_logs))
-    return rerun(job, entering, job.offset, store).sums.terms
+    return rerun(job, entering, offset, store).sums.terms

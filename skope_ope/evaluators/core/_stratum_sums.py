@@ -1,32 +1,30 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums of arrays over the rounds of every stratum, by one product a block."""
+"""Sums of arrays over the rounds of every stratum."""
 
 import numpy as np
 
-FEW = 8  # strata for which a dot product each beats counting
-ENTRIES = 24  # of one product; larger ones would wake BLAS threads
+FEW = 6  # strata for which a dot product each beats counting
+LONGEST = 10_000  # longer dot products would wake BLAS threads
 
 
 def partial_sums(codes, n_codes):
-    """Return a function that sums the rows of each code.
-
-    It takes an array of shape (n,) or (k, n) and returns (n_codes,) or (k, n_codes).
-    """
+    """Return a function that sums an array of shape (n,) over every code."""
     if n_codes == 1:
-        return lambda values: values.sum(axis=-1, keepdims=True)
+        return lambda values: values.sum(keepdims=True)
     if n_codes > FEW:
-        return lambda values: np.apply_along_axis(
-            lambda row: np.bincount(codes, row, n_codes), -1, values
-        )
-    rows = indicators(codes, n_codes).T
-    step = ENTRIES // n_codes
+        return lambda values: np.bincount(codes, values, n_codes)
+    rows = indicators(codes, n_codes)
+    starts = range(0, len(codes), LONGEST)
+    pieces = [slice(start, start + LONGEST) for start in starts]
+    pieces = [(piece, [row[piece] for row in rows]) for piece in pieces]
 
     def sums(values):
-        if values.ndim == 1 or len(values) <= step:
-            return values @ rows
-        parts = [values[k : k + step] @ rows for k in range(0, len(values), step)]
-        return np.concatenate(parts)
+        total = np.zeros(n_codes)
+        for piece, owns in pieces:
+            part = values[piece]
+            total += [part.dot(own) for own in owns]
+        return total
 
     return sums
 

@@ -16,9 +16,9 @@ whatever origins they were taken about.
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._stratum_sums import LONGEST
 from skope_ope.logs._label_hash import label_hash
 
-LONGEST = 10_000  # longer dot products would wake BLAS threads
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
@@ -95,7 +95,11 @@ class Sums:
             first = [float(column.sum()) for column in x]
             second = _products_of(x, block.omega) if self._products else []
         else:
-            first, second = self._added_by_stratum(x, block)
+            # two jobs with the same terms need one sum
+            key = (self._products, *map(id, terms), *self.origin)
+            if key not in block.of_terms:
+                block.of_terms[key] = *self._added_by_stratum(x, block), terms
+            first, second, _ = block.of_terms[key]
         if begins:
             self.first, self.second = first, second
         else:
@@ -108,23 +112,17 @@ class Sums:
             self._add_cells(block, terms[:n], x[:n], begins)
 
     def _added_by_stratum(self, x, block):
-        k, n = len(x), len(x[0])
-        columns = [] if not self._products else x
-        if columns and block.omega is not None:
-            columns = [*x, block.omega]
-        pairs = [(i, j) for i in range(len(columns)) for j in range(min(i + 1, k))]
-        if self._buffer is None or self._buffer.shape[1] < n:
-            self._buffer = np.empty((k + len(pairs), n))
-        buffer = self._buffer[:, :n]
-        for row, column in zip(buffer, x, strict=False):
-            row[:] = column
-        for row, (i, j) in zip(buffer[k:], pairs, strict=True):
-            np.multiply(columns[i], columns[j], out=row)
-        found = list(block.by_stratum(buffer))
-        second, rest = [], iter(found[k:])
-        for i in range(len(columns)):
-            second.append([next(rest) for _ in range(min(i + 1, k))])
-        return found[:k], second
+        total, columns = block.by_stratum, []
+        if self._products:
+            columns = x if block.omega is None else [*x, block.omega]
+        if self._buffer is None or len(self._buffer) < len(x[0]):
+            self._buffer = np.empty(len(x[0]))
+        buffer = self._buffer[: len(x[0])]
+        second = [
+            [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
+            for i, one in enumerate(columns)
+        ]
+        return [total(column) for column in x], second
 
     def _add_cells(self, block, terms, x, begins):
         """Sum over the cells; an array that two jobs bring is summed once for both."""

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of several loggers, each with its weight, cover a policy."""
 
+from functools import cached_property
+
 import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap, sums_of_weights
@@ -29,14 +31,16 @@ class WeighedOverlap(Overlap):
             pairs = zip(loggers.labels, missing.tolist(), shares, strict=True)
             self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
 
-    @property
+    @cached_property
+    def _totals(self):
+        return [np.atleast_1d(total) for total in sums_of_weights(self.sums)]
+
+    @cached_property
     def sum_w(self):
         """Sum of the weights."""
-        first, _ = map(np.atleast_1d, sums_of_weights(self.sums))
-        return float(self._factor @ first)
+        return float(self._factor @ self._totals[0])
 
-    @property
+    @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
-        _, second = map(np.atleast_1d, sums_of_weights(self.sums))
-        return float(self._factor**2 @ second)
+        return float(self._factor**2 @ self._totals[1])

@@ -132,7 +132,8 @@ class StaticEvaluator(BaseEvaluator):
         if isnan(estimate.value):
             warned.append(unformed_warning(self))
         warned.extend(self._own_warnings(job, estimate, entering))
-        rows = Rows(job.design, lambda: terms_of_job(job, entering), logs=logs)
+        about = estimate.offset
+        rows = Rows(job.design, lambda: terms_of_job(job, entering, about), logs=logs)
         return PolicyValue(
             estimate,
             rows,

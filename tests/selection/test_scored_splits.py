@@ -15,7 +15,6 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
-    ParameterGrid,
     ShuffleSplit,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -34,15 +33,12 @@ from skope_ope import (
     EpsilonGreedy,
     EvaluatorScorer,
     IPSPolicy,
-    MultiLoggerDR,
     OPESearchCV,
     PolicyScorer,
     PropensityClipper,
     PropensityEstimator,
     RejectionSampling,
-    SlateDirectMethod,
     SlateDoublyRobust,
-    SubGaussianDR,
     SwitchDR,
     UniformPolicy,
     in_order,
@@ -50,8 +46,6 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_slate_logs
 from skope_ope.exceptions import OPEWarning
-from skope_ope.selection._cv_results import chosen, ranks
-from skope_ope.selection._shared_fits import candidates_of
 from tests.selection._logs import losses_of, problem
 
 ignore = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -123,45 +117,6 @@ def test_models_that_differ_in_anything_unknown_are_fitted_anew(tmp_path):
         refit=False,
     ).fit(logs)
     assert count(path) == 3 * 2 * 2 * 3  # one per width
-
-
-def keys_of(estimator, grid):
-    return [one.key for one in candidates_of(estimator, list(ParameterGrid(grid)))]
-
-
-@pytest.mark.parametrize(
-    ("estimator", "grid", "n_models"),
-    [
-        (DRns(), {"q": [0, 0.1], "cmax": [1.0, 2.0], "random_state": [0, 1]}, 1),
-        (DRns(), {"q": [0, 0.1], "cv": [2, 3]}, 2),
-        (SwitchDR(), {"tau": [1.0, 2.0]}, 1),
-        (SubGaussianDR(), {"lam": [0.1, 0.2]}, 1),
-        (MultiLoggerDR(), {"pooling": ["naive", "balanced"]}, 1),
-        (SlateDoublyRobust(), {"cmax": [None, 1.0]}, 1),
-        (SlateDirectMethod(), {"n_samples": [1, 2], "random_state": [0, 1]}, 1),
-        (IPS(), {"cmax": [None, 1.0]}, 1),
-        (MRDR(), {"cv": [2, 3]}, 2),
-        (DirectMethod(reward_model=Ridge()), {"reward_model__alpha": [1, 2]}, 2),
-        (Pipeline([("ev", DRos())]), {"ev__lam": [1, 2]}, 1),
-        (
-            Pipeline([("clip", PropensityClipper()), ("ev", DRos())]),
-            {"ev__lam": [1, 2], "clip__low": [0, 0.1]},
-            2,
-        ),
-        # of another step, and of the model: they only bear the same names
-        (
-            Pipeline([("lam", PropensityClipper()), ("ev", DRos())]),
-            {"lam__low": [0, 1]},
-            2,
-        ),
-        (DRns(reward_model=DRos()), {"reward_model__lam": [1, 2]}, 2),
-        (DRns(), {"reward_model": [0, 0.0, False, "0"]}, 4),
-        (Pipeline([("ev", IPS())]), {"ev": [DRos(), DRos()], "ev__lam": [1, 2]}, 2),
-        (ClassifierPolicy(), {"epsilon": [0, 0.1]}, 2),
-    ],
-)
-def test_what_tells_models_apart(estimator, grid, n_models):
-    assert len(set(keys_of(estimator, grid))) == n_models
 
 
 def test_steps_in_front_are_fitted_once_for_a_model(monkeypatch):
@@ -456,14 +411,6 @@ def test_refit():
         search.set_params(refit=lambda results: "first").fit(logs)
     with pytest.raises(IndexError, match="one of 3 candidates, got 3"):
         search.set_params(refit=lambda results: 3).fit(logs)
-
-
-def test_ranks():
-    nan = float("nan")
-    assert ranks(np.array([0.5, nan, 0.7, 0.5, nan])).tolist() == [2, 4, 1, 2, 4]
-    assert ranks(np.array([nan, nan])).tolist() == [1, 1]
-    assert ranks(np.array([-np.inf, 0.0, nan])).tolist() == [2, 1, 2]
-    assert chosen(True, {"rank_test_score": np.array([2, 1]), "params": [{}, {}]}) == 1
 
 
 def test_folds():
