@@ -62,7 +62,7 @@ def slot_design(logs, rounds, slots, candidates):
 
 
 def rows_at_once(logs):
-    """Return how many rows of `slot_design` there is room for at once.
+    """Return how many rows of `slot_design` are made at once.
 
     Parameters
     ----------
