@@ -335,7 +335,7 @@ class PolicyValue:
         warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
         return estimate.without_error(), [warned]
 
-    def with_warnings(self, warnings):
+    def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
         out = copy(self)
         out.warnings = (*warnings, *self.warnings)

@@ -5,7 +5,8 @@ r"""How well a log covers the simulated history of a policy.
 Where the acceptance ratio c was too large for exact rejection sampling,
 :math:`c\, \pi > p`, a round is accepted less often than it should be. The bias mass
 :math:`\epsilon = P_\pi[c\pi > p] - P_\mu[c\pi > p] / c` bounds what that does: the
-distribution of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the target's.
+distribution of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the
+target's.
 """
 
 import numpy as np

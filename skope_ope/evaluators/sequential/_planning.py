@@ -34,7 +34,7 @@ def replay_log_length(n_accepted, n_actions, *, delta=None, exact=True):
         Probability that the log is too short after all, in (0, 1). `None`: the
         expected length.
     exact : bool, default=True
-        The quantile of that distribution, or the paper's bound :math:`2 K (T + \ln(1/\delta))`.
+        The quantile, or the paper's bound :math:`2 K (T + \ln(1/\delta))`.
 
     Returns
     -------
