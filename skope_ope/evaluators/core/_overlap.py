@@ -18,6 +18,9 @@ def sums_of_weights(sums):
     return first + near * sums.mass, second
 
 
+ALIKE = 1e-14  # of the mean squared weight: a smaller variance is rounding
+
+
 class Overlap:
     """Sums of the importance weights of one policy, and its unsupported mass.
 
@@ -84,7 +87,8 @@ class Overlap:
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
-        if found.lost or not found.standard_error > 0:
+        variance = found.standard_error**2 * self.n
+        if found.lost or not variance > ALIKE * self.sum_w2 / self.n:
             return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
         return gap / found.standard_error
 
