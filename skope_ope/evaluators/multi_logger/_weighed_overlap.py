@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of several loggers, each with its weight, cover a policy."""
 
+from functools import cached_property
+
 import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap, sums_of_weights
@@ -29,13 +31,13 @@ class WeighedOverlap(Overlap):
             pairs = zip(loggers.labels, missing.tolist(), shares, strict=True)
             self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
 
-    @property
+    @cached_property
     def sum_w(self):
         """Sum of the weights."""
         first, _ = map(np.atleast_1d, sums_of_weights(self.sums))
         return float(self._factor @ first)
 
-    @property
+    @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
         _, second = map(np.atleast_1d, sums_of_weights(self.sums))
