@@ -335,6 +335,8 @@ class PolicyValue:
 
     def with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
+        if not warnings:
+            return self
         out = copy(self)
         out.warnings = (*warnings, *self.warnings)
         return out
