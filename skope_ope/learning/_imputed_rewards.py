@@ -56,10 +56,6 @@ def queries_of(logs, n_slots, user):
         Number of slots to fill.
     user : str
         Who asks.
-
-    Returns
-    -------
-    queries : Queries
     """
     features = logs.item_features
     if features is None:

@@ -68,10 +68,6 @@ def rows_at_once(logs):
     ----------
     logs : SlateLogs
         The rounds.
-
-    Returns
-    -------
-    n_rows : int
     """
     n_columns = logs.n_features
     if sparse.issparse(logs.context):

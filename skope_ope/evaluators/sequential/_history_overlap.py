@@ -26,10 +26,6 @@ def history_overlap(segments, entering):
         The parts of the logs.
     entering : Entering
         The rounds.
-
-    Returns
-    -------
-    overlap : Overlap
     """
     overlap, p = Overlap(entering.design, entering.n), entering.all_logs.propensity
     for segment in segments:
@@ -46,10 +42,6 @@ def violation_diagnostics(history):
     ----------
     history : History
         The simulated history.
-
-    Returns
-    -------
-    diagnostics : dict
     """
     c, w = history.acceptance_ratios, history.w
     # 1 + 1e-9: probabilities from two code paths differ in their last digits.
