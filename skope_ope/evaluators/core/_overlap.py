@@ -113,15 +113,15 @@ class Support:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what a policy does in a block."""
         if key not in self.overlaps:
             self.overlaps[key] = Overlap(self.entering.design, self.entering.n)
         overlap = self.overlaps[key]
-        if aim.w is None:
-            overlap.missing += aim.missing
+        if target.w is None:
+            overlap.missing += target.missing
         else:
-            overlap.add(aim.block.of(self.entering.design), aim.w, aim.missing)
+            overlap.add(target.block.of(self.entering.design), target.w, target.missing)
 
 
 def weight_entries(overlap, balance=None):
