@@ -309,7 +309,6 @@ def test_it_is_a_mapping_that_computes_once():
     assert "model_r2" not in found
     with pytest.raises(KeyError, match="model_r2"):
         found["model_r2"]
-    assert repr(found).startswith("StaticDiagnostics(n_rounds, effective_sample")
 
 
 def test_nothing_is_computed_before_it_is_read():
