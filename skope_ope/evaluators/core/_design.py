@@ -33,6 +33,13 @@ class Frame:
         Labels of the clusters; `None`: the rounds are independent.
     cell_stratum, cell_cluster, cell_count : ndarray of shape (n_cells,)
         Stratum, cluster and number of rounds of every cell.
+
+    Attributes
+    ----------
+    n_strata : int
+        Number of strata.
+    clustered : bool
+        Whether rounds depend on each other in clusters.
     """
 
     def __init__(
@@ -49,16 +56,7 @@ class Frame:
         self.clusters = clusters
         self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
         self.cell_count = cell_count
-
-    @property
-    def n_strata(self):
-        """Number of strata."""
-        return len(self.strata)
-
-    @property
-    def clustered(self):
-        """Whether rounds depend on each other in clusters."""
-        return self.clusters is not None
+        self.n_strata, self.clustered = len(self.strata), clusters is not None
 
     @cached_property
     def cluster_sizes(self):

@@ -110,9 +110,10 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        level = _total(weight * sums.mass)
+        total = float if self.frame.n_strata == 1 else _total
+        level = total(weight * sums.mass)
         self.means = [
-            _total(weight * column) + near * level
+            total(weight * column) + near * level
             for column, near in zip(sums.first, self.origin, strict=True)
         ]
         try:
@@ -128,7 +129,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product)
+            variance, noise = _quadratic(self.slopes, sums.product, total)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -346,17 +347,30 @@ def error_of(change, cluster=None):
 
 
 def _total(values):
-    return float(np.sum(values)) if isinstance(values, np.ndarray) else float(values)
+    return float(np.sum(values))
 
 
-def _quadratic(slopes, product):
-    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
+def _quadratic(slopes, product, total):
+    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
+
+    Parameters
+    ----------
+    slopes : list of k + 1 numbers per stratum
+        b.
+    product : callable
+        Entries of Q, `product(i, j)` for j <= i.
+    total : callable
+        Sum over the strata.
+    """
     variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if isinstance(b, float) else b.any())]
-    for place, i in enumerate(used):
-        for j in used[: place + 1]:
-            twice = 1.0 if i == j else 2.0
-            part = twice * slopes[i] * slopes[j] * product(i, j)
-            variance += _total(part)
-            noise += _total(abs(part))
+    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
+    for i in used:
+        for j in used:
+            if j > i:
+                break
+            part = slopes[i] * slopes[j] * product(i, j)
+            if j < i:
+                part = 2.0 * part
+            variance += total(part)
+            noise += total(abs(part))
     return variance, noise

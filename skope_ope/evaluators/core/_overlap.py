@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
+from functools import cached_property
 from math import nan
 
 from skope_ope.evaluators.core._estimate import Estimate
@@ -23,6 +24,8 @@ ALIKE = 1e-14  # of the mean squared weight: a smaller variance is rounding
 
 class Overlap:
     """Sums of the importance weights of one policy, and its unsupported mass.
+
+    What is read is computed once: all blocks have been added by then.
 
     Parameters
     ----------
@@ -54,19 +57,19 @@ class Overlap:
         self.max_w = max(self.max_w, float(largest.max()))
         self.missing += missing
 
-    @property
+    @cached_property
     def sum_w(self):
         """Sum of the weights."""
         if self.sums.first is None:  # the propensities are not known
             return 0.0
         return sums_of_weights(self.sums)[0]
 
-    @property
+    @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
         return 0.0 if self.sums.first is None else sums_of_weights(self.sums)[1]
 
-    @property
+    @cached_property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2, NaN where all weights are zero."""
         return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else nan
@@ -81,7 +84,7 @@ class Overlap:
         """Mean of w; its expectation is one where the policy is supported."""
         return self.sum_w / self.n
 
-    @property
+    @cached_property
     def mean_weight_z(self):
         """(mean w - 1) in standard errors, NaN where the weights are all alike."""
         if self.sums.first is None:

@@ -69,10 +69,13 @@ class Sums:
         self._summed, self._products = summed, products
         self._owned = ()
         self._buffer = None
-        self.mass, self.square = (
-            float(values[0]) if self._single else values
-            for values in (design.mass, design.squared_mass)
-        )
+        if self._single and design.omega is None:
+            self.mass = self.square = float(design.count[0])
+        else:
+            self.mass, self.square = (
+                float(values[0]) if self._single else values
+                for values in (design.mass, design.squared_mass)
+            )
 
     def add(self, block, terms):
         """Add a block of rounds.
@@ -92,7 +95,7 @@ class Sums:
         if block.omega is not None:
             x = [block.omega * column for column in x]
         if self._single:
-            first = [float(column.sum()) for column in x]
+            first = [float(np.add.reduce(column)) for column in x]
             second = _products_of(x, block.omega) if self._products else []
         else:
             # two jobs with the same terms need one sum
@@ -149,8 +152,9 @@ class Sums:
 
     def product(self, i, j):
         """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
-        i, j, k = max(i, j), min(i, j), self.n_terms
-        if j == k:
+        if j > i:
+            i, j = j, i
+        if j == len(self.origin):
             return self.square
         if not self.second:
             raise ValueError("these sums were taken without products of their terms.")
