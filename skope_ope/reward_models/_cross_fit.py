@@ -3,6 +3,7 @@
 """Predictions for rounds by models that never saw their rewards."""
 
 import warnings
+from functools import cached_property
 
 import numpy as np
 from sklearn.base import clone
@@ -140,12 +141,16 @@ class CrossFittedModel:
         return q_hat
 
     def _model(self, fold):
-        if fold not in self.models_ and fold == FULL:
-            # of all training rounds, fitted when other logs first ask
-            self.models_[FULL] = clone(self.model).fit(
-                self.logs, sample_weight=self.sample_weight
-            )
-        return self.models_[fold]
+        return self._of_all if fold == FULL else self.models_[fold]
+
+    @cached_property
+    def _of_all(self):
+        """The model of all training rounds, fitted when other logs first ask."""
+        return clone(self.model).fit(self.logs, sample_weight=self.sample_weight)
+
+    def __getstate__(self):
+        # without it, so that evaluating changes neither the pickle nor the hash
+        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
     def shared(self, logs):
         """Return what several evaluators of these rounds share."""

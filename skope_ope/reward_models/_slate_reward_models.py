@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models of the reward of a whole slate, and their fits out of fold."""
 
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -149,10 +150,16 @@ class CrossFittedSlateModel:
         return self
 
     def _model(self, fold):
-        if fold == FULL and FULL not in self.models_:
-            # of all training rounds, fitted when other logs first ask
-            self.models_[FULL] = clone(self.model).fit(self.logs)
-        return self.models_[fold]
+        return self._of_all if fold == FULL else self.models_[fold]
+
+    @cached_property
+    def _of_all(self):
+        """The model of all training rounds, fitted when other logs first ask."""
+        return clone(self.model).fit(self.logs)
+
+    def __getstate__(self):
+        # without it, so that evaluating changes neither the pickle nor the hash
+        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
 
 def slate_reward_source(model, logs, cv, wrap):

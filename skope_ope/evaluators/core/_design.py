@@ -170,6 +170,8 @@ class Design(Frame):
         Cluster of every round.
     clusters : ndarray, default=None
         Labels of the clusters.
+    count : ndarray of shape (n_strata,), default=None
+        Number of rounds of every stratum where it is known; `None`: counted.
     """
 
     def __init__(
@@ -180,15 +182,16 @@ class Design(Frame):
         strata=None,
         cluster=None,
         clusters=None,
+        count=None,
     ):
         self.n_rounds, self.omega = n_rounds, omega
         self.stratum, self.cluster = stratum, cluster
         entering = None if omega is None or omega.all() else omega > 0
         n_strata = 1 if strata is None else len(strata)
-        if stratum is None:
+        if count is None and stratum is None:
             count = n_rounds if entering is None else int(np.count_nonzero(entering))
             count = np.array([count])
-        else:
+        elif count is None:
             count = np.bincount(_of(stratum, entering), minlength=n_strata)
         cells = (None, None, None)
         self.cell = None
@@ -245,10 +248,16 @@ class Design(Frame):
             self.n_rounds, None, self.stratum, self.strata, self.cluster, self.clusters
         )
 
-    def with_strata(self, stratum, strata):
-        """Return the design with other strata."""
+    def with_strata(self, stratum, strata, count=None):
+        """Return the design with other strata, and their numbers of rounds if known."""
         return Design(
-            self.n_rounds, self.omega, stratum, strata, self.cluster, self.clusters
+            self.n_rounds,
+            self.omega,
+            stratum,
+            strata,
+            self.cluster,
+            self.clusters,
+            count,
         )
 
     def block(self, low, high):

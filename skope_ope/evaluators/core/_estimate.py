@@ -279,8 +279,13 @@ class GivenEstimate(_Certain):
         return self._round_values
 
 
-def spread_estimate(value, round_values, design, degrees_of_freedom=None, **given):
-    """Return the estimate whose error is the spread of its round values.
+def spread_estimate(
+    value, round_values, design, degrees_of_freedom=None, scaled=False, **given
+):
+    r"""Return the estimate whose error is the spread of its round values.
+
+    As everywhere, :math:`SE^2 = \kappa^2 \sum_g (\sum_{i \in g} (z_i - V) / n)^2` with
+    :math:`\kappa^2 = G / (G - 1)` for G units, clusters or rounds that count.
 
     Parameters
     ----------
@@ -292,18 +297,24 @@ def spread_estimate(value, round_values, design, degrees_of_freedom=None, **give
         The clusters of the rounds.
     degrees_of_freedom : float, default=None
         At most these; `None`: as many as the units allow.
+    scaled : bool, default=False
+        Whether the round values hold the factor of the units, as those of an
+        `Estimate` do, and differences of them.
     **given : dict
         More parameters of `GivenEstimate`.
     """
+    n, units = len(round_values), int(design.count.sum())
     change = round_values - value
-    error = independent = error_of(change)
-    freedom = len(round_values) - 1
+    independent = error_of(change)
     if design.clustered:
         units = len(design.cluster_sizes)
-        error = error_of(change, design.cluster) if units > 1 else nan
-        freedom = units - 1
-        if design.effective_clusters < FEW_CLUSTERS:
-            freedom = min(freedom, design.effective_clusters)
+    if not scaled and 1 < units < n:
+        change = change * sqrt(units / (units - 1) * (n - 1) / n)
+        round_values = value + change
+    error = error_of(change, design.cluster) if units > 1 else nan
+    freedom = units - 1
+    if design.clustered and design.effective_clusters < FEW_CLUSTERS:
+        freedom = min(freedom, design.effective_clusters)
     if degrees_of_freedom is not None:
         freedom = min(freedom, degrees_of_freedom)
     return GivenEstimate(

@@ -37,6 +37,8 @@ class Loggers:
         weight zero of a logger that does not take part).
     present : ndarray of shape (n_loggers,)
         Position of every label in `label_list(logs)`.
+    count : ndarray of shape (n_loggers,)
+        Number of rounds of every logger.
     proba : ndarray of shape (n_rounds, n_loggers) or None
         Probabilities of the logged actions under all loggers.
     overlaps : dict
@@ -49,12 +51,14 @@ class Loggers:
         if logs.loggers is None:
             self.labels, self.present = [NO_NAME], np.zeros(1, dtype=np.intp)
             self.index = np.zeros(len(logs), dtype=np.intp)
+            self.count = np.array([entering.n])
         else:
             self.index = logs.logger_index
             count = logs.logger_counts  # which the logs remember
             if entering.mask is not None:
                 count = entering.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)
+            self.count = count[self.present]
             self.labels = logs.loggers[self.present].tolist()
             if len(self.present) < len(count):
                 code = np.maximum(np.cumsum(count > 0) - 1, 0)
@@ -75,12 +79,7 @@ class Loggers:
     def design(self):
         """The design of the rounds whose strata are the loggers."""
         index = self.index if len(self) > 1 else None
-        return self.entering.design.with_strata(index, self.labels)
-
-    @property
-    def count(self):
-        """Number of rounds of every logger, ndarray of shape (n_loggers,)."""
-        return self.design.count
+        return self.entering.design.with_strata(index, self.labels, self.count)
 
     @property
     def sizes(self):

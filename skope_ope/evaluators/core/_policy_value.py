@@ -323,7 +323,9 @@ class PolicyValue:
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference from its round values, and warnings."""
         freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
-        estimate = spread_estimate(value, change, self._rows.design, freedom)
+        estimate = spread_estimate(
+            value, change, self._rows.design, freedom, scaled=True
+        )
         if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
             estimate = estimate.without_error()
         if self.independent_rounds and other.independent_rounds:

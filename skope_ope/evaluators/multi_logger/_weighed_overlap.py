@@ -32,13 +32,15 @@ class WeighedOverlap(Overlap):
             self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
 
     @cached_property
+    def _totals(self):
+        return [np.atleast_1d(total) for total in sums_of_weights(self.sums)]
+
+    @cached_property
     def sum_w(self):
         """Sum of the weights."""
-        first, _ = map(np.atleast_1d, sums_of_weights(self.sums))
-        return float(self._factor @ first)
+        return float(self._factor @ self._totals[0])
 
     @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
-        _, second = map(np.atleast_1d, sums_of_weights(self.sums))
-        return float(self._factor**2 @ second)
+        return float(self._factor**2 @ self._totals[1])

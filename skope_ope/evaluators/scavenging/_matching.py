@@ -115,7 +115,7 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
     counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
     wanted, entering = Wanted(counts == 0, stratum), Entering(logs, omega)
     terms = terms_of(_WANTED, logs, target, None, entering, [wanted], tables=True)
-    mass = wanted.mass / entering.n
+    mass = wanted.mass / float(entering.design.mass.sum())
     code, sought = logs.action_index, None
     if not wanted.sought.all():
         sought = wanted.sought[0 if stratum is None else stratum, code]
