@@ -28,7 +28,7 @@ def evaluators_for(kind):
         name: cls
         for family in FAMILIES
         for name, cls in evaluators_of(family).items()
-        if kind in cls._takes
+        if kind in cls._log_kinds
     }
 
 

@@ -96,7 +96,7 @@ class BaseEvaluator(BaseEstimator):
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {}
     _uses_model = False
-    _takes = (BanditLogs,)  # kinds of logs
+    _log_kinds = (BanditLogs,)
     _model_of_fit = None
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -165,10 +165,10 @@ class BaseEvaluator(BaseEstimator):
 
     def _check_kind(self, logs):
         """Raise if these are not logs, or logs of another kind."""
-        if isinstance(logs, self._takes):
+        if isinstance(logs, self._log_kinds):
             return
-        kinds = " or ".join(kind.__name__ for kind in self._takes)
-        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._takes)
+        kinds = " or ".join(kind.__name__ for kind in self._log_kinds)
+        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._log_kinds)
         raise TypeError(f"logs must be {kinds}, got {type(logs).__name__}.{how}.")
 
     def _check_logs(self, logs):
@@ -291,9 +291,14 @@ class BaseEvaluator(BaseEstimator):
         tags = super().__sklearn_tags__()
         known = {f.name: getattr(tags, f.name) for f in fields(tags)}
         known["estimator_type"] = "policy_evaluator"
-        return EvaluatorTags(**known, needs_reward_model=self._uses_model)
+        return EvaluatorTags(
+            **known,
+            handles=tuple(_KIND_NAMES[kind] for kind in self._log_kinds),
+            needs_reward_model=self._uses_model,
+        )
 
 
+_KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}
 _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "
     "BanditLogs.from_frame(frame, action=..., reward=...)",

@@ -95,7 +95,8 @@ class Estimate(_Certain):
         Of the standard error.
     lost : bool
         Whether the variance drowned in the rounding of its own terms, and was taken
-        for zero: it is, where the terms are proportional.
+        for zero: it is, where the terms are proportional. Terms that are all at their
+        origin have no variance, and nothing was lost.
     slopes : list of k + 1 numbers per stratum
         :math:`b_s`.
     shares : Shares
@@ -129,11 +130,11 @@ class Estimate(_Certain):
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
             variance, noise = _quadratic(self.slopes, sums.product, total)
-            self.lost = not variance > ROUNDING * noise
+            self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
             variance = dot(influence, influence)
-            self.lost = not variance > (ROUNDING * noise) ** 2
+            self.lost = noise > 0 and not variance > (ROUNDING * noise) ** 2
         if self.lost and isfinite(variance):
             variance = 0.0
         error = sqrt(variance) if formed else nan

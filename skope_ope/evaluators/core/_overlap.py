@@ -19,6 +19,9 @@ def sums_of_weights(sums):
     return first + near * sums.mass, second
 
 
+ALIKE = 1e-14  # of the mean squared weight: a smaller variance is rounding
+
+
 class Overlap:
     """Sums of the importance weights of one policy, and its unsupported mass.
 
@@ -87,7 +90,8 @@ class Overlap:
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
-        if found.lost or not found.standard_error > 0:
+        variance = found.standard_error**2 * self.n
+        if found.lost or not variance > ALIKE * self.sum_w2 / self.n:
             return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
         return gap / found.standard_error
 
@@ -112,15 +116,15 @@ class Support:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what a policy does in a block."""
         if key not in self.overlaps:
             self.overlaps[key] = Overlap(self.entering.design, self.entering.n)
         overlap = self.overlaps[key]
-        if aim.w is None:
-            overlap.missing += aim.missing
+        if target.w is None:
+            overlap.missing += target.missing
         else:
-            overlap.add(aim.block.of(self.entering.design), aim.w, aim.missing)
+            overlap.add(target.block.of(self.entering.design), target.w, target.missing)
 
 
 def weight_entries(overlap, balance=None):

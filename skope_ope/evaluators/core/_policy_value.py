@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._rows import Rows
@@ -166,20 +167,13 @@ class PolicyValue:
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie in (0, 1), got {level}.")
+        method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
         if method == "normal":
             return normal_interval(self.value, self.standard_error, level)
         if method == "student":
             return student_interval(
                 self.value, self.standard_error, self.degrees_of_freedom, level
             )
-        if method == "clopper-pearson":
-            python_warnings.warn(
-                "method='clopper-pearson' is now spelt 'clopper_pearson'; the old "
-                "spelling goes in the next release.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            method = "clopper_pearson"
         if method == "clopper_pearson":
             if self.successes is None:
                 raise ValueError(
@@ -336,7 +330,17 @@ class PolicyValue:
         return estimate.without_error(), [warned]
 
     def with_warnings(self, warnings):
-        """Return the same value with more warnings, which come first."""
+        """Return the same value with more warnings.
+
+        Parameters
+        ----------
+        warnings : sequence of OPEWarning
+            They come first.
+
+        Returns
+        -------
+        result : PolicyValue
+        """
         if not warnings:
             return self
         out = copy(self)

@@ -327,10 +327,11 @@ class Sums:
 
 def _middle(term):
     """Return the mean of terms that are far from zero for their spread, or 0."""
-    total = float(term.sum())
-    return (
-        total / len(term) if total * total > FAR * len(term) * dot(term, term) else 0.0
-    )
+    total, n = float(term.sum()), len(term)
+    if not total * total > FAR * n * dot(term, term):
+        return 0.0
+    # the mean of equal terms may differ from them by rounding
+    return float(term[0]) if (term == term[0]).all() else total / n
 
 
 def _products_of(x, omega):

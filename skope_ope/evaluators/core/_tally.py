@@ -42,11 +42,11 @@ class Tally:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what the policy does in a block."""
-        if aim.w is None:
+        if target.w is None:
             return
-        block, w = aim.block, aim.w
+        block, w = target.block, target.w
         omega = 1.0 if block.omega is None else block.omega
         gain = w * block.reward
         for name, values in zip(NAMES, (w, gain), strict=True):

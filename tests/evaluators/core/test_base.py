@@ -15,8 +15,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 
 from skope_ope import IPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
 from skope_ope.base import BaseEvaluator, EvaluatorTags
-from skope_ope.evaluators import PolicyValue
 from skope_ope.exceptions import OPEWarning
+from tests._values import stated_value
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -34,7 +34,7 @@ class MeanReward(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         warning = OPEWarning("the policy is ignored", 1.0)
         value = float(np.average(logs.reward, weights=sample_weight))
-        return PolicyValue(value, 0.1, len(logs), estimator="mean", warnings=[warning])
+        return stated_value(value, 0.1, len(logs), estimator="mean", warnings=[warning])
 
 
 def test_a_subclass_writes_one_method():

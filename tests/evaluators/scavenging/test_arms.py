@@ -206,7 +206,9 @@ def test_a_mean_weight_against_what_it_should_be():
     assert half.mean_weight_z(0.5) == 0
     assert_allclose(replace(half, wanted=ones).mean_weight_z(), 20)
     omega = np.repeat([2.0, 0.0], 200)  # two hundred rounds
-    assert_allclose(replace(half, design=Design(400, omega)).mean_weight_z(), -np.sqrt(200))
+    assert_allclose(
+        replace(half, design=Design(400, omega)).mean_weight_z(), -np.sqrt(200)
+    )
     wanted = np.tile([0.0, 1.0], 200)  # weights 0 and 2
     assert replace(half, wanted=wanted).mean_weight_z() == 0
 
