@@ -261,7 +261,7 @@ class BaseEvaluator(BaseEstimator):
                     f"{self.n_features_in_}."
                 )
         result = self._evaluate(policy, logs, sample_weight)
-        return result.with_warnings(learned_warnings(policy, logs))
+        return result._with_warnings(learned_warnings(policy, logs))
 
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy.

@@ -329,18 +329,8 @@ class PolicyValue:
         warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
         return estimate.without_error(), [warned]
 
-    def with_warnings(self, warnings):
-        """Return the same value with more warnings.
-
-        Parameters
-        ----------
-        warnings : sequence of OPEWarning
-            They come first.
-
-        Returns
-        -------
-        result : PolicyValue
-        """
+    def _with_warnings(self, warnings):
+        """Return the same value with more warnings, which come first."""
         if not warnings:
             return self
         out = copy(self)
