@@ -8,7 +8,7 @@ from skope_ope.reward_models._sources import reward_source
 
 
 class SharedModel:
-    """A reward model for the evaluators without one of their own.
+    """One reward model for all evaluators that were given none.
 
     Predictions are made once for every distinct model and folds.
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which rounds a policy has learned from, so that none of them judges it."""
+"""Which rounds a policy has learned from, so that it is not evaluated on them."""
 
 import numpy as np
 

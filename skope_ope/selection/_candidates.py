@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a search hands to a scorer: estimators, Pipelines, searches, logs."""
+"""Candidates of a search: estimators, Pipelines, searches, logs."""
 
 import warnings
 
@@ -82,8 +82,8 @@ def is_adaptive(policy):
     return isinstance(unwrap(policy), AdaptivePolicy)
 
 
-def warn_of_bad_judges(result, policy, logs, stacklevel):
-    """Warn of a value from held-out rounds that are no judges of the policy.
+def warn_of_unfit_rounds(result, policy, logs, stacklevel):
+    """Warn where held-out rounds cannot tell the value of the policy.
 
     It has learned from some of them, or their rewards say nothing about it.
     """

@@ -16,7 +16,7 @@ from skope_ope.selection._candidates import (
     is_adaptive,
     is_logs,
     rows_in_stored_order,
-    warn_of_bad_judges,
+    warn_of_unfit_rounds,
     with_propensities,
 )
 from skope_ope.selection._shared_fits import SharedPolicy
@@ -210,5 +210,5 @@ class HeldOutError:
                 f"{len(logs)} held-out rounds: {why} Hold out more rounds, shorten the "
                 "horizon, or pass another validator."
             )
-        warn_of_bad_judges(result, self.policy, logs, stacklevel=4)
+        warn_of_unfit_rounds(result, self.policy, logs, stacklevel=4)
         return float(result.value)

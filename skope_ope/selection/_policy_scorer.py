@@ -17,7 +17,7 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_logs,
     refuse_array_models,
-    warn_of_bad_judges,
+    warn_of_unfit_rounds,
     with_propensities,
 )
 from skope_ope.selection._shared_fits import shared_source
@@ -145,7 +145,7 @@ class HeldOutValue:
             for warning in result.warnings:
                 warnings.warn(warning, stacklevel=3)
         else:
-            warn_of_bad_judges(result, estimator, logs, stacklevel=3)
+            warn_of_unfit_rounds(result, estimator, logs, stacklevel=3)
         return float(result.value)
 
     def _fit(self):

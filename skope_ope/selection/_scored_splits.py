@@ -18,7 +18,7 @@ from skope_ope.selection._shared_fits import fits_by_model
 
 @dataclass
 class Outcome:
-    """What came of a candidate on a split.
+    """Scores and times of a candidate on a split.
 
     Attributes
     ----------

@@ -266,7 +266,7 @@ class BaseEvaluator(BaseEstimator):
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy.
 
-        Evaluators that do are `StaticEvaluator`; others make a pass of their own.
+        Evaluators that do are `StaticEvaluator`; others make a separate pass.
         """
         return False
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a round is to the statistic: its weight, its stratum and its cluster.
 
-Strata are samples of their own: loggers, arms, slots. Clusters are rounds that depend
+Strata are separate samples: loggers, arms, slots. Clusters are rounds that depend
 on each other: the groups of the logs. A cell is what a stratum and a cluster share.
 """
 

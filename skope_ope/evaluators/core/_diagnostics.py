@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an estimate rests on: numbers by name, computed when they are read."""
+"""Diagnostics of an estimate: numbers by name, computed when they are read."""
 
 from collections.abc import Mapping
 from numbers import Real

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rounds of some logs weigh."""
+"""Weights of the rounds of some logs."""
 
 from skope_ope.logs._slate_logs import SlateLogs, column_weights
 from skope_ope.logs._validation import as_numbers, check_length

@@ -13,7 +13,7 @@ COLUMN = "policy under evaluation"  # carries an array along where rounds are ta
 
 
 class SlateTarget:
-    """What evaluators ask of a policy over slates.
+    """Probabilities of a policy over slates, as evaluators need them.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ def partial_sums(codes, n_codes):
 
 
 def indicators(codes, n_codes):
-    """Return one row per code, one where it is."""
+    """Return the indicators of the codes, shape (n_codes, n)."""
     out = np.empty((n_codes, len(codes)))
     labels = np.arange(n_codes)
     if n_codes < 256:  # compared faster

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a part of a log says of a policy: parts add up to the whole.
+"""Sums of an estimate over a part of a log: parts add up to the whole.
 
 The sums of an estimate merge where every term depends on its round and on parameters
 that were stated beforehand. Shares of a mixture, divergences, a smoothing of 1/sqrt(n),

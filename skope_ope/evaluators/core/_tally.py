@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the weights of a log look like, beyond their sums: it merges by addition."""
+"""Counts, extremes and histograms of weights, which merge by addition."""
 
 from math import nan
 

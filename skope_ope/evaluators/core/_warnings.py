@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""When an estimate deserves a warning, and with which number."""
+"""Warnings about estimates, with the numbers that triggered them."""
 
 from math import isnan, sqrt
 
@@ -63,7 +63,7 @@ def group_warnings(estimate):
     )
 
 
-def overlap_warnings(evaluator, overlap, logs=None):
+def overlap_warnings(overlap, logs=None):
     """Return warnings about the weights of a policy on some logs.
 
     Few rounds are no lack of overlap: an effective size below 30 counts only where
@@ -173,7 +173,7 @@ def _off_mean_warning(mean, z, expected, why):
 
 
 def learned_warnings(policy, logs):
-    """Return a warning if the policy has learned from rounds that now judge it."""
+    """Return a warning if the policy has learned from rounds it is evaluated on."""
     share = learned_share(policy, logs)
     if not share:
         return ()

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far loggers are from a policy, and what their rounds then weigh."""
+"""Divergences of loggers from a policy, and the weights that follow from them."""
 
 from collections.abc import Mapping
 

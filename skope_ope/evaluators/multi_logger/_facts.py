@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an estimate from several loggers rests on."""
+"""Diagnostics of an estimate from several loggers."""
 
 from functools import cached_property
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a pass over the rounds sums for an estimate from several loggers."""
+"""Sums over the rounds for an estimate from several loggers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,12 +103,12 @@ class LoggerJob(Job):
 
     @cached_property
     def weighing(self):
-        """What a round of every logger and fold weighs."""
+        """Weight of a round of every logger and fold."""
         return self.evaluator._strategy.weigh(self)
 
     @property
     def effective_shares(self):
-        """What all rounds of every logger weigh, n_i lambda_i."""
+        """Weights of all rounds of every logger, n_i lambda_i."""
         total = (self.weighing.weights * self.strata.sizes).sum(axis=1)
         return total / total.sum()
 

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which logger's rounds say something about which policy."""
+"""How well the rounds of each logger serve each policy."""
 
 import numpy as np
 

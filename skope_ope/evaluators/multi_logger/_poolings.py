@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Three ways to pool loggers: what a round weighs, and what a logger weighs."""
+"""Three ways to pool loggers: weights of rounds and of loggers."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from skope_ope.exceptions import LoggerWarning
 
 @dataclass(frozen=True)
 class Weighing:
-    """What the rounds of every logger weigh in an estimate.
+    """Weights of the rounds of every logger in an estimate.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Weighing:
     divergences : ndarray of shape (n_loggers,) or None
         From which the weights follow; None where they follow from none.
     warnings : tuple of LoggerWarning, default=()
-        What is to be said of the divergences.
+        Warnings about the divergences.
     """
 
     weights: np.ndarray
@@ -49,11 +49,11 @@ class Naive:
     Attributes
     ----------
     observers : dict
-        What has to watch the rounds, by name.
+        Observers of the rounds, by name.
     job : type
         What sums the terms.
     cross_fit : int or None
-        Number of folds, each of which has weights of its own.
+        Number of folds, each with separate weights.
     needs_logger_proba : bool
         Whether it asks what all loggers would have done.
     """
@@ -68,7 +68,7 @@ class Naive:
         return rounds.w
 
     def weigh(self, job):
-        """Return what the loggers weigh, from the sums of a job."""
+        """Return the weights of the loggers, from the sums of a job."""
         return Weighing(np.ones(job.strata.sizes.shape), None)
 
     def overlap(self, job, observed):
@@ -109,7 +109,7 @@ class Weighted(Naive):
         self.needs_logger_proba = needs_logger_proba
 
     def weigh(self, job):
-        """Return what the loggers weigh, from the sums of a job."""
+        """Return the weights of the loggers, from the sums of a job."""
         if self.cross_fit is not None:
             return self._by_fold(job)
         found = job.variances()
@@ -170,7 +170,7 @@ class WeightedAsGiven(Weighted):
         self.given, self.known = given, known
 
     def weigh(self, job):
-        """Return what the loggers weigh."""
+        """Return the weights of the loggers."""
         loggers = job.loggers
         given = given_divergences(self.given, label_list(loggers.logs), self.known)
         divergences, low = floored(given[loggers.present])

@@ -15,7 +15,7 @@ class WeighedOverlap(Overlap):
     Parameters
     ----------
     job : LoggerJob
-        What the loggers weigh, and their overlaps with the policy.
+        The weights of the loggers, and their overlaps with the policy.
     pooling : callable
         The same, as the mean weight has it.
     """

@@ -1,8 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""Sums of the mean rewards of arms: the estimate that needs no propensities.
+r"""Sums of mean rewards of arms: the estimate that needs no propensities.
 
-A log is a set of arms, each of them a sample of its own. With :math:`T_c` rounds in
+A log is a set of arms, each of them a separate sample. With :math:`T_c` rounds in
 cell c (an arm, or an arm in a stratum) the estimate is
 
 .. math:: \hat V = \sum_c W_c\, \bar y_c, \qquad y_i = w_i r_i,
@@ -151,7 +151,7 @@ class Arms:
 
 
 class ArmsEstimate(Estimate):
-    """What the arms tell of a policy.
+    """Estimate of a policy's value from arms.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ MOST_CLASSES = 10  # frequent actions; the others count as one
 MOST_SLOTS = 3  # the first slots of a page, each of them a classification of its own
 FEWEST_ROWS = 20
 N_FOLDS = 5
-SEED = 0  # of the rows that are asked, and of their folds
+SEED = 0  # of the sampled rows, and of their folds
 WIDE = 500  # columns; a tree looks at all of them in every node
 TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
 REMEDIES = {
@@ -88,7 +88,7 @@ def predictability(logs, code, stratum=None, arm="action"):
     code : ndarray of int of shape (n_rounds,)
         The arm of every round.
     stratum : ndarray of int of shape (n_rounds,), default=None
-        Rounds with frequencies of their own.
+        Rounds whose frequencies are estimated separately.
     arm : {"action", "slate", "item"}, default="action"
         What the arms are.
 
@@ -100,7 +100,7 @@ def predictability(logs, code, stratum=None, arm="action"):
     n_rounds = len(code)
     if n_rounds < FEWEST_ROWS or logs.n_features == 0:
         return Predictability()
-    rows = _asked(n_rounds)
+    rows = _sampled(n_rounds)
     logs = logs[rows]
     y = _frequent(code[rows])
     X = _features(logs.context)
@@ -124,12 +124,12 @@ def predictability(logs, code, stratum=None, arm="action"):
 def item_predictability(logs):
     """Ask whether the items of the first slots can be predicted from the context.
 
-    The slots are asked in turn until one of them is predictable; the largest z counts.
-    Only rounds that fill the slot are asked: which slots there are is often known from
+    The slots are tested in turn until one of them is predictable; the largest z counts.
+    Only rounds that fill the slot count: which slots there are is often known from
     the context (a page of a certain length, one logged position a row).
     """
     if len(logs) > MOST_ROWS:
-        logs = logs[_asked(len(logs))]
+        logs = logs[_sampled(len(logs))]
     code = item_codes(logs, logs.slate, item_labels(logs))
     best = Predictability(arm="item")
     for slot in range(min(logs.n_slots, MOST_SLOTS)):
@@ -142,8 +142,8 @@ def item_predictability(logs):
     return best
 
 
-def _asked(n_rounds):
-    """Return the rows that are asked: all, or some by chance.
+def _sampled(n_rounds):
+    """Return the rows that are tested: all, or a random sample.
 
     Rows at equal distances would be rounds of one arm where arms take turns.
     """

@@ -259,15 +259,15 @@ class SequentialEvaluator(BaseEvaluator):
         return warned + self._acceptance_warnings(history, diagnostics)
 
     def _log_warnings(self, logs):
-        """Return what the logs themselves say against the evaluator."""
+        """Return warnings about the logs, given the evaluator's assumptions."""
         return order_warnings(logs)
 
     def _weight_warnings(self, history):
-        """Return what the weights of the policy say of its overlap with the logs."""
+        """Return warnings about the overlap of the policy with the logs."""
         return [] if history.adaptive else support_warnings(history.overlap)
 
     def _acceptance_warnings(self, history, diagnostics):
-        """Return what the acceptances say of the history."""
+        """Return warnings about the simulated history."""
         return few_accepted_warnings(diagnostics["n_accepted"], diagnostics["n_rounds"])
 
     def __sklearn_tags__(self):

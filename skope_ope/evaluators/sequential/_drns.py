@@ -235,7 +235,7 @@ class DRns(SequentialEvaluator):
         logs, overlap = history.logs, history.overlap
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
-        return overlap_warnings(self, overlap, logs) + propensity_warnings(logs)
+        return overlap_warnings(overlap, logs) + propensity_warnings(logs)
 
     def _acceptance_warnings(self, history, diagnostics):
         # R / C of a policy that does not learn does not depend on its acceptances.

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""One walk over the rounds for Replay, rejection sampling and DR-ns.
+"""One ordered pass over the rounds for Replay, rejection sampling and DR-ns.
 
 An acceptance rule says which rounds enter the simulated history; the target policy
 learns from these and from no others. Adaptive policies are asked for blocks of coming

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of a policy in a log: histories, their trajectories and their values."""
+"""Simulated histories of a policy, their trajectories and their values."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass
 class LogSegment:
-    """A part of the logs that gives histories of its own.
+    """A part of the logs with separate histories.
 
     Attributes
     ----------
@@ -102,11 +102,12 @@ class TrajectoryEstimate:
     value : float
         The ratio.
     influence : ndarray
-        What each row adds above the line, less the value times what it adds below.
+        Contribution of each row to the numerator, less the value times that to the
+        denominator.
     below : ndarray
-        What each row adds below the line, of one in all.
+        Contribution of each row to the denominator, which is one in all.
     weight : float
-        What is below the line, where trajectories are pooled.
+        The denominator, where trajectories are pooled.
     rows : slice
         The rows of the logs.
     """
@@ -178,7 +179,7 @@ class Trajectories:
         return pairs
 
     def round_values(self, n_rounds):
-        """Return round values, and what every row adds below the line of the value.
+        """Return round values, and what every row adds to the denominator.
 
         Parameters
         ----------

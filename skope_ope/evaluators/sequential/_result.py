@@ -30,7 +30,7 @@ class SequentialValue(PolicyValue):
     trajectory_values : ndarray of shape (n_trajectories,)
         Their values, in order.
     trajectory_shares : ndarray of shape (n_trajectories,)
-        What each of them counts in the value, of one in all.
+        Weight of each of them in the value; they sum to one.
     trajectory_stops : ndarray of int of shape (n_trajectories,)
         For each of them the row after its last one.
     part_values : ndarray of shape (n_splits,)

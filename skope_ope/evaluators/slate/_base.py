@@ -26,7 +26,7 @@ from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 @dataclass
 class SlateTerms:
-    """What an evaluator makes of the rounds.
+    """Per-round terms of a slate evaluator, and what is known of them.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SlateTerms:
         Importance weights of the rounds. Where all of them are zero, there is no
         estimate.
     used : ndarray of bool of shape (n_rounds,) or None
-        Rounds that bear on the policy; None: all of them. The others have weight zero.
+        Rounds that enter the estimate; None: all of them. The others have weight zero.
     expected : ndarray of shape (n_rounds,) or None
         Means of the weights under the logger; None: one.
     supported : bool
@@ -173,7 +173,7 @@ def _of_weights(found, entering):
 
 
 def refuse_unequal_weights(result, delta, **assumptions):
-    """Stand for the bound of rounds that do not weigh the same."""
+    """Raise: the theorem needs rounds of equal weight."""
     raise ValueError(
         f"the theorem that bounds the deviation of {result.estimator} is one for "
         "rounds that weigh the same, and these have sample weights that differ. Use "

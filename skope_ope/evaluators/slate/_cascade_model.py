@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-r"""What the slots from one on will bring, given those before.
+r"""Expected rewards of the slots from one on, given those before.
 
 Under the cascade assumption, :math:`Q_j(x, s_1, \ldots, s_j)` is the expected reward of
 the slots j, j+1, ... where the later ones are filled by the policy. It obeys

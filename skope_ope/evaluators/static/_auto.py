@@ -46,7 +46,7 @@ PARTS = Extract(lambda r: [x for x in (r.w, r.q, r.v) if x is not None])
 
 
 class AutoParameter:
-    """What has to be known of a parameter to choose it.
+    """How the value "auto" of a parameter is chosen.
 
     Parameters
     ----------

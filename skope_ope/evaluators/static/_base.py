@@ -122,7 +122,7 @@ class StaticEvaluator(BaseEvaluator):
         if estimate.lost:
             estimate = self._summed_about_its_value(job, estimate, entering)
         if self._uses_weights:
-            warned = overlap_warnings(self, overlap, entering.logs)
+            warned = overlap_warnings(overlap, entering.logs)
             warned += self._propensity_warnings(job, entering.logs)
         else:  # a model extrapolates to what was never logged
             warned, overlap = support_warnings(overlap), None

@@ -113,7 +113,7 @@ class DirectMethod(StaticEvaluator):
 
 
 class SimulatedValue(PolicyValue):
-    """Value of a policy that learns from what the reward model pays.
+    """Value of a policy that learns from the rewards of the reward model.
 
     Attributes
     ----------

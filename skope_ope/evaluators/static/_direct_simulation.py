@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy that learns from what a reward model says, along the contexts of a log."""
+"""A policy that learns from the rewards of a model, along the contexts of a log."""
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def draws(logs):
     """Two uniform numbers per round: one for the action, one for the reward.
 
     They are seeded by the place of the first round in the logs as they were built:
-    the same logs give the same numbers, parts of the logs give numbers of their own.
+    the same logs give the same numbers, parts of the logs give other numbers.
     """
     seed = int(logs.row_id.position[0]) % 2**32
     return np.random.RandomState(seed).random_sample((len(logs), 2))

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a static estimate rests on, as functions that its diagnostics call."""
+"""Diagnostics of a static estimate, as functions that are called when read."""
 
 from functools import cached_property
 

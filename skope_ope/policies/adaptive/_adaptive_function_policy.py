@@ -24,7 +24,7 @@ class History(NamedTuple):
 class AdaptiveFunctionPolicy(AdaptivePolicy):
     """Act by a function of the contexts and of the policy's own history.
 
-    The way to try a rule of one's own in three lines; a class with a cheap `update`
+    It turns a rule into a policy in three lines; a class with a cheap `update`
     is faster. Read more in the :ref:`User Guide <adaptive_policies>`.
 
     Parameters

@@ -55,7 +55,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
 
     See Also
     --------
-    SegmentedPolicy : A policy of its own for every segment.
+    SegmentedPolicy : A separate policy for every segment.
 
     Notes
     -----

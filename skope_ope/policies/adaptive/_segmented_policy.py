@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""A policy of its own for every segment."""
+"""A separate policy for every segment."""
 
 from numbers import Integral
 

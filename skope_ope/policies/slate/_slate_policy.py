@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What may stand for a slate policy."""
+"""Objects that may stand for a slate policy."""
 
 import numpy as np
 

@@ -23,7 +23,7 @@ from tests._worlds import d8
 def rung(w, missing=0.0):
     """Alarms of weights: list of (class, value)."""
     overlap = overlap_of(w, missing)
-    return [(type(a), a.value) for a in overlap_warnings(IPS(), overlap)]
+    return [(type(a), a.value) for a in overlap_warnings(overlap)]
 
 
 def overlap_of(w, missing=0.0):
@@ -37,7 +37,7 @@ def overlap_of(w, missing=0.0):
 def test_good_weights_ring_nothing():
     assert rung(np.ones(1000)) == []
     assert rung(np.tile([0.5, 1.5], 500)) == []
-    assert overlap_warnings(IPS(), None) == []  # propensities are unknown
+    assert overlap_warnings(None) == []  # propensities are unknown
 
 
 def test_support():
