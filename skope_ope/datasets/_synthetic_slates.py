@@ -170,12 +170,17 @@ def make_slate_logs(
         return logs
     best = SoftmaxOfContext(world.theta, world.bias, target_temperature)
     policy = make(best, n_slots)
-    truth = Bunch(
+    return logs, policy, _truth(world, policy, empty, repeats)
+
+
+def _truth(world, policy, empty, repeats):
+    """Return what is true of a policy in the contexts of logs without slates."""
+    context = empty.context
+    return Bunch(
         value=world.value(policy, empty, repeats),
-        slot_values=world.attraction(context) if reward == "additive" else None,
+        slot_values=world.attraction(context) if world.reward == "additive" else None,
         expected_slot_rewards=lambda slates: world.click_proba(context, slates),
     )
-    return logs, policy, truth
 
 
 class SoftmaxOfContext:
