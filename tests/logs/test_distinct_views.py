@@ -92,7 +92,7 @@ def test_group_by_the_name_of_a_column():
 def test_in_front_of_an_evaluator():
     rng = np.random.RandomState(1)
     logs = logs_of(
-        rng.randint(0, 9, 500), rng.randint(0, 2, 500), rng.randint(0, 2, 500)
+        rng.randint(0, 90, 500), rng.randint(0, 2, 500), rng.randint(0, 2, 500)
     )
     steps = make_pipeline(DistinctViews(), Replay(random_state=0)).fit(logs)
     alone = Replay(random_state=0).fit(DistinctViews().fit_transform(logs))

@@ -25,10 +25,10 @@ class Diagnostics(Mapping):
 
     Examples
     --------
-    >>> from skope_ope import IPS
+    >>> from skope_ope import IPS, UniformPolicy
     >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs, policy = make_bandit_logs(random_state=0)
-    >>> diagnostics = IPS().fit(logs).evaluate(policy).diagnostics
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> diagnostics = IPS().fit(logs).evaluate(UniformPolicy()).diagnostics
     >>> diagnostics["n_rounds"]
     1000
     """

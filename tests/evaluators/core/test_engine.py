@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import IPS, BanditLogs, FunctionPolicy, evaluate
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    FunctionPolicy,
+    UniformPolicy,
+    evaluate,
+)
 from skope_ope.evaluators.core import _engine
+from skope_ope.evaluators.core._engine import WEIGHTS, Job, run, terms_of
+from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._target import Target
 from skope_ope.exceptions import ModelErrorWarning, SupportWarning
 
 pytestmark = pytest.mark.filterwarnings(
@@ -156,6 +168,100 @@ def test_missing_mass_is_weighted():
     result = IPS().fit(logs).evaluate(pi, sample_weight=omega * (certain < 1))
     assert result.diagnostics["unsupported_mass"] == 0
     assert not any(isinstance(w, SupportWarning) for w in result.warnings)
+
+
+class Recorder:
+    """Observes which policies did what, and when."""
+
+    def __init__(self):
+        self.seen = []
+
+    def begin(self, block):
+        self.seen.append(("begin", block.low, block.high))
+
+    def see(self, key, target):
+        self.seen.append((key, target.block.low, target.table is not None))
+
+
+class Watched(IPS):
+    """Says when it is handed a block."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    cmax = None
+
+    def _terms(self, rounds):
+        self.seen.append("terms")
+        return super()._terms(rounds)
+
+
+@pytest.mark.parametrize("tables", [True, False])
+def test_observers_see_every_block_before_the_jobs_do(monkeypatch, tables):
+    monkeypatch.setattr(_engine, "BLOCK", 20)
+    arrays, pi, _ = make_arrays(50)
+    logs = BanditLogs(**arrays)
+    recorder = Recorder()
+    evaluator = Watched(recorder.seen)
+    targets = Target(pi, logs), Target(UniformPolicy(), logs)
+    jobs = [Job(evaluator, target, None) for target in targets]
+    run(logs, jobs, Entering(logs), [recorder], tables=tables)
+    a, b = map(id, targets)
+    expected = []
+    for low, high in ((0, 20), (20, 40), (40, 50)):
+        # the second policy can tell what it does without a table
+        of_second = (b, low, tables)
+        expected += [("begin", low, high), (a, low, True), "terms", of_second, "terms"]
+    assert recorder.seen == expected
+    w = 4 * pi[np.arange(50), arrays["action"]]
+    assert_allclose(Estimate(jobs[0].sums, mean).value, (w * arrays["reward"]).mean())
+
+
+def test_offsets_are_for_terms_that_follow():
+    arrays, pi, _ = make_arrays(50)
+    arrays["reward"] = arrays["reward"] + 1e6
+    logs = BanditLogs(**arrays)
+    target = Target(pi, logs)
+    jobs = [Job(one, target, None) for one in (IPS(), SNIPS())]
+    run(logs, jobs, Entering(logs))
+    assert jobs[0].sums.offset == jobs[0].offset == 0
+    assert jobs[1].sums.offset == pytest.approx(1e6 + 0.5, abs=0.5)
+    run(logs, [again := Job(SNIPS(), target, None)], Entering(logs), offset=7.0)
+    assert again.sums.offset == 7
+    found, expected = (Estimate(job.sums, ratio) for job in (jobs[1], again))
+    assert found.value == pytest.approx(expected.value, rel=1e-13)
+
+
+def test_terms_of_all_rounds():
+    arrays, pi, _ = make_arrays(50)
+    logs = BanditLogs(**arrays)
+    found = terms_of(SNIPS(), logs, Target(pi, logs), None, Entering(logs))
+    w = 4 * pi[np.arange(50), arrays["action"]]
+    assert_allclose(found, [w * arrays["reward"], w])
+    [weights] = terms_of(WEIGHTS, logs, Target(pi, logs), None, Entering(logs))
+    assert_allclose(weights, w)
+
+
+def test_many_actions_take_bounded_memory():
+    """Nothing of rounds times actions is made where it is not needed."""
+    n_rounds, n_actions = 1_000, 20_000
+    logs = BanditLogs(
+        np.zeros((n_rounds, 1)),
+        np.arange(n_rounds),
+        np.arange(n_rounds) % 2,
+        np.full(n_rounds, 1 / n_actions),
+        actions=np.arange(n_actions),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = IPS().fit(logs)
+        alone = peak_mib(lambda: fitted.evaluate(UniformPolicy()))
+        function = FunctionPolicy(
+            lambda X: np.full((len(X), n_actions), 1 / n_actions)
+        ).fit(logs)
+        asked = peak_mib(lambda: fitted.evaluate(function))
+    assert alone < 2
+    assert asked < 8 * n_rounds * n_actions / 2**20 / 3  # a third of one table
 
 
 def peak_mib(call):

@@ -29,3 +29,13 @@ def test_all_rounds_enter_where_weights_are_positive():
         assert found.omega is given
         assert (found.n, found.mask) == (4, None)
         assert_array_equal(found.unseen, [3])
+
+
+def test_the_design_has_the_groups_and_the_rounds_that_enter():
+    assert not Entering(LOGS).design.clustered
+    grouped = LOGS.replace(group=["u", "v", "w", "u"])
+    found = Entering(grouped, np.array([2.0, 1.0, 0.0, 1.0])).design
+    assert_array_equal(found.count, [3])
+    assert_allclose(found.mass, [3])
+    assert_array_equal(found.cluster_sizes, [2, 1])  # w has no round that enters
+    assert found is not Entering(grouped).design

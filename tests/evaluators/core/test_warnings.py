@@ -9,9 +9,18 @@ import pytest
 
 from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
 from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap
-from skope_ope.evaluators.core._warnings import overlap_warnings, unformed_warning
+from skope_ope.evaluators.core._pooling import Shares
+from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._warnings import (
+    group_warnings,
+    overlap_warnings,
+    unformed_warning,
+)
 from skope_ope.exceptions import (
+    FewGroupsWarning,
     LowOverlapWarning,
     ModelErrorWarning,
     PropensityWarning,
@@ -108,6 +117,48 @@ def test_a_constant_mean_weight():
 def test_a_single_round():
     assert rung([1.0]) == []
     assert rung([7.0]) == []
+
+
+# -- groups ---------------------------------------------------------------------------
+def group_alarms(cluster, terms=None, **design):
+    """Alarms of groups: list of (class, value)."""
+    n = len(cluster)
+    terms = np.arange(float(n)) if terms is None else terms
+    labels, codes = np.unique(cluster, return_inverse=True)
+    found = Design(n, cluster=codes, clusters=labels, **design)
+    sums = Sums(found)
+    sums.add(found.block(0, n), (terms,))
+    return [(type(a), a.value) for a in group_warnings(Estimate(sums, mean, own_means))]
+
+
+def own_means(mass, units):
+    """Strata with a mean and a variance of their own."""
+    return Shares(1 / mass, np.arange(len(units)), units > 0)
+
+
+def test_many_groups_ring_nothing():
+    assert group_alarms(np.arange(40)) == []
+    assert group_alarms(np.repeat(np.arange(60), 3)) == []
+
+
+def test_few_groups():
+    assert group_alarms(np.arange(39)) == [(FewGroupsWarning, 39)]
+    sizes = np.array([50] + [1] * 60)  # one of them has nearly half of the rounds
+    [(kind, value)] = group_alarms(np.repeat(np.arange(61), sizes))
+    assert kind is FewGroupsWarning
+    assert value == pytest.approx(110**2 / (sizes @ sizes))
+    assert group_alarms(np.zeros(5)) == [(FewGroupsWarning, 1)]
+
+
+def test_a_stratum_of_one_group():
+    stratum, strata = np.repeat([0, 1], 50), ["a", "b"]
+    cluster = np.concatenate([np.arange(50), np.full(50, 50)])
+    found = group_alarms(cluster, stratum=stratum, strata=strata)
+    assert found == [(FewGroupsWarning, 1)]
+    cluster[-1] = 7  # a group of both: they are one sample
+    sizes = np.bincount(cluster)
+    [(_, value)] = group_alarms(cluster, stratum=stratum, strata=strata)
+    assert value == pytest.approx(100**2 / (sizes @ sizes))
 
 
 def test_the_fixed_log():

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skope_ope import UniformPolicy
 from skope_ope.base import StaticEvaluator
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -61,25 +60,8 @@ def test_a_formula_is_needed():
         Forgotten().fit(d8_logs()).evaluate(UniformPolicy())
 
 
-def test_sample_weights_are_multiplied_and_have_mean_one():
-    a, b = np.arange(1.0, 9.0), np.linspace(2.0, 1.0, 8)
-    assert combined_weights(d8_logs(), None) is None
-    assert combined_weights(d8_logs(), np.full(8, 3.0)) is None  # equal: no matter
-    assert_allclose(combined_weights(d8_logs(), a), a / 4.5)
-    assert_allclose(combined_weights(d8_logs(sample_weight=a), None), a / 4.5)
-    both = combined_weights(d8_logs(sample_weight=a), b)
-    assert_allclose(both, a * b / (a * b).mean())
-    assert combined_weights(d8_logs(sample_weight=a), 1 / a) is None
-
-
 def test_weights_given_are_left_alone():
     a, b = np.arange(1.0, 9.0), np.linspace(2.0, 1.0, 8)
     MeanWeight().fit(d8_logs(sample_weight=a)).evaluate(LOG.pi, sample_weight=b)
     assert_array_equal(a, np.arange(1.0, 9.0))
     assert_array_equal(b, np.linspace(2.0, 1.0, 8))
-
-
-@pytest.mark.parametrize("weight", [np.zeros(8), -np.ones(8)], ids=["zero", "negative"])
-def test_sample_weights_that_cannot_be(weight):
-    with pytest.raises(ValueError, match="non-negative and positive somewhere"):
-        combined_weights(d8_logs(), weight)
