@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
 from skope_ope.evaluators.core._sums import Sums
 
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
+GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
 MODEL_ENTRIES = 1 << 24  # predictions asked at once: a model is asked per action
 FAR = 5  # ranges that rewards are away from zero where they are shifted
@@ -178,7 +179,8 @@ class Predictors:
             and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
-        self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
+        rows = BLOCK if logs.group is None else GROUPED_BLOCK
+        self.block = max(min(rows, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
         n_actions = logs.n_actions
         self.offsets = np.arange(0, self.block * n_actions, n_actions)
 
