@@ -45,11 +45,6 @@ def evaluator_named(name, kind=BanditLogs):
         The name of its class.
     kind : {BanditLogs, SlateLogs}, default=BanditLogs
         The logs that it is for.
-
-    Raises
-    ------
-    ValueError
-        If none has the name, or it has parameters without a default.
     """
     known = evaluators_for(kind)
     if name not in known:

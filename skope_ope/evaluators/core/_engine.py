@@ -74,6 +74,7 @@ class Extract:
     """
 
     _moves = None  # rewards are as they are
+    _summed = None  # all terms are summed
 
     def __init__(self, pick):
         self._terms = pick

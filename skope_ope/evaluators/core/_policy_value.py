@@ -30,7 +30,7 @@ _NO_PAIRED_ERROR = (
 )
 _OTHER_PAIRED_ERROR = (
     "the standard error and the interval of this difference are about the "
-    "progressive-validation policies, mixtures of what was learned on the way. What "
+    "progressive-validation policies, mixtures of those along the trace. What "
     "two policies that learn are worth at some horizon differs by chance much more: "
     "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
 )
