@@ -180,14 +180,23 @@ class Predictors:
             and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
-        rows = BLOCK if logs.group is None else GROUPED_BLOCK
-        self.block = max(min(rows, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
         n_actions = logs.n_actions
+        self.entries = n_actions if tables or self._has_tables() else 1
+        rows = BLOCK if logs.group is None else GROUPED_BLOCK
+        self.block = max(min(rows, BLOCK_ENTRIES // self.entries, len(logs)), 1)
         self.offsets = np.arange(0, self.block * n_actions, n_actions)
+
+    def _has_tables(self):
+        """Whether something has an entry for every action of a round."""
+        logged = (
+            key in self.alone or target.logged_only
+            for key, target in self.targets.items()
+        )
+        return bool(self.models) or self.logs.available is not None or not all(logged)
 
     def chunks(self):
         """Yield (start, stop) of the rounds that are asked at once."""
-        n, K, block = len(self.logs), self.logs.n_actions, self.block
+        n, K, block = len(self.logs), self.entries, self.block
         whole = BLOCK_ENTRIES // K
         if self.models:
             whole = max(whole, min(BLOCK, MODEL_ENTRIES // K))
