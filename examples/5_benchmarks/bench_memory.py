@@ -13,6 +13,9 @@ of actions. Run it as ::
 
 The peak is that of `tracemalloc` during `evaluate`, beside logs and policy. A table
 with an entry for every round and action would take 8 K bytes a round.
+
+With very many actions even a fixed number of rounds would need much: 5,000 rounds of
+100,000 actions are 4 GB as a table. The last lines show the peaks of policies there.
 """
 
 import os
@@ -29,7 +32,17 @@ import numpy as np
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 
-from skope_ope import BanditLogs, ClassifierPolicy, evaluate
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    FunctionPolicy,
+    UniformPolicy,
+    evaluate,
+)
+
+MOST = 300  # MB, for the value of a policy among very many actions
 
 
 def make_logs(n_rounds, n_actions, n_features=5, seed=0):
@@ -62,6 +75,27 @@ def evaluation(n_rounds, n_actions):
     return peak, process_time() - start
 
 
+def many_actions(n_rounds=5_000, n_actions=100_000):
+    """Print the peak of IPS for policies among very many actions."""
+    logs = make_logs(n_rounds, n_actions)
+    policies = {
+        "ConstantPolicy": ConstantPolicy(int(logs.action[0])),
+        "UniformPolicy": UniformPolicy(),
+        "FunctionPolicy": FunctionPolicy(
+            lambda X: np.full((len(X), n_actions), 1 / n_actions)
+        ),
+    }
+    print(f"IPS, {n_actions:,} actions, {n_rounds:,} rounds, peak in MB")
+    evaluator = IPS().fit(logs)
+    for name, policy in policies.items():
+        tracemalloc.start()
+        evaluator.score(policy)
+        peak = tracemalloc.get_traced_memory()[1] / 1e6
+        tracemalloc.stop()
+        print(f"  {name:20}{peak:8.1f}")
+        assert peak < MOST, f"{name}: {peak:.0f} MB"
+
+
 def main():
     parser = argparse.ArgumentParser(description="Memory of a whole evaluation.")
     parser.add_argument(
@@ -86,6 +120,7 @@ def main():
             )
             before = n_rounds, peak
         print(f"      a table of rounds and actions: {8 * n_actions} bytes a round")
+    many_actions()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ and input checks, from arrays, against
 - the limit: one pass over the bytes that any implementation has to read;
 - the Open Bandit Pipeline (obp) 0.5.7, values only, where it can be imported.
 
+The same from logs with a user for every ten rounds: the standard errors are then those
+of users. ``--most 1.5`` fails where this costs more than 1.5 times as much.
+
 Times are CPU time (user and system) in one thread: medians over rounds in which the
 competitors take turns. Run it as ::
 
@@ -209,6 +212,18 @@ def obp_values(data, ope):
     )
 
 
+def with_users(data, seed=0):
+    """Six values from the rounds of one user for every ten of them, or of none."""
+    n_rounds = len(data.action)
+    user = np.random.default_rng(seed).integers(0, max(n_rounds // 10, 1), n_rounds)
+    arrays = data.context, data.action, data.reward, data.propensity
+    plain, grouped = BanditLogs(*arrays), BanditLogs(*arrays, group=user)
+    return {
+        "ungrouped": lambda: evaluate(data.pi, plain, reward_model=data.q_hat),
+        "grouped": lambda: evaluate(data.pi, grouped, reward_model=data.q_hat),
+    }
+
+
 # %%
 # How it is measured
 # ------------------
@@ -273,6 +288,17 @@ def report_singles(n_rounds, ope, n_repeats):
         print(line)
 
 
+def report_users(n_rounds, n_repeats, most):
+    times = cpu_times(with_users(make_arrays(n_rounds)), n_rounds, n_repeats)
+    ratio = times["grouped"] / times["ungrouped"]
+    print(f"\nSix values, n = {n_rounds:,}, {n_rounds // 10:,} users, CPU ms")
+    for name, seconds in times.items():
+        print(f"  {name:32}{seconds * 1e3:10.3f}")
+    print(f"  grouped / ungrouped {ratio:22.2f}")
+    if most is not None:
+        assert ratio <= most, f"{ratio:.2f} times the cost without groups"
+
+
 def report_memory(sizes, ope):
     print("\nPeak of the extra memory, MiB")
     names = list(suites(make_arrays(2), ope))[1:]
@@ -287,6 +313,7 @@ def main():
     parser = argparse.ArgumentParser(description="Time of six static values.")
     parser.add_argument("--n-rounds", type=int, nargs="+", default=[1_000_000, 1_000])
     parser.add_argument("--repeats", type=int, default=9, help="alternating rounds")
+    parser.add_argument("--most", type=float, help="most that groups may cost, times")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the direct method's, about its standard error
     ope = import_obp()
@@ -296,6 +323,7 @@ def main():
         report_suites(n_rounds, ope, options.repeats)
     for n_rounds in options.n_rounds:
         report_singles(n_rounds, ope, options.repeats)
+    report_users(max(options.n_rounds), options.repeats, options.most)
     report_memory([10_000, 100_000, max(options.n_rounds)], ope)
 
 

@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
 from skope_ope.evaluators.core._sums import Sums
 
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
+GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
 MODEL_ENTRIES = 1 << 24  # predictions asked at once: a model is asked per action
 FAR = 5  # ranges that rewards are away from zero where they are shifted
@@ -179,13 +180,23 @@ class Predictors:
             and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
-        self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
         n_actions = logs.n_actions
+        self.entries = n_actions if tables or self._has_tables() else 1
+        rows = BLOCK if logs.group is None else GROUPED_BLOCK
+        self.block = max(min(rows, BLOCK_ENTRIES // self.entries, len(logs)), 1)
         self.offsets = np.arange(0, self.block * n_actions, n_actions)
+
+    def _has_tables(self):
+        """Whether something has an entry for every action of a round."""
+        logged = (
+            key in self.alone or target.logged_only
+            for key, target in self.targets.items()
+        )
+        return bool(self.models) or self.logs.available is not None or not all(logged)
 
     def chunks(self):
         """Yield (start, stop) of the rounds that are asked at once."""
-        n, K, block = len(self.logs), self.logs.n_actions, self.block
+        n, K, block = len(self.logs), self.entries, self.block
         whole = BLOCK_ENTRIES // K
         if self.models:
             whole = max(whole, min(BLOCK, MODEL_ENTRIES // K))

@@ -3,6 +3,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from skope_ope import (
     IPS,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     FunctionPolicy,
     UniformPolicy,
     evaluate,
@@ -307,3 +309,64 @@ def test_the_direct_method_says_what_its_error_leaves_out():
     arrays, pi, q_hat = make_arrays(50)
     with pytest.warns(ModelErrorWarning):
         evaluate(pi, BanditLogs(**arrays), reward_model=q_hat)
+
+
+few_rounds_of_many_actions = pytest.mark.filterwarnings(
+    "ignore::skope_ope.exceptions.OPEWarning"
+)
+
+
+def _peak(call):
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def _logs_of_many_actions(n_rounds, n_actions):
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, n_actions, n_rounds)
+    p = np.full(n_rounds, 1 / n_actions)
+    reward, actions = rng.random(n_rounds), np.arange(n_actions)
+    return BanditLogs(np.zeros((n_rounds, 1)), action, reward, p, actions=actions)
+
+
+@few_rounds_of_many_actions
+def test_memory_does_not_follow_the_number_of_actions():
+    logs = _logs_of_many_actions(3_000, 10_000)
+    evaluator, action = IPS().fit(logs), int(logs.action[0])
+    for policy in (ConstantPolicy(action), UniformPolicy()):
+        assert _peak(partial(evaluator.score, policy)) < 8e6  # a table has 240e6 bytes
+
+
+@few_rounds_of_many_actions
+def test_a_block_has_a_bounded_number_of_entries():
+    asked, n_actions = [], 10_000
+
+    def uniform(X):
+        asked.append(len(X))
+        return np.full((len(X), n_actions), 1 / n_actions)
+
+    logs = _logs_of_many_actions(1_000, n_actions)
+    peak = _peak(lambda: IPS().fit(logs).score(FunctionPolicy(uniform)))
+    assert sum(asked) == 1_000
+    assert max(asked) * n_actions <= _engine.BLOCK_ENTRIES
+    assert peak < 6 * 8 * _engine.BLOCK_ENTRIES
+
+
+@few_rounds_of_many_actions
+def test_many_actions_without_tables_take_blocks_of_many_rows():
+    class Counting(ConstantPolicy):
+        calls = 0
+
+        def logged_proba(self, logs):
+            type(self).calls += 1
+            return super().logged_proba(logs)
+
+        def mass_on(self, logs, codes):
+            return super().mass_on(logs, codes)
+
+    logs = _logs_of_many_actions(2_000, 10_000)
+    IPS().fit(logs).score(Counting(int(logs.action[0])))
+    assert Counting.calls == 1
