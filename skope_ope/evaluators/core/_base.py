@@ -6,12 +6,21 @@ import warnings
 from dataclasses import dataclass, fields
 from numbers import Real
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, fit_context
+from skope_ope.evaluators.core._entering import Part
+from skope_ope.evaluators.core._sample_weights import plain_weights
+from skope_ope.evaluators.core._summary import (
+    Summary,
+    evaluator_text,
+    policy_text,
+    stated_shares,
+)
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
@@ -96,6 +105,7 @@ class BaseEvaluator(BaseEstimator):
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {}
     _uses_model = False
+    _uses_range = False  # whether the known range of the rewards enters the terms
     _takes = (BanditLogs,)  # kinds of logs
     _model_of_fit = None
 
@@ -262,6 +272,86 @@ class BaseEvaluator(BaseEstimator):
                 )
         result = self._evaluate(policy, logs, sample_weight)
         return result.with_warnings(learned_warnings(policy, logs))
+
+    def _summary(self, policy, logs, sample_weight=None, shares=None, policy_name=None):
+        """Return the `Summary` of a part of a log; those of all parts add up.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            See `evaluate`; an array needs a `policy_name`.
+        logs : BanditLogs or SlateLogs
+            The rounds of the part.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds, multiplied with those of the logs; up to the same
+            factor in all parts.
+        shares : dict, default=None
+            Share of every logger in the rounds of the whole log, where their mixture
+            enters. One logger needs none.
+        policy_name : str, default=None
+            What tells the policy from others; `None`: the name of a column, or a hash
+            of the policy.
+        """
+        if not hasattr(self, "logs_"):
+            check_is_fitted(self)
+        reason = self._unstated(logs)
+        if reason:
+            raise ValueError(
+                f"{type(self).__name__} cannot be summed over parts of a log: {reason}"
+            )
+        self._check_kind(logs)
+        self._check_logs(logs)
+        self._match_those_of_fit(logs)
+        about = {
+            "evaluator": evaluator_text(self),
+            "policy": policy_text(policy, policy_name),
+        }
+        stated = None
+        if self._mixes_loggers(logs):
+            by_label = stated_shares(shares, logs)
+            about["shares"] = str(sorted(by_label.items(), key=str))
+            stated = np.array(list(by_label.values())) if len(by_label) > 1 else None
+        elif shares is not None:
+            raise ValueError(
+                f"{type(self).__name__} does not use the mixture of the loggers here: "
+                "shares must be None."
+            )
+        if self._uses_model or self._uses_range:
+            about["reward_range"] = str(logs.reward_range)
+        part = Part(logs, plain_weights(logs, sample_weight), stated)
+        if not part.n:
+            raise ValueError(
+                "no round of this part of the log has a positive weight: leave it out."
+            )
+        return Summary(*self._parts(policy, part), about)
+
+    def _unstated(self, logs):
+        """Return why parts of a log cannot be summed, with the remedy; None: they can.
+
+        Whatever depends on the whole log must be stated beforehand.
+        """
+        return "its value is no function of sums over rounds. Evaluate the whole log."
+
+    def _unstated_model(self):
+        """Return what depends on the whole log in the reward model, or None."""
+        if not self._uses_model:
+            return None
+        if hasattr(self.reward_source_, "held_out_"):
+            return (
+                "the reward model is fitted to the rounds of fit, out of fold. Fit it "
+                "beforehand and pass FrozenEstimator(model), a number, or the name of "
+                "a column of predictions."
+            )
+        if hasattr(self.reward_source_, "q_hat"):
+            return (
+                "the reward model is an array for the rounds of fit. Carry it as a "
+                "column of the logs and pass the column's name."
+            )
+        return None
+
+    def _mixes_loggers(self, logs):
+        """Whether the shares of the loggers enter the terms of a round."""
+        return False
 
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy.
