@@ -354,20 +354,16 @@ def _in_the_same_buckets(*parts):
 
 
 def _common_origin(*parts):
-    """Return the mean of all terms, and of the offsets.
+    """Return the mean of all terms as their origin, and the smallest offset.
 
-    Sums about anything that lies near the terms lose no digits; that of one part may
-    be far from those of the other.
+    Sums about what lies near the terms lose no digits. Of rewards that are all far from
+    zero every part has an offset near them; others may be one round that is.
     """
-    masses = [_total(part.mass) for part in parts]
-    whole = sum(masses)
-    if not whole:
-        return parts[0].origin, parts[0].offset
-    shares = [mass / whole for mass in masses]
-    first, other = (part.offset for part in parts)
-    offset = first if first == other else shares[0] * first + shares[1] * other
-    means = [part._plain(offset) / whole for part in parts]
-    return (means[0] + means[1]).tolist(), offset
+    offset = min((part.offset for part in parts), key=abs)
+    mass = sum(_total(part.mass) for part in parts)
+    if not mass:
+        return parts[0].origin, offset
+    return (sum(part._plain(offset) for part in parts) / mass).tolist(), offset
 
 
 def _total(values):
