@@ -111,6 +111,14 @@ def _add_evaluate(commands):
     )
     command.set_defaults(run=run_evaluate)
     command.add_argument("logs", metavar="LOGS", help="the log file, plain or gzip")
+    _add_log(command)
+    _add_policy(command)
+    _add_learning(command)
+    _add_evaluation(command)
+    _add_output(command)
+
+
+def _add_log(command):
     add = command.add_argument_group(
         "the log",
         "Columns of csv and parquet files; other formats know theirs. Lists are parted "
@@ -144,6 +152,9 @@ def _add_evaluate(commands):
         action="store_true",
         help="skip malformed lines of Vowpal Wabbit logs, with a counted warning",
     )
+
+
+def _add_policy(command):
     add = command.add_argument_group("the policy, one of").add_argument
     add(
         "--policy",
@@ -173,6 +184,9 @@ def _add_evaluate(commands):
         help="column of the log whose value chooses the column of the table: the one "
         "that is called like the value or ends in _VALUE",
     )
+
+
+def _add_learning(command):
     add = command.add_argument_group("saved and learned policies").add_argument
     add(
         "--trust",
@@ -180,8 +194,13 @@ def _add_evaluate(commands):
         help="load a pickle, or unknown types in a .skops file: only from files whose "
         "writer you trust with your account",
     )
-    share = number_in(0, 1)
-    add("--train-share", type=share, default=0.5, metavar="SHARE", help="default 0.5")
+    add(
+        "--train-share",
+        type=number_in(0, 1),
+        default=0.5,
+        metavar="SHARE",
+        help="default 0.5",
+    )
     add(
         "--epsilon",
         type=number_in(0, 1, closed=True),
@@ -196,6 +215,9 @@ def _add_evaluate(commands):
         "boosted trees",
     )
     add("--random-state", type=int, default=0, metavar="SEED", help="default 0")
+
+
+def _add_evaluation(command):
     add = command.add_argument_group("the evaluation").add_argument
     static = f"{next(iter(STATIC))} to {list(STATIC)[-1]}"
     add(
@@ -216,7 +238,12 @@ def _add_evaluate(commands):
         "range of rewards, where that is known)",
     )
     add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
-    add("--level", type=share, default=LEVEL, help="of the intervals, default 0.95")
+    add(
+        "--level",
+        type=number_in(0, 1),
+        default=LEVEL,
+        help="of the intervals, default 0.95",
+    )
     add(
         "--baseline",
         action=argparse.BooleanOptionalAction,
@@ -234,7 +261,6 @@ def _add_evaluate(commands):
         help="log of the policy itself, with the same columns: its mean reward stands "
         "beside the estimates",
     )
-    _add_output(command)
 
 
 def _add_output(command):

@@ -19,10 +19,6 @@ def renamed_keywords(**names):
     ----------
     **names : str
         The new name of every old one.
-
-    Returns
-    -------
-    decorate : callable
     """
 
     def decorate(function):
@@ -47,10 +43,6 @@ def renamed_parameters(**names):
     ----------
     **names : str
         The new name of every old one.
-
-    Returns
-    -------
-    decorate : callable
     """
 
     def decorate(cls):
@@ -88,10 +80,6 @@ def keyword_only(*names):
     ----------
     *names : str
         The parameters in the order of their positions.
-
-    Returns
-    -------
-    decorate : callable
     """
 
     def decorate(cls):
@@ -128,10 +116,6 @@ def reordered(*old, told_by):
     told_by : callable
         `told_by(*args, **kwargs)`: whether a call with at least one positional
         argument has the old order, told from the types.
-
-    Returns
-    -------
-    decorate : callable
     """
 
     def decorate(function):

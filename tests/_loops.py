@@ -22,10 +22,17 @@ def standard_error(rounds):
     return sqrt(fsum((u - centre) ** 2 for u in rounds) / (n - 1) / n)
 
 
+def entering(s, *lists):
+    """Return weights and lists without the rounds of weight zero, which are none."""
+    s = [1.0] * len(lists[0]) if s is None else s
+    kept = [i for i in range(len(s)) if s[i] > 0]
+    return [[values[i] for i in kept] for values in (s, *lists)]
+
+
 def mean(terms, s=None):
     """Weighted mean, and the standard error of its linearised round values."""
+    s, terms = entering(s, terms)
     n = len(terms)
-    s = [1.0] * n if s is None else s
     value = fsum(si * z for si, z in zip(s, terms, strict=True)) / fsum(s)
     mass = fsum(s) / n
     rounds = [value + si * (z - value) / mass for si, z in zip(s, terms, strict=True)]
@@ -60,8 +67,8 @@ def ips(pi, a, r, p, q=None, s=None, *, cmax=inf):
 
 def snips(pi, a, r, p, q=None, s=None, *, cmax=inf):
     """Sum of ``w r`` over sum of ``w``, linearised."""
-    n, s = len(r), [1.0] * len(r) if s is None else s
-    w = [si * min(wi, cmax) for si, wi in zip(s, weights(pi, a, p), strict=True)]
+    s, w, r = entering(s, weights(pi, a, p), r)
+    n, w = len(r), [si * min(wi, cmax) for si, wi in zip(s, w, strict=True)]
     total = fsum(w)
     value = fsum(w[i] * r[i] for i in range(n)) / total
     rounds = [value + n * w[i] * (r[i] - value) / total for i in range(n)]
@@ -80,10 +87,9 @@ def doubly_robust(pi, a, r, p, q, s=None, *, cmax=inf):
 
 def sndr(pi, a, r, p, q, s=None):
     """Mean of ``dm`` plus the self-normalised correction, linearised."""
-    n, s = len(r), [1.0] * len(r) if s is None else s
-    dm = direct(pi, q)
-    w = [si * wi for si, wi in zip(s, weights(pi, a, p), strict=True)]
-    e = [r[i] - q[i][a[i]] for i in range(n)]
+    e = [r[i] - q[i][a[i]] for i in range(len(r))]
+    s, w, dm, e = entering(s, weights(pi, a, p), direct(pi, q), e)
+    n, w = len(s), [si * wi for si, wi in zip(s, w, strict=True)]
     total_s, total_w = fsum(s), fsum(w)
     base = fsum(s[i] * dm[i] for i in range(n)) / total_s
     correction = fsum(w[i] * e[i] for i in range(n)) / total_w

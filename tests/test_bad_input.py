@@ -315,7 +315,7 @@ def test_propensities_that_contradict_the_distribution():
 
 @pytest.mark.parametrize(
     ("name", "cls"),
-    [(name, cls) for name, cls in all_evaluators() if BanditLogs in cls._takes],
+    [(name, cls) for name, cls in all_evaluators() if BanditLogs in cls._log_kinds],
 )
 def test_propensities_that_are_missing(name, cls):
     unknown = build(propensity=None)

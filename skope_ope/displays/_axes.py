@@ -15,5 +15,5 @@ def axes_for(display, ax):
             "'skope-ope[plot]'. What it draws are attributes of the display and need "
             "no matplotlib."
         ) from error
-    # Names of evaluators and policies are long: the layout makes room for them.
+    # Names of evaluators and policies are long: the layout leaves space for them.
     return plt.subplots(layout="constrained")[1]

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a simulated history grew, and what it said on the way."""
+"""How a simulated history grew, and the running value along it."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted

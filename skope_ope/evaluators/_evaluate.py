@@ -154,7 +154,7 @@ def _values(policies, evaluators, shared):
         learned = learned_warnings(given, logs) if jobs else ()
         for name in evaluators:
             if (policy, name) in jobs:
-                values[policy, name] = next(of_pass).with_warnings(learned)
+                values[policy, name] = next(of_pass)._with_warnings(learned)
             else:
                 values[policy, name] = fitted[name]._result(given, logs, None)
     return values

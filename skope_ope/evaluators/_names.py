@@ -28,7 +28,7 @@ def evaluators_for(kind):
         name: cls
         for family in FAMILIES
         for name, cls in evaluators_of(family).items()
-        if kind in cls._takes
+        if kind in cls._log_kinds
     }
 
 
@@ -45,11 +45,6 @@ def evaluator_named(name, kind=BanditLogs):
         The name of its class.
     kind : {BanditLogs, SlateLogs}, default=BanditLogs
         The logs that it is for.
-
-    Raises
-    ------
-    ValueError
-        If none has the name, or it has parameters without a default.
     """
     known = evaluators_for(kind)
     if name not in known:

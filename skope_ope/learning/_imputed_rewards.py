@@ -56,10 +56,6 @@ def queries_of(logs, n_slots, user):
         Number of slots to fill.
     user : str
         Who asks.
-
-    Returns
-    -------
-    queries : Queries
     """
     features = logs.item_features
     if features is None:
@@ -82,8 +78,8 @@ def queries_of(logs, n_slots, user):
     features = rounds.per_candidate(rounds.item_features)
     features = np.broadcast_to(features, (len(first), *features.shape[1:]))
     offered = offered_slots(rounds, n_slots)
-    room = offered.any(axis=1).sum(axis=1)[:, None, None]
-    fillable = np.arange(n_slots)[:, None] < room
+    n_offered = offered.any(axis=1).sum(axis=1)[:, None, None]
+    fillable = np.arange(n_slots)[:, None] < n_offered
     shape = (len(first), n_slots, offered.shape[2])
     offered = np.broadcast_to(offered & fillable, shape)
     return Queries(first, index.reshape(-1), features, offered)
@@ -192,7 +188,7 @@ class ImputedRewards:
         self.counts += np.bincount(met, weight, minlength=len(self.counts))
 
     def _numbers(self, queries):
-        """Return the numbers of queries among all; make room for new ones."""
+        """Return the numbers of queries among all, and number new ones."""
         known = len(self._number)
         tables = zip(queries.features, queries.offered, strict=True)
         keys = (_digest(features, offered) for features, offered in tables)

@@ -13,7 +13,7 @@ from skope_ope.learning._logs_policy import (
     no_evidence,
     residual,
 )
-from skope_ope.learning._tournament import Match, Rounds
+from skope_ope.learning._tournament import Match, TrainingRounds
 from skope_ope.policies._base import check_some_available, explore, greedy, n_rows
 from skope_ope.policies._classifier_actor import ClassifierActor, with_inputs_of
 
@@ -111,7 +111,7 @@ class OffsetTree(LogsPolicy):
         if logs.sample_weight is not None:
             gain = gain * logs.sample_weight
         self.tree_ = Match(np.flatnonzero(logs.action_counts))
-        rounds = Rounds(logs.context, logs.action_index, gain, logs.available)
+        rounds = TrainingRounds(logs.context, logs.action_index, gain, logs.available)
         self.tree_.train(self._get_classifier(), rounds, np.arange(len(logs)))
         if self.tree_.sides and not self.tree_.trained:
             raise no_evidence(self)

@@ -48,10 +48,10 @@ class Match:
         ----------
         classifier : classifier
             A clone decides every match.
-        rounds : Rounds
+        rounds : TrainingRounds
             What is learned from.
         rows : ndarray of int
-            Rounds whose action is one of `codes`.
+            TrainingRounds whose action is one of `codes`.
 
         Returns
         -------
@@ -140,7 +140,7 @@ class Match:
         return proba[:, self.classifier.classes_ == 1].sum(axis=1)
 
 
-class Rounds:
+class TrainingRounds:
     """What a tournament learns from.
 
     Parameters

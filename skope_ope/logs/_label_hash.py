@@ -13,7 +13,7 @@ ROOT = 48271  # a primitive root of the prime: its powers are all multipliers th
 
 
 def label_hash(labels):
-    """Return a number in 0..PRIME-1 for every label.
+    """Return a number in 0..PRIME-1 for every label, shape (n_rounds,).
 
     Integers g become ``(g % PRIME) * ROOT % PRIME``, which data frames and databases
     compute as well; other labels are first replaced by the CRC-32 of their text. Equal
@@ -23,10 +23,6 @@ def label_hash(labels):
     ----------
     labels : ndarray of shape (n_rounds,)
         Labels without missing ones.
-
-    Returns
-    -------
-    hashes : ndarray of int64 of shape (n_rounds,)
     """
     kind = labels.dtype.kind
     if kind in "mM":

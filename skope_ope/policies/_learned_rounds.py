@@ -37,10 +37,6 @@ def learned_share(policy, logs):
         What is evaluated; only policies fitted on logs have learned from rounds.
     logs : BanditLogs or SlateLogs
         The rounds that it is evaluated on.
-
-    Returns
-    -------
-    share : float
     """
     rows, seen = None, False
     for part in _parts(policy):

@@ -60,10 +60,6 @@ def logs_on_columns(policy, source):
         The policy.
     source : LogFile
         The logs, and the columns of the file.
-
-    Returns
-    -------
-    logs : BanditLogs
     """
     logs, features = source.logs, source.features
     if features is None or policy.context_free:

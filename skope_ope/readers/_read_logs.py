@@ -40,10 +40,6 @@ def read_logs(
         What to do with malformed lines of Vowpal Wabbit.
     report : callable, default=None
         Called with the number of rows read so far, where it is known.
-
-    Returns
-    -------
-    log_file : LogFile
     """
     if format is None:
         format = tell_format(path)

@@ -48,12 +48,6 @@ def read_columns(path, wanted, *, parquet=False, report=None):
     -------
     columns : dict
         The columns by (name, kind).
-
-    Raises
-    ------
-    ValueError
-        If the file is empty or damaged, lacks a column (the message names those there
-        are) or holds something else than the kind allows.
     """
     wanted = list(dict.fromkeys(wanted))
     names = column_names(path, parquet=parquet)

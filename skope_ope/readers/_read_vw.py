@@ -188,15 +188,9 @@ def read_vw(
     if format is None:
         format = _tell_format(path)
     width = n_features if n_action_features is None else n_action_features
-    rounds = VWRounds(n_features, width, action_labels)
-    units, parse = _blocks(path), PARSERS.get(format)
-    if format in SLATES:
-        rounds = VWSlateRounds(n_features, width, action_labels)
-        parse = partial(parse_slates_text, kind=format)
-        if _first_line(path).startswith("{"):
-            units, parse = _single_lines(path), partial(parse_slates_json, kind=format)
-    elif format != "cb_adf":
-        units = _single_lines(path)
+    kind = VWSlateRounds if format in SLATES else VWRounds
+    rounds = kind(n_features, width, action_labels)
+    units, parse = _events_of(path, format)
     unlabelled, malformed, complaint = 0, 0, None
     for number, unit in units:
         try:
@@ -217,23 +211,29 @@ def read_vw(
             malformed, complaint = malformed + 1, complaint or sentence
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
-    if unlabelled:
-        _warn_skipped(
-            f"{path}: skipped {unlabelled} event(s) without a cost and a probability; "
-            f"{len(rounds)} remain.",
-            unlabelled,
-        )
-    if malformed:
-        _warn_skipped(
-            f"{path}: skipped {malformed} malformed event(s); {len(rounds)} remain. "
-            f"The first: {complaint}",
-            malformed,
-        )
+    _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
     return rounds.logs(path, n_actions, n_action_features is not None, max_action_bytes)
 
 
-def _warn_skipped(message, value):
-    warnings.warn(LogsWarning(message, value), stacklevel=4)
+def _events_of(path, format):
+    """Return the numbered units of text that hold one event each, and their parser."""
+    if format in SLATES:
+        if _first_line(path).startswith("{"):
+            return _single_lines(path), partial(parse_slates_json, kind=format)
+        return _blocks(path), partial(parse_slates_text, kind=format)
+    units = _blocks if format == "cb_adf" else _single_lines
+    return units(path), PARSERS[format]
+
+
+def _warn_skipped(path, n_rounds, unlabelled, malformed, complaint):
+    messages = (
+        (unlabelled, "event(s) without a cost and a probability", ""),
+        (malformed, "malformed event(s)", f" The first: {complaint}"),
+    )
+    for number, events, first in messages:
+        if number:
+            message = f"{path}: skipped {number} {events}; {n_rounds} remain.{first}"
+            warnings.warn(LogsWarning(message, number), stacklevel=4)
 
 
 def _no_rounds(path, format, unlabelled, malformed, complaint):

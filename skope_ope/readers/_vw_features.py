@@ -52,7 +52,7 @@ class ActionFeatures:
         key = tuple(pairs)
         row = self._seen.get(key)
         if row is None:
-            if len(self._seen) >= 10 * BATCH:  # names take far more room than numbers
+            if len(self._seen) >= 10 * BATCH:  # names take far more memory than numbers
                 self._seen.clear()
             row = self._seen[key] = self._rows.add(pairs)
         return row

@@ -55,8 +55,35 @@ class VWSlateRounds:
                     f"{path} has an event of {most} actions, and n_actions={n_actions}."
                 )
             most = n_actions
-        n_slots = max(len(slots) for slots, _, _ in self._events)
-        shape = len(self), n_slots
+        slate, slot_reward, slot_propensity, offered, proba = self._slots(counts, most)
+        total = [reward for _, reward, _ in self._events]
+        by_slot = total[0] is None
+        weight = np.array([weight for _, _, weight in self._events])
+        columns = {"slot_propensity": slot_propensity}
+        if proba is not None:
+            columns["slot_proba"] = proba
+        if by_slot and (slot_reward < 0).any():
+            columns["signed_slot_reward"] = slot_reward
+        if (weight != 1).any():
+            columns["sample_weight"] = weight
+        logs = SlateLogs(
+            self._context.matrix(),
+            slate,
+            slot_reward.sum(axis=1) if by_slot else np.array(total),
+            item_id=self._labels(len(self), most),
+            item_features=self._item_features(
+                (len(self), most), counts, keep_all_columns, max_action_bytes
+            ),
+            slot_reward=slot_reward if by_slot and (slot_reward >= 0).all() else None,
+            propensity=slot_propensity.prod(axis=1),
+            timestamp=self._times(),
+            **self._limits(counts, most, offered),
+        )
+        return logs.with_columns(**columns)
+
+    def _slots(self, counts, most):
+        """Return slates, rewards, propensities, offers, and distributions or None."""
+        shape = len(self), max(len(slots) for slots, _, _ in self._events)
         slate = np.full(shape, EMPTY)
         slot_reward, slot_propensity = np.zeros(shape), np.ones(shape)
         offered = np.zeros((*shape, most), dtype=bool)
@@ -72,39 +99,20 @@ class VWSlateRounds:
                 complete = complete and slot.proba is not None
                 if complete:
                     proba[row, number, own] = slot.proba
-        total = [reward for _, reward, _ in self._events]
-        by_slot = total[0] is None
-        weight = np.array([weight for _, _, weight in self._events])
-        columns = {"slot_propensity": slot_propensity}
-        if complete:
-            columns["slot_proba"] = proba
-        if by_slot and (slot_reward < 0).any():
-            columns["signed_slot_reward"] = slot_reward
-        if (weight != 1).any():
-            columns["sample_weight"] = weight
-        # a slot that an event does not have offers nothing
-        limits = {"candidates": offered}
+        proba = proba if complete else None
+        return slate, slot_reward, slot_propensity, offered, proba
+
+    def _limits(self, counts, most, offered):
+        """Return the argument of `SlateLogs` that says what may stand in a slot."""
+        n_slots = offered.shape[1]
         whole = all(len(slots) == n_slots for slots, _, _ in self._events)
-        if whole and all(
-            slot.offered is None for slots, _, _ in self._events for slot in slots
+        if not whole or any(
+            slot.offered is not None for slots, _, _ in self._events for slot in slots
         ):
-            limits = {"n_candidates": counts if (counts < most).any() else most}
-            if counts.max() < most:
-                limits = {"candidates": np.arange(most) < counts[:, None]}
-        logs = SlateLogs(
-            self._context.matrix(),
-            slate,
-            slot_reward.sum(axis=1) if by_slot else np.array(total),
-            item_id=self._labels(shape[0], most),
-            item_features=self._item_features(
-                (len(self), most), counts, keep_all_columns, max_action_bytes
-            ),
-            slot_reward=slot_reward if by_slot and (slot_reward >= 0).all() else None,
-            propensity=slot_propensity.prod(axis=1),
-            timestamp=self._times(),
-            **limits,
-        )
-        return logs.with_columns(**columns)
+            return {"candidates": offered}  # an absent slot offers nothing
+        if counts.max() < most:
+            return {"candidates": np.arange(most) < counts[:, None]}
+        return {"n_candidates": counts if (counts < most).any() else most}
 
     def _item_features(self, shape, counts, keep_all_columns, max_action_bytes):
         if self._features is None or not len(self._feature_rows):

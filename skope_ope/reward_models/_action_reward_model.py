@@ -103,10 +103,6 @@ class ActionRewardModel(BaseEstimator):
             Their training rounds; `None`: all.
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights of all rounds, see `fit`.
-
-        Returns
-        -------
-        self : ActionRewardModel
         """
         if not isinstance(logs, BanditLogs):
             raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")

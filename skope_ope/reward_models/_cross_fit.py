@@ -19,7 +19,7 @@ LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candid
 
 
 class MeanReward:
-    """Mean reward of every action, the model in default of another.
+    """Mean reward of every action: the default reward model.
 
     An action without a training round gets the mean reward of all of them.
     """
@@ -185,6 +185,6 @@ class KeptPredictions:
 
 
 def kept_predictions(source, logs):
-    """Return the source with its predictions for `logs`, where there is room."""
+    """Return the source with its predictions for `logs`, unless they are too large."""
     small = 8 * len(logs) * logs.n_actions <= LARGEST_TABLE
     return KeptPredictions(source, logs) if small else source

@@ -22,10 +22,6 @@ def design(logs, codes, encoding):
         What is put beside the context. A frame gets the column `action` with the
         label (so that the user's own ColumnTransformer encodes it), or the columns
         `action_context_<j>`.
-
-    Returns
-    -------
-    X : ndarray, CSR matrix or frame with n_rounds rows
     """
     if is_frame(logs.context):
         return _frame_design(logs, codes, encoding)

@@ -16,10 +16,6 @@ def named_reward_model(name, logs):
         One of `MODELS`, or a number.
     logs : BanditLogs
         The rounds.
-
-    Returns
-    -------
-    model : regressor, classifier, float or None
     """
     if name == "none":
         return None

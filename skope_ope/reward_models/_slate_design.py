@@ -62,16 +62,12 @@ def slot_design(logs, rounds, slots, candidates):
 
 
 def rows_at_once(logs):
-    """Return how many rows of `slot_design` there is room for at once.
+    """Return how many rows of `slot_design` are made at once.
 
     Parameters
     ----------
     logs : SlateLogs
         The rounds.
-
-    Returns
-    -------
-    n_rows : int
     """
     n_columns = logs.n_features
     if sparse.issparse(logs.context):

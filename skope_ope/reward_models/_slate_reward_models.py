@@ -125,7 +125,7 @@ class CrossFittedSlateModel:
             self.models_[UNCOVERED] = MeanSlateModel().fit(logs[covered])
 
     def predict(self, logs, call):
-        """Put the predictions of the folds together.
+        """Put the predictions of the folds together, shape (n_rounds,).
 
         Parameters
         ----------
@@ -133,10 +133,6 @@ class CrossFittedSlateModel:
             The rounds; those of fit are known by their `row_id`.
         call : callable
             `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
-
-        Returns
-        -------
-        values : ndarray of shape (n_rounds,)
         """
         fold = self.held_out_.of(logs)
         values = np.empty(len(logs))
@@ -175,10 +171,6 @@ def slate_reward_source(model, logs, cv, wrap):
         How rounds are held out of the fits that predict for them.
     wrap : callable
         Makes a slate model of a model, or raises.
-
-    Returns
-    -------
-    source : object with `predict(logs, call)`
     """
     if is_source(model):
         return model

@@ -159,10 +159,6 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
         Row weights for the fits.
     uncovered : float, default=None
         Prediction for rounds that no test part covers; `None`: mean rewards.
-
-    Returns
-    -------
-    source : object with `bind(logs)`
     """
     if is_source(model):
         return model

@@ -18,10 +18,6 @@ def slope_index(values, widths):
     ----------
     values, widths : ndarray of shape (n_candidates,)
         Estimates, and what bounds their deviations.
-
-    Returns
-    -------
-    index : int
     """
     widths = non_increasing(widths)
     low = np.maximum.accumulate(values - 2 * widths)
@@ -39,10 +35,6 @@ def slope_plus_plus_index(values, widths):
     ----------
     values, widths : ndarray of shape (n_candidates,)
         Estimates, and what bounds their deviations, the widest first.
-
-    Returns
-    -------
-    index : int
     """
     gaps = np.abs(values[:, None] - values)
     close = gaps <= widths[:, None] + PLUS_PLUS * widths

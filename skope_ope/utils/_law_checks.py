@@ -202,7 +202,7 @@ def check_blocks_do_not_matter(evaluator):
         expected = value_of(evaluator, rounds, kind)
         for block, chunk_entries in ((1, 1), (7, 1), (16, 150), (50, 1 << 20)):
             with ExitStack() as stack:
-                for name, size in (("BLOCK", block), ("CHUNK_ENTRIES", chunk_entries)):
+                for name, size in (("BLOCK", block), ("BLOCK_ENTRIES", chunk_entries)):
                     stack.enter_context(patch.object(_engine, name, size))
                 found = value_of(evaluator, rounds, kind)
                 values = found.round_values

@@ -41,6 +41,7 @@ from skope_ope.datasets import make_slate_logs
 from skope_ope.evaluators._evaluate import DEFAULTS
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
+from tests._values import stated_value
 
 N = 240
 RNG = np.random.RandomState(0)
@@ -401,7 +402,7 @@ class Strange(BaseEvaluator):
     """An evaluator that is not static."""
 
     def _evaluate(self, policy, logs, sample_weight):
-        return PolicyValue(0.5, 0.1, len(logs), estimator="Strange")
+        return stated_value(0.5, 0.1, len(logs), estimator="Strange")
 
 
 def test_evaluators_that_are_not_static_are_asked_one_by_one():
@@ -479,7 +480,10 @@ def test_slates():
     assert list(evaluate(policy, unknown)) == ["SlateIPS", "SlateDirectMethod"]
     unknown = unknown.replace(propensity=None)
     assert list(evaluate(policy, unknown)) == ["SlateDirectMethod"]
-    with pytest.raises(ValueError, match="'IPS' is unknown; there are SlateIPS, Pse"):
+    with pytest.raises(
+        ValueError,
+        match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s",
+    ):
         evaluate(policy, logs, evaluators="IPS")
     with pytest.raises(TypeError, match="logs must be BanditLogs, got SlateLogs"):
         evaluate(policy, logs, evaluators=[IPS()])

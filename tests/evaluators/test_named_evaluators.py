@@ -54,7 +54,7 @@ def test_folds_reach_those_that_fit_on_their_own():
     [
         (("IPSS",), "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
         (("",), "evaluator '' is unknown"),
-        (("DR",), r"MultiLoggerDR\. Did you mean DoublyRobust\?"),
+        (("DR",), r"MultiLoggerIPS\. Did you mean DoublyRobust\?"),
         (("DM",), "Did you mean DirectMethod"),
         (("SwichtDR",), "Did you mean SwitchDR"),
         (("IPS:tau=1",), "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),

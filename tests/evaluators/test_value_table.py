@@ -9,8 +9,9 @@ from xml.dom.minidom import parseString
 import numpy as np
 import pytest
 
-from skope_ope import IPS, BanditLogs, PolicyValue, UniformPolicy, ValueTable, evaluate
+from skope_ope import IPS, BanditLogs, UniformPolicy, ValueTable, evaluate
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from tests._values import stated_value
 
 LOGS = BanditLogs(
     np.zeros((200, 1)),
@@ -142,7 +143,7 @@ def test_pickle():
 
 
 def test_a_table_of_ones_own():
-    value = PolicyValue(1.0, 0.5, 10, estimator="mine")
+    value = stated_value(1.0, 0.5, 10, estimator="mine")
     table = ValueTable({"mine": value})
     assert table["mine"] is value
     assert table.to_records()[0]["low"] < 0 < table.to_records()[0]["high"]

@@ -119,7 +119,7 @@ def test_it_is_a_target_of_every_evaluator(policy):
     logs = make_bandit_logs(200, logging_temperature=np.inf, random_state=1)
     proba = action_probabilities(policy, logs)
     for name, evaluator in all_evaluators():
-        if BanditLogs not in evaluator._takes:
+        if BanditLogs not in evaluator._log_kinds:
             continue  # of slates
         fitted = evaluator().fit(logs)
         expected = fitted.score(proba)

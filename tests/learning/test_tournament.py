@@ -4,7 +4,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope.learning._tournament import Match, Rounds
+from skope_ope.learning._tournament import Match, TrainingRounds
 from tests.learning._worlds import ByHeart
 
 
@@ -26,7 +26,7 @@ def test_the_tree_is_balanced_and_in_order():
 
 def trained(action, gain, available=None, n_actions=4):
     context = np.zeros((len(action), 1))
-    rounds = Rounds(context, np.array(action), np.array(gain), available)
+    rounds = TrainingRounds(context, np.array(action), np.array(gain), available)
     match = Match(np.arange(n_actions))
     winners = match.train(ByHeart(), rounds, np.arange(len(action)))
     return match, winners

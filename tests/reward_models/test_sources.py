@@ -272,7 +272,7 @@ def test_parameters_of_the_model_can_be_tuned():
 
 @pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
 def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
-    monkeypatch.setattr(_engine, "CHUNK_ENTRIES", 1 << 15)
+    monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 1 << 15)
     monkeypatch.setattr(_engine, "BLOCK", 500)
     n_rounds, n_actions = 20_000, 50
     logs = BanditLogs(
@@ -288,6 +288,6 @@ def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypat
     evaluator.score(U)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    of_chunk = 8 * _engine.CHUNK_ENTRIES  # bytes of one array of a chunk
+    of_chunk = 8 * _engine.BLOCK_ENTRIES  # bytes of one array of a chunk
     assert peak < 10 * of_chunk + 8 * 20 * n_rounds
     assert peak < n_rounds * n_actions * 8 / 2

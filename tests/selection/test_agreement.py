@@ -6,12 +6,12 @@ import pytest
 
 from skope_ope import BanditLogs, ConstantPolicy, UniformPolicy
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.selection._agreement import agreement_caveat, drift
+from tests._values import stated_value
 
 
 def value(estimate, error):
-    return PolicyValue(estimate, error, 1000, estimator="x")
+    return stated_value(estimate, error, 1000, estimator="x")
 
 
 def logs_of(propensity):

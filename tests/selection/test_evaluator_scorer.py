@@ -45,9 +45,9 @@ from skope_ope import (
     in_order,
     one_standard_error,
 )
-from skope_ope.evaluators import PolicyValue
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
+from tests._values import stated_value
 from tests._worlds import W1, d8_logs, exact_moments
 from tests.selection._logs import losses_of, problem
 
@@ -280,7 +280,7 @@ def test_rows_that_the_user_permuted_stay_permuted():
 
 def test_groups_travel():
     logs, policy = problem()
-    logs = logs.replace(group=np.arange(len(logs)) // 10)
+    logs = logs.replace(group=np.arange(len(logs)) // 2)
     folds = list(GroupKFold(3).split(logs, groups=logs.group))
     scores = cross_validate(
         DoublyRobust(), logs, scoring=EvaluatorScorer(policy), cv=folds
@@ -337,7 +337,7 @@ class Mean(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         value = float(logs.reward.mean()) + self.shift
-        return PolicyValue(value, 0.0, len(logs), estimator="Mean")
+        return stated_value(value, 0.0, len(logs), estimator="Mean")
 
 
 def test_any_evaluator_that_keeps_the_contract():

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluators with one fault each, and the checks that must find it."""
 
+from copy import copy
+
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, PolicyValue
-from skope_ope.evaluators.core._moments import mean
+from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust
+from skope_ope.evaluators.core._functions import mean
 from skope_ope.reward_models._action_reward_model import ActionRewardModel
 from skope_ope.reward_models._sources import FrozenSource, NumberSource
+from tests._values import stated_value
 
 MUTANTS = {}
 
@@ -19,6 +22,15 @@ def fails(*checks):
         return cls
 
     return register
+
+
+def changed(result, **numbers):
+    """Return the result with another value, or another standard error."""
+    out, estimate = copy(result), copy(result._estimate)
+    for name, number in numbers.items():
+        setattr(estimate, name, float(number))
+    out._estimate = estimate
+    return out
 
 
 @fails("on_policy_value_is_the_mean_reward", "one_action")
@@ -79,10 +91,10 @@ class WritesIntoTheRewards(IPS):
 
 
 @fails("logs_are_left_alone")
-class WritesIntoTheUsersRewards(IPS):
+class WritesIntoTheUsersContexts(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        base = logs.reward.base
+        base = logs.context.base
         if base is not None and base.flags.writeable:
             base[0] += 1
         return result
@@ -146,8 +158,8 @@ class PairsGroupsWithNames(JoinsGroups):
 class LikesText(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.value += 0.01 * (logs.actions.dtype.kind == "U")
-        return result
+        liking = 0.01 * (logs.actions.dtype.kind == "U")
+        return changed(result, value=result.value + liking)
 
 
 @fails("names_of_actions_do_not_matter")
@@ -178,17 +190,16 @@ class NormalisesEveryBlock(IPS):
 class Gambles(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.value += np.random.default_rng().random()
-        return result
+        return changed(result, value=result.value + np.random.default_rng().random())
 
 
 @fails("same_answer_each_time", "array_column_and_object_are_one_policy")
 class RemembersTheLastAnswer(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.value += getattr(self, "last_", 0.0)
+        last = getattr(self, "last_", 0.0)
         self.last_ = 0.001
-        return result
+        return changed(result, value=result.value + last)
 
 
 @fails("impossible_action_warns")
@@ -201,24 +212,22 @@ class WarnsOfNothing(IPS):
 class IsNeverNaN(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.value = float(np.nan_to_num(result.value))
-        return result
+        return changed(result, value=np.nan_to_num(result.value))
 
 
 @fails("standard_error_is_that_of_the_round_values")
 class ForgetsADegreeOfFreedom(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.standard_error *= np.sqrt((len(logs) - 1) / len(logs))
-        return result
+        error = result.standard_error * np.sqrt((len(logs) - 1) / len(logs))
+        return changed(result, standard_error=error)
 
 
 @fails("one_round")
 class IsSureOfOneRound(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.standard_error = float(np.nan_to_num(result.standard_error))
-        return result
+        return changed(result, standard_error=np.nan_to_num(result.standard_error))
 
 
 @fails("score_is_the_value")
@@ -320,7 +329,7 @@ class HasTheTagsOfScikitLearn(IPS):
 class ForgetsWhichRounds(IPS):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        return PolicyValue(
+        return stated_value(
             result.value,
             result.standard_error,
             len(logs),

@@ -5,14 +5,15 @@
 import numpy as np
 
 from skope_ope import PolicyValue, PseudoInverse
-from tests.utils._mutants import fails
+from tests._values import stated_value
+from tests.utils._mutants import changed, fails
 
 
 class Careless(PolicyValue):
     """Subtracts what comes from other rounds."""
 
     def __sub__(self, other):
-        return PolicyValue(
+        return stated_value(
             self.value - other.value, self.standard_error, 120, estimator="difference"
         )
 
@@ -33,7 +34,7 @@ class ChangesTerms(PseudoInverse):
 class AnswersUnfitted(PseudoInverse):
     def _result(self, policy, logs, sample_weight):
         if not hasattr(self, "logs_"):
-            return PolicyValue(0.0, 0.0, 1, estimator="guess")
+            return stated_value(0.0, 0.0, 1, estimator="guess")
         return super()._result(policy, logs, sample_weight)
 
 
@@ -115,8 +116,7 @@ class SubtractsOtherRounds(PseudoInverse):
 class IsTooSure(PseudoInverse):
     def _evaluate(self, policy, logs, sample_weight):
         result = super()._evaluate(policy, logs, sample_weight)
-        result.standard_error /= 2
-        return result
+        return changed(result, standard_error=result.standard_error / 2)
 
 
 @fails("slates_order_of_rounds")

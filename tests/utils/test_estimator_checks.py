@@ -71,8 +71,8 @@ WRONG = {
     SubGaussianDR: ("_weights", one_percent_more),
     SNDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
     LogSmoothing: ("_terms", lambda self, r: (np.log1p(r.w * r.r),)),
-    MultiLoggerIPS: ("_pooled_weights", lambda self, r: 1.01 * r.w),
-    MultiLoggerDR: ("_pooled_weights", lambda self, r: 1.01 * r.w),
+    MultiLoggerIPS: ("_terms", lambda self, r: (1.01 * r.gain, r.w)),
+    MultiLoggerDR: ("_terms", lambda self, r: (r.v, 1.01 * r.w * r.residual, r.w)),
 }
 
 

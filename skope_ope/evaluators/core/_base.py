@@ -106,7 +106,7 @@ class BaseEvaluator(BaseEstimator):
     _parameter_constraints: dict = {}
     _uses_model = False
     _uses_range = False  # whether the known range of the rewards enters the terms
-    _takes = (BanditLogs,)  # kinds of logs
+    _log_kinds = (BanditLogs,)
     _model_of_fit = None
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -175,10 +175,10 @@ class BaseEvaluator(BaseEstimator):
 
     def _check_kind(self, logs):
         """Raise if these are not logs, or logs of another kind."""
-        if isinstance(logs, self._takes):
+        if isinstance(logs, self._log_kinds):
             return
-        kinds = " or ".join(kind.__name__ for kind in self._takes)
-        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._takes)
+        kinds = " or ".join(kind.__name__ for kind in self._log_kinds)
+        how = " Build them with " + " or ".join(_HOW[kind] for kind in self._log_kinds)
         raise TypeError(f"logs must be {kinds}, got {type(logs).__name__}.{how}.")
 
     def _check_logs(self, logs):
@@ -271,7 +271,7 @@ class BaseEvaluator(BaseEstimator):
                     f"{self.n_features_in_}."
                 )
         result = self._evaluate(policy, logs, sample_weight)
-        return result.with_warnings(learned_warnings(policy, logs))
+        return result._with_warnings(learned_warnings(policy, logs))
 
     def _summary(self, policy, logs, sample_weight=None, shares=None, policy_name=None):
         """Return the `Summary` of a part of a log; those of all parts add up.
@@ -381,9 +381,14 @@ class BaseEvaluator(BaseEstimator):
         tags = super().__sklearn_tags__()
         known = {f.name: getattr(tags, f.name) for f in fields(tags)}
         known["estimator_type"] = "policy_evaluator"
-        return EvaluatorTags(**known, needs_reward_model=self._uses_model)
+        return EvaluatorTags(
+            **known,
+            handles=tuple(_KIND_NAMES[kind] for kind in self._log_kinds),
+            needs_reward_model=self._uses_model,
+        )
 
 
+_KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}
 _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "
     "BanditLogs.from_frame(frame, action=..., reward=...)",

@@ -36,6 +36,13 @@ class Frame:
         Stratum, cluster and number of rounds of every cell.
     n_buckets : int, default=None
         Number of hash buckets that stand for the clusters; `None`: they are groups.
+
+    Attributes
+    ----------
+    n_strata : int
+        Number of strata.
+    clustered : bool
+        Whether rounds depend on each other in clusters.
     """
 
     def __init__(
@@ -53,16 +60,7 @@ class Frame:
         self.clusters = clusters
         self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
         self.cell_count, self.n_buckets = cell_count, n_buckets
-
-    @property
-    def n_strata(self):
-        """Number of strata."""
-        return len(self.strata)
-
-    @property
-    def clustered(self):
-        """Whether rounds depend on each other in clusters."""
-        return self.clusters is not None
+        self.n_strata, self.clustered = len(self.strata), clusters is not None
 
     @cached_property
     def cluster_sizes(self):

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._rounds import Aim, Block, Rounds
+from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
 from skope_ope.evaluators.core._sums import Sums
 
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
@@ -73,6 +73,7 @@ class Extract:
     """
 
     _moves = None  # rewards are as they are
+    _summed = None  # all terms are summed
 
     def __init__(self, pick):
         self._terms = pick
@@ -109,54 +110,56 @@ def run(logs, jobs, entering, observers=(), offset=None, tables=False):
         The rounds that enter, and their sample weights.
     observers : sequence, default=()
         They see every block, `begin(block)`, and what every policy does in it,
-        `see(key, aim)`, before the jobs do; a key stands for a target.
+        `see(key, target)`, before the jobs do; a key stands for a target.
     offset : float, default=None
         What is subtracted from all rewards for the jobs whose terms follow. `None`:
         the middle of rewards that lie far from zero, otherwise 0.
     tables : bool, default=False
         Whether observers need the probabilities of all actions.
     """
-    asked = Asked(logs, jobs, tables)
+    predictors = Predictors(logs, jobs, tables)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     if offset is None:
         offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._moves is not None else 0.0
-    for start, stop in asked.chunks():
-        answers = asked.answers(start, stop)
-        for low in range(start, stop, asked.block):
-            high = min(low + asked.block, stop)
-            block = Block(logs, low, high, entering, shift, asked.offsets)
-            _take_block(block, answers.of(block), asked, observers)
+    for start, stop in predictors.chunks():
+        predictions = predictors.predict(start, stop)
+        for low in range(start, stop, predictors.block):
+            high = min(low + predictors.block, stop)
+            block = Block(logs, low, high, entering, shift, predictors.offsets)
+            _take_block(block, predictions.of(block), predictors, observers)
 
 
-def _take_block(block, answers, asked, observers):
+def _take_block(block, predictions, predictors, observers):
     """Show a block to the observers and hand its terms to the jobs."""
     for observer in observers:
         observer.begin(block)
-    for key, jobs in asked.jobs_of.items():
-        aim = answers.aim(key)
+    for key, jobs in predictors.jobs_of.items():
+        target = predictions.target(key)
         for observer in observers:
-            observer.see(key, aim)
+            observer.see(key, target)
         made = {}
         for job in jobs:
             name = id(job.source), job.offset
             if name not in made:
-                made[name] = Rounds(aim, answers.model(id(job.source)), job.offset)
+                made[name] = Rounds(
+                    target, predictions.model(id(job.source)), job.offset
+                )
             if job.design is None:
                 job.begin(block, block.entering.design)
             job.take(block, made[name])
 
 
-class Asked:
-    """The policies and models of some jobs, and the pieces in which they are asked.
+class Predictors:
+    """The policies and models of some jobs, and the chunks in which they predict.
 
     Parameters
     ----------
     logs : BanditLogs
         The rounds.
     jobs : list of Job
-        Jobs with the same target, or source, share what it answers.
+        Jobs with the same target, or source, share what it predicts.
     tables : bool, default=False
         Whether the probabilities of all actions are wanted in any case.
     """
@@ -168,7 +171,7 @@ class Asked:
             key: [job for job in jobs if id(job.target) == key] for key in self.targets
         }
         sources = {id(j.source): j.source for j in jobs if j.source is not None}
-        self.predict = {key: source.bind(logs) for key, source in sources.items()}
+        self.models = {key: source.bind(logs) for key, source in sources.items()}
         self.alone = {
             key
             for key, target in self.targets.items()
@@ -184,19 +187,19 @@ class Asked:
         """Yield (start, stop) of the rounds that are asked at once."""
         n, K, block = len(self.logs), self.logs.n_actions, self.block
         whole = BLOCK_ENTRIES // K
-        if self.predict:
+        if self.models:
             whole = max(whole, min(BLOCK, MODEL_ENTRIES // K))
         chunk = max(whole // block, 1) * block
         for start in range(0, n, chunk):
             yield start, min(start + chunk, n)
 
-    def answers(self, start, stop):
-        """Ask policies and models about the rounds start..stop-1."""
+    def predict(self, start, stop):
+        """Let policies and models predict the rounds start..stop-1."""
         rounds = self.logs  # arrays need no cut of them
-        asks = self.predict or any(t.policy is not None for t in self.targets.values())
+        asks = self.models or any(t.policy is not None for t in self.targets.values())
         if asks and stop - start < len(self.logs):
             rounds = self.logs[start:stop]
-        values = {key: call(rounds, start) for key, call in self.predict.items()}
+        values = {key: call(rounds, start) for key, call in self.models.items()}
         proba, mass = {}, {}
         for key, target in self.targets.items():
             if key in self.alone:
@@ -204,10 +207,10 @@ class Asked:
                 mass[key] = target.policy
             else:
                 proba[key] = target.chunk(rounds, start, stop)
-        return Answers(start, rounds, proba, mass, values)
+        return Predictions(start, rounds, proba, mass, values)
 
 
-class Answers:
+class Predictions:
     """What policies and models said of a chunk of rounds."""
 
     def __init__(self, start, rounds, proba, mass, values, rows=slice(None)):
@@ -216,18 +219,20 @@ class Answers:
         self.block = None
 
     def of(self, block):
-        """Return the answers about a block of the chunk."""
+        """Return the predictions on a block of the chunk."""
         rows = slice(block.low - self.start, block.high - self.start)
-        out = Answers(self.start, self.rounds, self.proba, self.mass, self.values, rows)
+        out = Predictions(
+            self.start, self.rounds, self.proba, self.mass, self.values, rows
+        )
         out.block = block
         return out
 
-    def aim(self, key):
+    def target(self, key):
         """Return what a policy does in the block."""
         mass_on = None
         if key in self.mass:
             mass_on = self._mass_on(self.mass[key])
-        return Aim(self.block, self.proba[key][self.rows], mass_on)
+        return TargetBlock(self.block, self.proba[key][self.rows], mass_on)
 
     def _mass_on(self, policy):
         return lambda codes: policy.mass_on(self._part, codes)

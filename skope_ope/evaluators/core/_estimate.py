@@ -96,7 +96,8 @@ class Estimate(_Certain):
         Of the standard error.
     lost : bool
         Whether the variance drowned in the rounding of its own terms, and was taken
-        for zero: it is, where the terms are proportional.
+        for zero: it is, where the terms are proportional. Terms that are all at their
+        origin have no variance, and nothing was lost.
     slopes : list of k + 1 numbers per stratum
         :math:`b_s`.
     shares : Shares
@@ -110,9 +111,10 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        level = _total(weight * sums.mass)
+        total = float if self.frame.n_strata == 1 else _total
+        level = total(weight * sums.mass)
         self.means = [
-            _total(weight * column) + near * level
+            total(weight * column) + near * level
             for column, near in zip(sums.first, self.origin, strict=True)
         ]
         try:
@@ -128,12 +130,12 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product)
-            self.lost = not variance > ROUNDING * noise
+            variance, noise = _quadratic(self.slopes, sums.product, total)
+            self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
             variance = dot(influence, influence)
-            self.lost = not variance > (ROUNDING * noise) ** 2
+            self.lost = noise > 0 and not variance > (ROUNDING * noise) ** 2
         if self.lost and isfinite(variance):
             variance = 0.0
         error = sqrt(variance) if formed else nan
@@ -326,8 +328,13 @@ def _clusters_text(frame):
     return f"{len(frame.clusters)} {kind}"
 
 
-def spread_estimate(value, round_values, design, degrees_of_freedom=None, **given):
-    """Return the estimate whose error is the spread of its round values.
+def spread_estimate(
+    value, round_values, design, degrees_of_freedom=None, scaled=False, **given
+):
+    r"""Return the estimate whose error is the spread of its round values.
+
+    As everywhere, :math:`SE^2 = \kappa^2 \sum_g (\sum_{i \in g} (z_i - V) / n)^2` with
+    :math:`\kappa^2 = G / (G - 1)` for G units, clusters or rounds that count.
 
     Parameters
     ----------
@@ -339,18 +346,24 @@ def spread_estimate(value, round_values, design, degrees_of_freedom=None, **give
         The clusters of the rounds.
     degrees_of_freedom : float, default=None
         At most these; `None`: as many as the units allow.
+    scaled : bool, default=False
+        Whether the round values hold the factor of the units, as those of an
+        `Estimate` do, and differences of them.
     **given : dict
         More parameters of `GivenEstimate`.
     """
+    n, units = len(round_values), int(design.count.sum())
     change = round_values - value
-    error = independent = error_of(change)
-    freedom = len(round_values) - 1
+    independent = error_of(change)
     if design.clustered:
         units = len(design.cluster_sizes)
-        error = error_of(change, design.cluster) if units > 1 else nan
-        freedom = units - 1
-        if design.effective_clusters < FEW_CLUSTERS:
-            freedom = min(freedom, design.effective_clusters)
+    if not scaled and 1 < units < n:
+        change = change * sqrt(units / (units - 1) * (n - 1) / n)
+        round_values = value + change
+    error = error_of(change, design.cluster) if units > 1 else nan
+    freedom = units - 1
+    if design.clustered and design.effective_clusters < FEW_CLUSTERS:
+        freedom = min(freedom, design.effective_clusters)
     if degrees_of_freedom is not None:
         freedom = min(freedom, degrees_of_freedom)
     return GivenEstimate(
@@ -382,17 +395,30 @@ def error_of(change, cluster=None):
 
 
 def _total(values):
-    return float(np.sum(values)) if isinstance(values, np.ndarray) else float(values)
+    return float(np.sum(values))
 
 
-def _quadratic(slopes, product):
-    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms."""
+def _quadratic(slopes, product, total):
+    """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
+
+    Parameters
+    ----------
+    slopes : list of k + 1 numbers per stratum
+        b.
+    product : callable
+        Entries of Q, `product(i, j)` for j <= i.
+    total : callable
+        Sum over the strata.
+    """
     variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if isinstance(b, float) else b.any())]
-    for place, i in enumerate(used):
-        for j in used[: place + 1]:
-            twice = 1.0 if i == j else 2.0
-            part = twice * slopes[i] * slopes[j] * product(i, j)
-            variance += _total(part)
-            noise += _total(abs(part))
+    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
+    for i in used:
+        for j in used:
+            if j > i:
+                break
+            part = slopes[i] * slopes[j] * product(i, j)
+            if j < i:
+                part = 2.0 * part
+            variance += total(part)
+            noise += total(abs(part))
     return variance, noise

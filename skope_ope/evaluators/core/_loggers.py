@@ -115,11 +115,11 @@ class Loggers:
         """Tell the block who acted in its rounds."""
         block.loggers = LoggerRounds(self, block)
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what a policy does in a block."""
         if key not in self.overlaps:
             self.overlaps[key] = OverlapByLogger(self)
-        self.overlaps[key].add(aim)
+        self.overlaps[key].add(target)
 
 
 class LoggerRounds:
@@ -203,12 +203,12 @@ class OverlapByLogger:
         self.max_w, self.missing, self.lost = np.zeros((3, len(loggers)))
         self.sum_b = 0.0
 
-    def add(self, aim):
+    def add(self, target):
         """Add what the policy does in a block."""
-        block = aim.block
-        self.sums.add(block.of(self.loggers.design), (aim.w,))
-        self._add_largest(_counted(block, aim.w), block.loggers.index)
-        self._add_missing(aim)
+        block = target.block
+        self.sums.add(block.of(self.loggers.design), (target.w,))
+        self._add_largest(_counted(block, target.w), block.loggers.index)
+        self._add_missing(target)
 
     def _add_largest(self, values, index):
         above = np.flatnonzero(values > self.max_w.min())  # few after the first block
@@ -216,29 +216,29 @@ class OverlapByLogger:
         larger = values > self.max_w[who]
         np.maximum.at(self.max_w, who[larger], values[larger])
 
-    def _add_missing(self, aim):
+    def _add_missing(self, target):
         """Add what each logger could not have done."""
-        block, loggers = aim.block, self.loggers
+        block, loggers = target.block, self.loggers
         if len(loggers) == 1:
-            self.missing[0] += aim.missing
+            self.missing[0] += target.missing
             return
-        told = aim.table is not None or aim.mass_on is not None
-        if aim.table is not None and loggers.logs.logging_proba is not None:
+        told = target.table is not None or target.mass_on is not None
+        if target.table is not None and loggers.logs.logging_proba is not None:
             mu = loggers.logs.logging_proba[block.rows]
             if mu.min() == 0:
-                self._add_mass(block, (aim.table * (mu == 0)).sum(axis=1))
+                self._add_mass(block, (target.table * (mu == 0)).sum(axis=1))
         elif loggers.proba is not None:
             if loggers.has_gaps:
-                b = _counted(block, aim.b)
+                b = _counted(block, target.b)
                 self.lost += b @ (loggers.proba[block.rows] == 0)
                 self.sum_b += float(b.sum())
             if told and block.entering.unseen.size:
-                self._add_mass(block, aim.of(block.entering.unseen))
+                self._add_mass(block, target.of(block.entering.unseen))
         elif told:
             for i, codes in enumerate(loggers.never_taken):
                 if codes.size:
                     own = block.loggers.index == i
-                    self.missing[i] += dot(_counted(block, aim.of(codes)), own * 1.0)
+                    self.missing[i] += dot(_counted(block, target.of(codes)), own * 1.0)
 
     def _add_mass(self, block, mass):
         by_logger = block.of(self.loggers.design).by_stratum
@@ -268,18 +268,18 @@ class MixtureSupport(Support):
     The weights are pi / (mixture of the loggers); `Loggers` tells the mixture.
     """
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what a policy does in a block."""
-        entering, block = self.entering, aim.block
+        entering, block = self.entering, target.block
         if key not in self.overlaps:
             self.overlaps[key] = Overlap(entering.design, entering.n)
         if len(block.loggers.whole) == 1:
-            missing = aim.missing
-        elif entering.unseen.size and (aim.table is not None or aim.mass_on):
-            missing = float(_counted(block, aim.of(entering.unseen)).sum())
+            missing = target.missing
+        elif entering.unseen.size and (target.table is not None or target.mass_on):
+            missing = float(_counted(block, target.of(entering.unseen)).sum())
         else:  # someone took every action
             missing = 0.0
-        self.overlaps[key].add(block.of(entering.design), aim.b, missing)
+        self.overlaps[key].add(block.of(entering.design), target.b, missing)
 
 
 def _counted(block, values):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
+from functools import cached_property
 from math import nan
 
 from skope_ope.evaluators.core._estimate import Estimate
@@ -18,8 +19,13 @@ def sums_of_weights(sums):
     return first + near * sums.mass, second
 
 
+ALIKE = 1e-14  # of the mean squared weight: a smaller variance is rounding
+
+
 class Overlap:
     """Sums of the importance weights of one policy, and its unsupported mass.
+
+    What is read is computed once: all blocks have been added by then.
 
     Parameters
     ----------
@@ -51,19 +57,19 @@ class Overlap:
         self.max_w = max(self.max_w, float(largest.max()))
         self.missing += missing
 
-    @property
+    @cached_property
     def sum_w(self):
         """Sum of the weights."""
         if self.sums.first is None:  # the propensities are not known
             return 0.0
         return sums_of_weights(self.sums)[0]
 
-    @property
+    @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
         return 0.0 if self.sums.first is None else sums_of_weights(self.sums)[1]
 
-    @property
+    @cached_property
     def effective_sample_size(self):
         """(sum w)^2 / sum w^2, NaN where all weights are zero."""
         return self.sum_w * self.sum_w / self.sum_w2 if self.sum_w2 else nan
@@ -78,13 +84,14 @@ class Overlap:
         """Mean of w; its expectation is one where the policy is supported."""
         return self.sum_w / self.n
 
-    @property
+    @cached_property
     def mean_weight_z(self):
         """(mean w - 1) in standard errors, NaN where the weights are all alike."""
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
-        if found.lost or not found.standard_error > 0:
+        variance = found.standard_error**2 * self.n
+        if found.lost or not variance > ALIKE * self.sum_w2 / self.n:
             return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
         return gap / found.standard_error
 
@@ -109,15 +116,15 @@ class Support:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what a policy does in a block."""
         if key not in self.overlaps:
             self.overlaps[key] = Overlap(self.entering.design, self.entering.n)
         overlap = self.overlaps[key]
-        if aim.w is None:
-            overlap.missing += aim.missing
+        if target.w is None:
+            overlap.missing += target.missing
         else:
-            overlap.add(aim.block.of(self.entering.design), aim.w, aim.missing)
+            overlap.add(target.block.of(self.entering.design), target.w, target.missing)
 
 
 def weight_entries(overlap, balance=None):

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._rows import Rows
@@ -29,7 +30,7 @@ _NO_PAIRED_ERROR = (
 )
 _OTHER_PAIRED_ERROR = (
     "the standard error and the interval of this difference are about the "
-    "progressive-validation policies, mixtures of what was learned on the way. What "
+    "progressive-validation policies, mixtures of those along the trace. What "
     "two policies that learn are worth at some horizon differs by chance much more: "
     "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
 )
@@ -166,20 +167,13 @@ class PolicyValue:
         """
         if not 0 < level < 1:
             raise ValueError(f"level must lie in (0, 1), got {level}.")
+        method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
         if method == "normal":
             return normal_interval(self.value, self.standard_error, level)
         if method == "student":
             return student_interval(
                 self.value, self.standard_error, self.degrees_of_freedom, level
             )
-        if method == "clopper-pearson":
-            python_warnings.warn(
-                "method='clopper-pearson' is now spelt 'clopper_pearson'; the old "
-                "spelling goes in the next release.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            method = "clopper_pearson"
         if method == "clopper_pearson":
             if self.successes is None:
                 raise ValueError(
@@ -323,7 +317,9 @@ class PolicyValue:
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference from its round values, and warnings."""
         freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
-        estimate = spread_estimate(value, change, self._rows.design, freedom)
+        estimate = spread_estimate(
+            value, change, self._rows.design, freedom, scaled=True
+        )
         if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
             estimate = estimate.without_error()
         if self.independent_rounds and other.independent_rounds:
@@ -333,8 +329,10 @@ class PolicyValue:
         warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
         return estimate.without_error(), [warned]
 
-    def with_warnings(self, warnings):
+    def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
+        if not warnings:
+            return self
         out = copy(self)
         out.warnings = (*warnings, *self.warnings)
         return out

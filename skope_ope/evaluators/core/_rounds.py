@@ -66,7 +66,7 @@ class Block:
         return table[np.arange(len(table)), self.codes]
 
 
-class Aim:
+class TargetBlock:
     """What a policy does in a block of rounds.
 
     Parameters
@@ -140,7 +140,7 @@ class Rounds:
 
     Parameters
     ----------
-    aim : Aim
+    target : TargetBlock
         What the policy does.
     table : ndarray of shape (n, n_actions), default=None
         Model values of all actions.
@@ -167,9 +167,9 @@ class Rounds:
         Who acted, for evaluators that ask.
     """
 
-    def __init__(self, aim, table=None, offset=0.0):
-        block = aim.block
-        self._aim, self.pi, self.w = aim, aim.pi, aim.w
+    def __init__(self, target, table=None, offset=0.0):
+        block = target.block
+        self._target, self.pi, self.w = target, target.pi, target.w
         self.n_rounds, self.shift, self.loggers = (
             block.n_rounds,
             block.shift,
@@ -180,14 +180,14 @@ class Rounds:
         self.q = self.v = None
         if table is not None:
             q = np.asarray(table, dtype=np.float64)
-            self.v, self.q = _model_value(aim.table, q, block.low), block.logged(q)
+            self.v, self.q = _model_value(target.table, q, block.low), block.logged(q)
             if offset:
                 self.v, self.q = self.v - offset, self.q - offset
 
     @property
     def b(self):
         """Weights pi(a|x) / (probability under all loggers)."""
-        return self._aim.b
+        return self._target.b
 
     @cached_property
     def gain(self):
@@ -205,7 +205,7 @@ class Rounds:
         return self.v + self.w * self.residual
 
 
-class LongRounds:
+class StoredRounds:
     """The same of whole logs at once, from arrays that were stored.
 
     Parameters

@@ -70,10 +70,13 @@ class Sums:
         self._summed, self._products = summed, products
         self._owned = ()
         self._buffer = None
-        self.mass, self.square = (
-            float(values[0]) if self._single else values
-            for values in (design.mass, design.squared_mass)
-        )
+        if self._single and design.omega is None:
+            self.mass = self.square = float(design.count[0])
+        else:
+            self.mass, self.square = (
+                float(values[0]) if self._single else values
+                for values in (design.mass, design.squared_mass)
+            )
 
     def add(self, block, terms):
         """Add a block of rounds.
@@ -93,7 +96,7 @@ class Sums:
         if block.omega is not None:
             x = [block.omega * column for column in x]
         if self._single:
-            first = [float(column.sum()) for column in x]
+            first = [float(np.add.reduce(column)) for column in x]
             second = _products_of(x, block.omega) if self._products else []
         else:
             # two jobs with the same terms need one sum
@@ -150,8 +153,9 @@ class Sums:
 
     def product(self, i, j):
         """Return sums of x_i x_j of every stratum; entry k of x is the weight."""
-        i, j, k = max(i, j), min(i, j), self.n_terms
-        if j == k:
+        if j > i:
+            i, j = j, i
+        if j == len(self.origin):
             return self.square
         if not self.second:
             raise ValueError("these sums were taken without products of their terms.")
@@ -372,10 +376,11 @@ def _total(values):
 
 def _middle(term):
     """Return the mean of terms that are far from zero for their spread, or 0."""
-    total = float(term.sum())
-    return (
-        total / len(term) if total * total > FAR * len(term) * dot(term, term) else 0.0
-    )
+    total, n = float(term.sum()), len(term)
+    if not total * total > FAR * n * dot(term, term):
+        return 0.0
+    # the mean of equal terms may differ from them by rounding
+    return float(term[0]) if (term == term[0]).all() else total / n
 
 
 def _products_of(x, omega):

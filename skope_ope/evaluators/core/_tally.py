@@ -204,7 +204,7 @@ class Tallying:
     part : Entering
         The rounds.
     weight : callable or None
-        Takes an `Aim` and returns the importance weights; None: there are none.
+        Takes an `TargetBlock` and returns the importance weights; None: there are none.
     uses_all : bool
         Whether rewards are used in rounds of importance weight 0, too.
     alone : bool
@@ -218,29 +218,29 @@ class Tallying:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what the policy does in a block."""
-        block, tally = aim.block, self.tally
-        w = None if self.weight is None else self.weight(aim)
+        block, tally = target.block, self.tally
+        w = None if self.weight is None else self.weight(target)
         if w is not None:
             used = np.ones(len(w), dtype=bool) if self.uses_all else None
             tally.add(w, block.reward, block.omega, used)
-        if aim.table is not None:
-            self._add_wanted(aim)
+        if target.table is not None:
+            self._add_wanted(target)
 
-    def _add_wanted(self, aim):
+    def _add_wanted(self, target):
         """Add what the policy wants, and what of it the logger could not do."""
-        block, tally = aim.block, self.tally
-        omega = np.ones(len(aim.pi)) if block.omega is None else block.omega
-        told = np.zeros(len(aim.pi), dtype=bool)
+        block, tally = target.block, self.tally
+        omega = np.ones(len(target.pi)) if block.omega is None else block.omega
+        told = np.zeros(len(target.pi), dtype=bool)
         if self.alone and block.logs.logging_proba is not None:
             told[:] = True
             never = block.logs.logging_proba[block.rows] == 0
-            tally.lost += float(omega @ (aim.table * never).sum(axis=1))
+            tally.lost += float(omega @ (target.table * never).sum(axis=1))
         elif self.alone and block.p is not None:
             told = block.p >= 1  # then all other actions had probability 0
-            tally.lost += float(omega[told] @ (1 - aim.pi[told]))
-        tally.wanted += (omega * ~told) @ aim.table
+            tally.lost += float(omega[told] @ (1 - target.pi[told]))
+        tally.wanted += (omega * ~told) @ target.table
 
 
 def bins_of(size):

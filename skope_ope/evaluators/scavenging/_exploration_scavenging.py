@@ -133,7 +133,7 @@ class ExplorationScavenging(BaseEvaluator):
     1.0
     """
 
-    _takes = (BanditLogs, SlateLogs)
+    _log_kinds = (BanditLogs, SlateLogs)
     _parameter_constraints: dict = {
         "self_normalized": ["boolean"],
         "match": [StrOptions({"action", "logger"})],
@@ -244,6 +244,33 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)
+        match, arms = self._match(policy, logs, omega)
+        found, warned = arms.estimate(), []
+        if np.isnan(match.missing_mass):
+            match.missing_mass = arms.unseen_mass()
+        elif self._mixes(logs):
+            warned = _doubts_of_mixture(arms, found, match, logs)
+        predicted = self.predictability_
+        if logs is not self.logs_:
+            predicted = self._predictability(logs)
+        diagnostics = self._facts(logs, match, arms, found, predicted)
+        counted = match.wanted if omega is None else match.wanted * omega
+        found = self._judged(found, match, counted.any(), warned)
+        warned += predicted.warnings
+        return ScavengedValue(
+            found,
+            Rows(found.design, found.terms, logs=logs),
+            estimator=type(self).__name__,
+            effective_sample_size=found.effective_sample_size,
+            diagnostics=diagnostics,
+            warnings=warned,
+            bound=theorem_bound,
+            arms=arms,
+            bound_facts=self._bound_facts(logs, match, predicted),
+        )
+
+    def _match(self, policy, logs, omega):
+        """Return how the policy uses the arms, and the arms."""
         stratum = strata_of(logs, self.strata)
         if isinstance(logs, SlateLogs):
             match = match_slates(policy, logs, stratum, omega)
@@ -263,15 +290,11 @@ class ExplorationScavenging(BaseEvaluator):
             # whatever the policy wants, a logger may have had a part in it
             sought=None if mixes else match.sought,
         )
-        found, warned = arms.estimate(), []
-        if np.isnan(match.missing_mass):
-            match.missing_mass = arms.unseen_mass()
-        elif mixes:
-            warned = _doubts_of_mixture(arms, found, match, logs)
-        predicted = self.predictability_
-        if logs is not self.logs_:
-            predicted = self._predictability(logs)
-        diagnostics = {
+        return match, arms
+
+    def _facts(self, logs, match, arms, found, predicted):
+        """Return the diagnostics."""
+        facts = {
             "n_rounds": len(logs),
             "n_arms": arms.n_arms,
             "fewest_rounds": match.fewest_rounds,
@@ -281,34 +304,24 @@ class ExplorationScavenging(BaseEvaluator):
             "predictability_z": predicted.z,
             "predictability_gain": predicted.gain,
         }
-        if not mixes and stratum is None and not isinstance(logs, SlateLogs):
-            diagnostics["uniform_value"] = float(
-                match.n_arms * np.average(match.wanted * logs.reward, weights=omega)
+        slates = isinstance(logs, SlateLogs)
+        if not self._mixes(logs) and self.strata is None and not slates:
+            facts["uniform_value"] = float(
+                match.n_arms
+                * np.average(match.wanted * logs.reward, weights=arms.omega)
             )
-        counted = match.wanted if omega is None else match.wanted * omega
-        found = self._judged(found, match, counted.any(), warned)
-        warned += predicted.warnings
-        return ScavengedValue(
-            found,
-            Rows(found.design, found.terms, logs=logs),
-            estimator=type(self).__name__,
-            effective_sample_size=found.effective_sample_size,
-            diagnostics=diagnostics,
-            warnings=warned,
-            bound=theorem_bound,
-            arms=arms,
-            bound_facts={
-                "reward_range": logs.reward_range,
-                "predictability": predicted,
-                "arms": getattr(
-                    logs, "loggers" if self.match == "logger" else "actions", None
-                ),
-                "plays": match.plays,
-                "propensity": getattr(logs, "propensity", None)
-                if self.match == "action"
-                else None,
-            },
-        )
+        return facts
+
+    def _bound_facts(self, logs, match, predicted):
+        """Return what the theorems' bounds need."""
+        by_action = self.match == "action"
+        return {
+            "reward_range": logs.reward_range,
+            "predictability": predicted,
+            "arms": getattr(logs, "actions" if by_action else "loggers", None),
+            "plays": match.plays,
+            "propensity": getattr(logs, "propensity", None) if by_action else None,
+        }
 
     def _judged(self, found, match, something, warned):
         """Return the estimate, given what was never logged; warn of it."""
@@ -341,7 +354,6 @@ class ExplorationScavenging(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.handles = ("bandit", "slate")
         tags.needs_propensity = False
         tags.uniform_logger = True
         tags.consistent = self.match == "action"

@@ -24,7 +24,7 @@ _WANTED = Extract(lambda rounds: (rounds.pi,))
 
 
 @dataclass
-class Match:
+class MatchedArms:
     """The arms of a log, and how a policy uses them.
 
     Attributes
@@ -83,16 +83,16 @@ class Wanted:
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
-    def see(self, key, aim):
+    def see(self, key, target):
         """Add what the policy wants in a block."""
-        rows, omega = aim.block.rows, aim.block.omega
+        rows, omega = target.block.rows, target.block.omega
         if self.missing.any():
             missing = self.missing[0]
             if self.stratum is not None:
                 missing = self.missing[self.stratum[rows]]
-            lost = (aim.table * missing).sum(axis=1)
+            lost = (target.table * missing).sum(axis=1)
             self.mass += float((lost if omega is None else omega * lost).sum())
-        wants = aim.table > 0
+        wants = target.table > 0
         if omega is not None:
             wants = wants & (omega > 0)[:, None]
         if self.stratum is None:
@@ -103,7 +103,7 @@ class Wanted:
 
 
 def match_arms(evaluator, policy, logs, stratum, omega=None):
-    """Return the `Match` of a policy over the actions of the logs."""
+    """Return the `MatchedArms` of a policy over the actions of the logs."""
     target = stationary_target(evaluator, policy, logs)
     counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
     seen = Wanted(counts == 0, stratum)
@@ -112,11 +112,11 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
     code, sought = logs.action_index, None
     if not seen.sought.all():
         sought = seen.sought[0 if stratum is None else stratum, code]
-    return Match(
+    return MatchedArms(
         code,
         logs.n_actions,
         wanted,
-        seen.mass / entering.n,
+        seen.mass / float(entering.design.mass.sum()),
         _fewest(counts, seen.sought, len(logs)),
         sought,
         seen.sought.any(axis=0),
@@ -142,7 +142,7 @@ def stationary_target(evaluator, policy, logs):
 
 
 def match_slates(policy, logs, stratum=None, omega=None):
-    """Return the `Match` of a policy over the whole slates of the logs."""
+    """Return the `MatchedArms` of a policy over the whole slates of the logs."""
     target = SlateTarget(policy, logs, same_width=False)
     if target.slates is None:
         (code,) = slate_codes(logs, logs.slate)
@@ -166,7 +166,7 @@ def match_slates(policy, logs, stratum=None, omega=None):
         sought = _counted(there, omega, len(rounds)) > 0
         n_arms = int(max(code.max(), new.max())) + 1
     fewest = _fewest(rounds, sought, len(logs))
-    return Match(code, n_arms, wanted, missing, fewest, sought[here])
+    return MatchedArms(code, n_arms, wanted, missing, fewest, sought[here])
 
 
 def _fewest(rounds, sought, n_rounds):

@@ -90,11 +90,11 @@ class PageValue(PolicyValue):
 class PageEvaluator(BaseEvaluator):
     """Base class of evaluators that take pages apart by positions.
 
-    A subclass gives `_formula()`, a `PageFormula`, and `_findings(pages, tables,
-    attention)`, its diagnostics and warnings.
+    A subclass gives `_formula()`, a `PageFormula`, and
+    `_facts_and_warnings(pages, tables, attention)`, its diagnostics and warnings.
     """
 
-    _takes = (SlateLogs,)
+    _log_kinds = (SlateLogs,)
     _paired = False  # see `make_pages`
     _parameter_constraints: dict = {
         "attention": ["array-like", AttentionDecay],
@@ -176,7 +176,7 @@ class PageEvaluator(BaseEvaluator):
                 f"{len(self.attention_)} is known."
             )
         attention = self._usable_attention(pages, tables)
-        diagnostics, warned = self._findings(pages, tables, attention)
+        diagnostics, warned = self._facts_and_warnings(pages, tables, attention)
         predicted = self.predictability_
         if logs is not self.logs_:
             predicted = self._predictability(logs, self.attention_estimator_)
@@ -255,7 +255,6 @@ class PageEvaluator(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.handles = ("slate",)
         tags.needs_propensity = False
         return tags
 

@@ -104,7 +104,7 @@ class PositionScavenging(PageEvaluator):
         here = item_predictability(logs)
         return known if known.z > here.z else here
 
-    def _findings(self, pages, tables, attention):
+    def _facts_and_warnings(self, pages, tables, attention):
         shown = tables.impressions.sum(axis=1)
         wanted = pages.wanted @ attention[: pages.wanted.shape[1]]
         never = np.append(shown == 0, True)

@@ -106,7 +106,7 @@ class ReorderingScavenging(PageEvaluator):
                 "PositionScavenging evaluates policies that show other items."
             )
 
-    def _findings(self, pages, tables, attention):
+    def _facts_and_warnings(self, pages, tables, attention):
         kept = pages.to.sum(axis=1)
         if (np.abs(kept - 1) > 1e-6).any():
             worst = int(np.argmax(np.abs(kept - 1)))

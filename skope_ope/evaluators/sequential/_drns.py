@@ -88,9 +88,9 @@ class DRns(SequentialEvaluator):
     Notes
     -----
     A single trace of a policy that learns values its progressive-validation policy,
-    `result.progressive_policy_`, a mixture of what was learned on the way. Its standard
-    error, its interval and `deviation_bound(delta, max_weight=M)` (Theorem 2; rewards
-    in [0, 1], a model fixed beforehand) are about that policy, as a
+    `result.progressive_policy_`, a mixture of the policies along the trace. Its
+    standard error, its interval and `deviation_bound(delta, max_weight=M)` (Theorem 2;
+    rewards in [0, 1], a model fixed beforehand) are about that policy, as a
     `SingleTrajectoryWarning` and `diagnostics["standard_error_of"]` say: had the policy
     learned another time, it would have learned something else, and its value varies
     more. Several trajectories or parts give a standard error of the policy's own value.

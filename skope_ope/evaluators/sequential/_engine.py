@@ -87,10 +87,6 @@ def trace_adaptive(policy, logs, rule, horizon=None, predict=None, part=0):
         `predict(rounds, start)` gives model values of all actions.
     part : int, default=0
         Number of the part of the logs, see `seeds_of`.
-
-    Returns
-    -------
-    trace : Trace
     """
     restarts = Restarts(policy, logs, part)
     context_free = restarts.policy.context_free and logs.available is None

@@ -32,10 +32,6 @@ class LogSegment:
         ----------
         horizon : int or None
             Accepted rounds of a trajectory; `None`: there is one, of all rows.
-
-        Returns
-        -------
-        pairs : list of (slice, ndarray of int)
         """
         accepted = self.trace.accepted
         if horizon is None:

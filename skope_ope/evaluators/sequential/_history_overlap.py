@@ -5,7 +5,8 @@ r"""How well a log covers the simulated history of a policy.
 Where the acceptance ratio c was too large for exact rejection sampling,
 :math:`c\, \pi > p`, a round is accepted less often than it should be. The bias mass
 :math:`\epsilon = P_\pi[c\pi > p] - P_\mu[c\pi > p] / c` bounds what that does: the
-law of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the target's.
+distribution of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the
+target's.
 """
 
 import numpy as np
@@ -25,10 +26,6 @@ def history_overlap(segments, entering):
         The parts of the logs.
     entering : Entering
         The rounds.
-
-    Returns
-    -------
-    overlap : Overlap
     """
     overlap, p = Overlap(entering.design, entering.n), entering.all_logs.propensity
     for segment in segments:
@@ -45,10 +42,6 @@ def violation_diagnostics(history):
     ----------
     history : History
         The simulated history.
-
-    Returns
-    -------
-    diagnostics : dict
     """
     c, w = history.acceptance_ratios, history.w
     # 1 + 1e-9: probabilities from two code paths differ in their last digits.

@@ -22,7 +22,7 @@ def replay_log_length(n_accepted, n_actions, *, delta=None, exact=True):
     r"""Return how many uniformly logged rounds a replayed history of length T takes.
 
     A round is accepted with probability 1 / K whatever the policy does, so that the
-    length L of the log follows a negative binomial law: K T on average [1]_.
+    length L of the log is negative binomial: K T on average [1]_.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def replay_log_length(n_accepted, n_actions, *, delta=None, exact=True):
         Probability that the log is too short after all, in (0, 1). `None`: the
         expected length.
     exact : bool, default=True
-        The quantile of the law, or the paper's bound :math:`2 K (T + \ln(1/\delta))`.
+        The quantile, or the paper's bound :math:`2 K (T + \ln(1/\delta))`.
 
     Returns
     -------

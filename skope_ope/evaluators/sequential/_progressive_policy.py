@@ -87,10 +87,6 @@ class ProgressivePolicy(BasePolicy):
         ----------
         X, y : object
             Ignored.
-
-        Returns
-        -------
-        self : ProgressivePolicy
         """
         return self
 
@@ -114,10 +110,6 @@ class ProgressivePolicy(BasePolicy):
         ----------
         logs : BanditLogs
             The rounds.
-
-        Returns
-        -------
-        X : array, sparse matrix, frame or other rows
         """
         return self.policy.context_of(logs)
 

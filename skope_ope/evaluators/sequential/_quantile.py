@@ -86,12 +86,7 @@ def trace_known_ratios(pi, p, u, q, cmax):
     n_rounds = len(p)
     with np.errstate(divide="ignore"):
         # c is at most cmax, and many ties are ranked in half the time
-        ratios = np.minimum(p / pi, cmax)
-    order = np.argsort(ratios)  # tied ratios may have their ranks in any order
-    ratios = ratios[order]
-    ranks = np.empty(n_rounds, dtype=np.intp)
-    ranks[order] = np.arange(n_rounds)
-    del order
+        ratios, ranks = _ranked(np.minimum(p / pi, cmax))
     # `below` marks lie below the pointer; -1 is the place before the first.
     seen, pointer, below = bytearray(n_rounds), -1, -1
     marks = np.frombuffer(seen, dtype=np.uint8)
@@ -142,6 +137,14 @@ def trace_known_ratios(pi, p, u, q, cmax):
         start, size = stop, min(2 * size, LARGEST_BLOCK)
     accepted = np.array(accepted, dtype=np.intp)
     return accepted, in_force(values, accepted, n_rounds)
+
+
+def _ranked(values):
+    """Return the sorted values and the rank of each; ties have theirs in any order."""
+    order = np.argsort(values)
+    ranks = np.empty(len(values), dtype=np.intp)
+    ranks[order] = np.arange(len(values))
+    return values[order], ranks
 
 
 def _mark_after(seen, rank, steps):

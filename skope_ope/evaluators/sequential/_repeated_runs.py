@@ -128,7 +128,7 @@ def repeated_runs(
 ):
     r"""Evaluate a policy many times, each time on another part of the logs.
 
-    A policy that learns is one sample of its own luck: one run has no standard error.
+    What a policy learns in one run is one sample: a single run has no standard error.
     Runs on m consecutive disjoint *segments* are independent, and their mean, with
     :math:`s / \sqrt m` and Student's interval, values a history as long as a segment
     gives. Runs on random *subsamples* of the same log (the experiment of [1]_) share

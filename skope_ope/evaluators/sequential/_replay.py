@@ -56,7 +56,7 @@ class Replay(AcceptedMean):
     A round is accepted when :math:`u < \pi(a|x, h)\, K(x) / K_{max}` with :math:`K(x)`
     offered actions (the ratio is 1 where offers do not vary); only accepted rounds
     reach the policy. The value is the mean reward of the accepted rounds. Histories
-    have exactly the law that they would have had online. Read more in the
+    have exactly the distribution that they would have had online. Read more in the
     :ref:`User Guide <replay>`.
 
     Parameters

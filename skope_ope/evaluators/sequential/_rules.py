@@ -9,7 +9,7 @@ from skope_ope.evaluators.sequential._quantile import (
     trace_known_ratios,
 )
 
-BELOW = 1 - 1e-12  # makes room for rounding where a row is sorted out beforehand
+BELOW = 1 - 1e-12  # allows for rounding where a row is sorted out beforehand
 
 
 class UniformRule:

@@ -65,7 +65,7 @@ def single_trajectory_warning(error, horizon, about):
     else:
         told = (
             f"the standard error and the interval of a single trace are about {about}, "
-            "a mixture of all that was learned on the way, not about the value of the "
+            "a mixture of the policies along the trace, not about the value of the "
             "learning itself at some horizon, which varies more"
         )
     return SingleTrajectoryWarning(f"{told}. {remedy}", 1)

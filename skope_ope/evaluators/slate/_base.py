@@ -89,7 +89,7 @@ class SlateEvaluator(BaseEvaluator):
     must hold: "logger", "propensity" (either it or the logger), "slot_reward".
     """
 
-    _takes = (SlateLogs,)
+    _log_kinds = (SlateLogs,)
     _needs = ()
 
     def _terms(self, target, logs):
@@ -177,7 +177,6 @@ class SlateEvaluator(BaseEvaluator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.handles = ("slate",)
         tags.needs_propensity = False
         return tags
 

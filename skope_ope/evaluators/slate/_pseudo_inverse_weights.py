@@ -67,10 +67,6 @@ def round_weights(logger, target, logs, with_parts=False):
         The rounds of `target`.
     with_parts : bool, default=False
         Whether the parts are wanted.
-
-    Returns
-    -------
-    weights : RoundWeights
     """
     form = form_of(logger, logs)
     if form == "product":

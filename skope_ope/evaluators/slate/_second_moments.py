@@ -144,10 +144,6 @@ def solve(distributions, q, kept):
     kept : dict
         Operators of the distribution of the rounds before, if they had but one; they
         are replaced by those of this one.
-
-    Returns
-    -------
-    solution : Solved
     """
     out = Solved(np.empty(q.shape), np.empty(len(q)), np.empty(q.shape))
     order = np.argsort(distributions.index, kind="stable")

@@ -35,7 +35,7 @@ from skope_ope.evaluators.core._engine import (
     terms_of,
 )
 from skope_ope.evaluators.core._estimate import Estimate
-from skope_ope.evaluators.core._rounds import LongRounds
+from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._sums import Sums
 
 AUTO = "auto"
@@ -108,7 +108,7 @@ def _rounds(target, entering, source, moves):
     q, v = (part - offset for part in model) if model else (None, None)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     r = logs.reward - offset
-    return LongRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=shift)
+    return StoredRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=shift)
 
 
 def _deviation(rounds, logs):

@@ -176,7 +176,7 @@ class StaticEvaluator(BaseEvaluator):
 
     @property
     def _tallied_weight(self):
-        """Function of an `Aim` that gives the importance weights."""
+        """Function of an `TargetBlock` that gives the importance weights."""
         return attrgetter("w")
 
     def _told_by_rounds(self, part):

@@ -18,7 +18,7 @@ from skope_ope.exceptions import ModelErrorWarning
 REMOVED_Z = 4  # what was taken from the correction, in standard errors
 
 
-class CorrectedModel(StaticEvaluator):
+class DoublyRobustBase(StaticEvaluator):
     """Model value plus transformed weights times the model's residual.
 
     The second term of every round is what the transform takes from the correction:
@@ -69,7 +69,7 @@ class CorrectedModel(StaticEvaluator):
         return tags
 
 
-class DoublyRobust(CorrectedModel):
+class DoublyRobust(DoublyRobustBase):
     r"""Reward model, corrected by the logged rewards [1]_.
 
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
@@ -126,7 +126,7 @@ class DoublyRobust(CorrectedModel):
     """
 
     _parameter_constraints: dict = {
-        **CorrectedModel._parameter_constraints,
+        **DoublyRobustBase._parameter_constraints,
         "cmax": [Interval(Real, 0, None, closed="left"), StrOptions({AUTO}), None],
     }
     _auto = AutoParameter("cmax", None, clip_grid)

@@ -7,10 +7,10 @@ from numbers import Real
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import shrink
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, shrink_grid
-from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
-class DRos(CorrectedModel):
+class DRos(DoublyRobustBase):
     r"""Doubly robust with optimistically shrunk weights [1]_.
 
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
@@ -51,7 +51,7 @@ class DRos(CorrectedModel):
     """
 
     _parameter_constraints: dict = {
-        **CorrectedModel._parameter_constraints,
+        **DoublyRobustBase._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
     }
     _auto = AutoParameter("lam", float("inf"), shrink_grid)

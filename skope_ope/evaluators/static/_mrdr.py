@@ -6,11 +6,11 @@ import numpy as np
 
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._entering import Entering
-from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
 
 
-class MRDR(CorrectedModel):
+class MRDR(DoublyRobustBase):
     r"""Doubly robust with a model fitted to minimise its variance [1]_.
 
     The value is that of `DoublyRobust`; the reward model is refitted for every policy,

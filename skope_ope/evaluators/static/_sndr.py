@@ -3,10 +3,10 @@
 """The self-normalised doubly robust estimator."""
 
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
-class SNDR(CorrectedModel):
+class SNDR(DoublyRobustBase):
     r"""Doubly robust with a self-normalised correction.
 
     .. math:: \hat V = \frac1n \sum_i \sum_a \pi(a|x_i)\, \hat q(x_i, a)

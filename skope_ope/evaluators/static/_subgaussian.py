@@ -8,7 +8,7 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._weights import harmonic
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, harmonic_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 LAM_CONSTRAINT = {"lam": [Interval(Real, 0, 1, closed="both"), StrOptions({AUTO})]}
 
@@ -72,7 +72,7 @@ class SubGaussianIPS(StaticEvaluator):
         return tags
 
 
-class SubGaussianDR(CorrectedModel):
+class SubGaussianDR(DoublyRobustBase):
     r"""Doubly robust with harmonically corrected weights [1]_.
 
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
@@ -113,7 +113,7 @@ class SubGaussianDR(CorrectedModel):
     """
 
     _parameter_constraints: dict = {
-        **CorrectedModel._parameter_constraints,
+        **DoublyRobustBase._parameter_constraints,
         **LAM_CONSTRAINT,
     }
     _auto = AutoParameter("lam", 0.0, harmonic_grid)

@@ -12,10 +12,10 @@ from skope_ope.evaluators.static._auto import (
     switched_mass,
     threshold_grid,
 )
-from skope_ope.evaluators.static._doubly_robust import CorrectedModel
+from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 
 
-class SwitchDR(CorrectedModel):
+class SwitchDR(DoublyRobustBase):
     r"""Doubly robust where weights are moderate, direct method elsewhere [1]_.
 
     .. math:: \hat V = \frac1n \sum_i \Big[ \sum_a \pi(a|x_i)\, \hat q(x_i, a)
@@ -57,7 +57,7 @@ class SwitchDR(CorrectedModel):
     """
 
     _parameter_constraints: dict = {
-        **CorrectedModel._parameter_constraints,
+        **DoublyRobustBase._parameter_constraints,
         "tau": [Interval(Real, 0, None, closed="both"), StrOptions({AUTO})],
     }
     _auto = AutoParameter("tau", float("inf"), threshold_grid, switched_mass)

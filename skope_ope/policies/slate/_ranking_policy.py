@@ -281,7 +281,7 @@ class SoftmaxRankings(RankingDistribution):
 
 
 def best_slates(scores, offered, n_slots):
-    """Slates that show the best candidates in order.
+    """Slates that show the best candidates in order, shape (n_rounds, n_slots).
 
     Parameters
     ----------
@@ -291,10 +291,6 @@ def best_slates(scores, offered, n_slots):
         Who may be shown where.
     n_slots : int
         Number of slots.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_rounds, n_slots)
     """
     n_rounds = max(len(scores), len(offered))
     left = np.array(np.broadcast_to(scores, (n_rounds, scores.shape[1])))

@@ -39,7 +39,7 @@ class LabelsOfRows:
 
 
 def round_labels(by, logs):
-    """Return the label of every round.
+    """Return the label of every round, shape (n_rounds,).
 
     Parameters
     ----------
@@ -48,10 +48,6 @@ def round_labels(by, logs):
         labels.
     logs : SlateLogs
         The rounds.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rounds,)
     """
     name = "by"
     if isinstance(by, str):

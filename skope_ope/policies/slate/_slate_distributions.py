@@ -128,10 +128,6 @@ class SlateDistributions:
         max_bytes : int, default=2**24
             What one batch may take, its working memory included; a batch has one
             distribution at least.
-
-        Yields
-        ------
-        batch : DistributionBatch
         """
         for numbers, sizes, types, items in self._groups():
             size = self._at_once(items, sizes, max_bytes)

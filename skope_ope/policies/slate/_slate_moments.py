@@ -34,10 +34,6 @@ def independent_moments(slot_proba):
     ----------
     slot_proba : ndarray of shape (n_distributions, n_slots, n_types)
         Probability of one candidate of every type.
-
-    Returns
-    -------
-    moments : TypeMoments
     """
     slots = np.arange(slot_proba.shape[1])
     pairs = slot_proba[:, :, None, :, None] * slot_proba[:, None, :, None, :]

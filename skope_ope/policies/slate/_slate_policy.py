@@ -39,10 +39,6 @@ def slate_policy(policy, logs):
         of every new one.
     logs : SlateLogs
         The rounds, to which an array belongs.
-
-    Returns
-    -------
-    policy : object
     """
     policy = last_step(unwrap(policy))  # steps in front are for the logs
     if isinstance(policy, type):

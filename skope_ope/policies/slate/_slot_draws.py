@@ -38,10 +38,6 @@ def levels_of(sizes, drawn, n_slots):
         Booleans of shape (n_slots, n_types): which types have weight in which slot.
     n_slots : int
         Number of slots.
-
-    Returns
-    -------
-    levels : list of Level
     """
     n_types = len(sizes)
     drawn = np.frombuffer(drawn, dtype=bool).reshape(n_slots, n_types)

@@ -4,6 +4,7 @@
 
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -13,10 +14,21 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
 
-from skope_ope import IPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    SwitchDR,
+    UniformPolicy,
+)
 from skope_ope.base import BaseEvaluator, EvaluatorTags
-from skope_ope.evaluators import PolicyValue
 from skope_ope.exceptions import OPEWarning
+from tests._values import stated_value
 
 N = 60
 RNG = np.random.RandomState(0)
@@ -34,7 +46,7 @@ class MeanReward(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         warning = OPEWarning("the policy is ignored", 1.0)
         value = float(np.average(logs.reward, weights=sample_weight))
-        return PolicyValue(value, 0.1, len(logs), estimator="mean", warnings=[warning])
+        return stated_value(value, 0.1, len(logs), estimator="mean", warnings=[warning])
 
 
 def test_a_subclass_writes_one_method():
@@ -107,6 +119,70 @@ def test_a_refit_forgets_the_logs_before():
     evaluator.fit(LOGS[:20])
     expected = DoublyRobust().fit(LOGS[:20]).score(UniformPolicy())
     assert evaluator.score(UniformPolicy()) == expected
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        IPS(),
+        IPS(cmax="auto"),
+        SNIPS(),
+        DoublyRobust(cmax="auto", cv=3),
+        SwitchDR(tau="auto"),
+        DRos(lam="auto"),
+        MRDR(),
+        DirectMethod(reward_model=Ridge()),
+    ],
+    ids=repr,
+)
+def test_only_fit_changes_a_fitted_evaluator(evaluator):
+    fitted = evaluator.fit(LOGS)
+    before = joblib.hash(fitted), dict(vars(fitted))
+    result = fitted.evaluate(UniformPolicy())
+    fitted.score(UniformPolicy(), LOGS[:30], np.arange(30))
+    dict(result.diagnostics)
+    assert len(result.round_values) == N
+    assert joblib.hash(fitted) == before[0]
+    assert vars(fitted).keys() == before[1].keys()
+
+
+class Raises(Ridge):
+    """A model that cannot learn from many rounds."""
+
+    def fit(self, X, y, sample_weight=None):
+        if len(X) > 10:  # of one action, in a fold
+            raise RuntimeError("too many rounds")
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("cls", [DoublyRobust, DirectMethod, SNDR])
+def test_an_interrupted_refit_leaves_the_old_one_whole(cls):
+    evaluator = cls(reward_model=Raises(), cv=2)
+    with pytest.raises(RuntimeError, match="too many rounds"):
+        evaluator.fit(LOGS)
+    with pytest.raises(NotFittedError):
+        evaluator.score(UniformPolicy())
+    evaluator.fit(LOGS[:30])
+    before = dict(vars(evaluator))
+    value = value_of(evaluator)
+    with pytest.raises(RuntimeError, match="too many rounds"):
+        evaluator.fit(LOGS)
+    assert all(vars(evaluator)[name] is old for name, old in before.items())
+    assert evaluator.logs_ is before["logs_"]
+    assert value_of(evaluator) == value
+
+
+def value_of(evaluator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return evaluator.score(UniformPolicy())
+
+
+def test_a_refit_drops_what_the_old_one_found():
+    evaluator = IPS().fit(LOGS)
+    evaluator.left_over_ = 1
+    assert not hasattr(evaluator.fit(LOGS[:20]), "left_over_")
 
 
 def test_a_warning_is_given_for_every_evaluation():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Diagnostics by their formulas, on a fixed log and on worlds with known faults."""
 
+import pickle
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,6 +22,7 @@ from skope_ope import (
     SwitchDR,
     UniformPolicy,
 )
+from skope_ope.evaluators.core._diagnostics import Diagnostics
 from tests._worlds import W1, bandit_logs, d8, exact_moments
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -309,7 +311,52 @@ def test_it_is_a_mapping_that_computes_once():
     assert "model_r2" not in found
     with pytest.raises(KeyError, match="model_r2"):
         found["model_r2"]
-    assert repr(found).startswith("StaticDiagnostics(n_rounds, effective_sample")
+
+
+def test_names_and_numbers_are_shown():
+    found = Diagnostics(
+        {
+            "n_rounds": 12345,
+            "share": lambda: 0.123456789,
+            "whole": 7.0,
+            "model": True,
+            "missing": None,
+            "name": "<b>",
+            "per_action": np.array([1.5, 2.0, 3.25, 4.0, 5.0]),
+            "by_logger": {"a": 0.25, "b": np.inf},
+            "nothing": np.nan,
+        }
+    )
+    assert repr(found).splitlines() == [
+        "n_rounds    12,345",
+        "share       0.123457",
+        "whole       7",
+        "model       True",
+        "missing     None",
+        "name        <b>",
+        "per_action  1.5, 2, 3.25, 4, ... (5 in all)",
+        "by_logger   a: 0.25, b: inf",
+        "nothing     nan",
+    ]
+    html = found._repr_html_()
+    for text in ("n_rounds", "12,345", "share", "0.123457", "&lt;b&gt;"):
+        assert text in html
+    assert repr(Diagnostics()) == "no diagnostics"
+
+
+def test_a_result_shows_its_numbers():
+    found = diagnose(DoublyRobust(), d8())
+    for text in (repr(found), found._repr_html_()):
+        for part in ("max_weight", "correction_z", "3.32", "0.26625", "1.125, 1.04"):
+            assert part in text
+
+
+def test_a_pickle_holds_all_entries():
+    found = diagnose(DoublyRobust(), d8())
+    again = pickle.loads(pickle.dumps(found))
+    assert list(again) == list(found)
+    for name, number in found.items():
+        assert_array_equal(again[name], number)
 
 
 def test_nothing_is_computed_before_it_is_read():

@@ -194,7 +194,7 @@ def test_a_policy_is_asked_for_chunks(n_actions):
         warnings.simplefilter("ignore")
         evaluate(FunctionPolicy(uniform), logs, reward_model=0.5)
     assert sum(asked) == n_rounds
-    assert max(asked) <= max(_engine.CHUNK_ENTRIES // n_actions, _engine.BLOCK)
+    assert max(asked) <= max(_engine.BLOCK_ENTRIES // n_actions, _engine.BLOCK)
 
 
 def test_the_direct_method_says_what_its_error_leaves_out():

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ from skope_ope import (
     DirectMethod,
     DoublyRobust,
     LogSmoothing,
-    PolicyValue,
+    MultiLoggerIPS,
     UniformPolicy,
 )
-from skope_ope.exceptions import SupportWarning
+from skope_ope.exceptions import FewGroupsWarning, SupportWarning
+from tests._values import stated_value
 from tests._worlds import W1, d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -101,6 +104,50 @@ def test_round_values_are_computed_on_access():
     assert Counted.calls == 2
 
 
+# -- digits ---------------------------------------------------------------------------
+def in_fractions(w, r):
+    """Value and standard error of SNIPS, rounded once."""
+    w, r = ([Fraction(v) for v in values.tolist()] for values in (w, r))
+    n, total = len(w), sum(w)
+    value = sum(a * b for a, b in zip(w, r, strict=True)) / total
+    square = sum((a * (b - value)) ** 2 for a, b in zip(w, r, strict=True))
+    return float(value), sqrt(square / total**2 * n / (n - 1))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_one_tiny_propensity(offset):
+    """Its round has all of the weight; what the others tell is not lost."""
+    logs = world()
+    p = logs.propensity.copy()
+    p[4] = 1e-12
+    reward = offset + np.round(64 * logs.reward) / 64
+    logs = logs.replace(propensity=p, reward=reward)
+    w = logs.columns["pi"][np.arange(300), logs.action] / p
+    value, error = in_fractions(w, reward)
+    result = SNIPS().fit(logs.replace(group=None)).evaluate("pi")
+    assert result.value == pytest.approx(value, rel=1e-15)
+    assert 0 < error < 1e-8
+    # rewards of 1e6 are told apart from the value by 1e-10 of its own rounding
+    assert_allclose(result.standard_error, error, rtol=1e-9 if not offset else 0.1)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e6])
+@pytest.mark.parametrize(
+    "evaluator", [SNIPS(), SNIPS(cmax=2.0), SNDR(reward_model="constant")], ids=repr
+)
+def test_constant_rewards_have_no_error(evaluator, constant, weighted):
+    table = np.full((300, 3), constant)
+    logs = world(weighted=weighted).with_columns(constant=table)
+    logs = logs.replace(reward=np.full(300, constant))
+    result = evaluator.fit(logs).evaluate("pi")
+    assert_allclose(result.value, constant, rtol=1e-14)
+    if isinstance(evaluator, SNIPS):
+        assert result.standard_error == 0
+    else:  # the model's value of the policy is rounded, sum_a pi(a) times the constant
+        assert result.standard_error <= 1e-16 * constant
+
+
 # -- intervals ------------------------------------------------------------------------
 def test_intervals_of_the_fixed_log():
     result = IPS().fit(LOGS).evaluate(D8.pi)
@@ -132,7 +179,7 @@ def test_one_round_has_no_interval():
 
 
 def test_degrees_of_freedom_may_be_of_parts():
-    result = PolicyValue(1.0, 0.5, 1000, estimator="three parts", degrees_of_freedom=2)
+    result = stated_value(1.0, 0.5, 1000, estimator="three parts", degrees_of_freedom=2)
     low, high = result.confidence_interval()
     assert_allclose(high - 1, 4.302652730 * 0.5, rtol=1e-9)
     assert_allclose(1 - low, high - 1, rtol=1e-12)
@@ -209,7 +256,7 @@ def test_only_values_are_subtracted():
     for other in (1.0, None, np.float64(1)):
         with pytest.raises(TypeError, match="unsupported operand"):
             result - other
-    alone = PolicyValue(1.0, 0.1, 8, estimator="made by hand")
+    alone = stated_value(1.0, 0.1, 8, estimator="made by hand")
     with pytest.raises(ValueError, match="different rounds"):
         result - alone
 
@@ -287,7 +334,154 @@ def test_keys_that_cannot_be(key, match):
         IPS().fit(LOGS).evaluate(D8.pi).by(key)
 
 
+# -- clusters -------------------------------------------------------------------------
+USERS = np.random.RandomState(3).randint(60, size=300) ** 2 // 60  # unequal ones
+CLUSTERED = [*EVALUATORS, MultiLoggerIPS(pooling="weighted"), MultiLoggerIPS()]
+
+
+def users(weighted=False):
+    """The random log, with users and with loggers that they cross."""
+    logs = world(weighted=weighted)
+    logger = np.random.RandomState(4).randint(2, size=300)
+    p = logs.propensity[:, None]
+    fields = {
+        name: getattr(logs, name)
+        for name in ("context", "action", "reward", "propensity", "sample_weight")
+    }
+    both = np.where(logger[:, None] == [0, 1], p, 0.5 * p + 0.1)
+    given = BanditLogs(**fields, group=USERS, logger=logger, logger_proba=both)
+    return given.with_columns(**logs.columns)
+
+
+def clustered_error(z, cluster):
+    """Error of round values that hold the factor of the units, by a loop."""
+    n = len(z)
+    change = z - z.mean()
+    return sqrt(
+        sum(change[cluster == g].sum() ** 2 for g in set(cluster)) / n / (n - 1)
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize("evaluator", CLUSTERED, ids=repr)
+def test_errors_know_the_groups_of_the_logs(evaluator, weighted):
+    fitted = evaluator.fit(users(weighted))
+    result = fitted.evaluate("pi")
+    error = clustered_error(result.round_values, USERS)
+    assert_allclose(result.standard_error, error, rtol=1e-9)
+    alone = evaluator.fit(users(weighted).replace(group=None)).evaluate("pi")
+    assert result.value == alone.value
+    effect = (result.standard_error / alone.standard_error) ** 2
+    sizes = np.unique(USERS, return_counts=True)[1]
+    told = result.diagnostics
+    assert told["n_groups"] == len(sizes)
+    assert told["effective_groups"] == pytest.approx(300**2 / (sizes @ sizes))
+    assert told["design_effect"] == pytest.approx(effect)
+    assert not {"n_groups", "effective_groups", "design_effect"} & set(
+        alone.diagnostics
+    )
+    [warned] = [w for w in result.warnings if isinstance(w, FewGroupsWarning)]
+    assert warned.value == told["effective_groups"] == result.degrees_of_freedom
+
+
+def test_the_error_of_a_mean_over_groups_in_full():
+    """SE^2 = G / (G - 1) sum_g (sum_i (z_i - V) / n)^2 for IPS."""
+    logs = users()
+    result = IPS().fit(logs).evaluate("pi")
+    w = logs.columns["pi"][np.arange(300), logs.action] / logs.propensity
+    z = w * logs.reward
+    n_groups = len(set(USERS.tolist()))
+    sums = [((z - z.mean())[g == USERS]).sum() / 300 for g in set(USERS.tolist())]
+    expected = sqrt(n_groups / (n_groups - 1) * sum(s**2 for s in sums))
+    assert_allclose(result.standard_error, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("evaluator", CLUSTERED, ids=repr)
+def test_differences_know_the_groups_of_the_logs(evaluator):
+    fitted = evaluator.fit(users())
+    first, second = fitted.evaluate("pi"), fitted.evaluate(UniformPolicy())
+    difference = first - second
+    error = clustered_error(first.round_values - second.round_values, USERS)
+    assert_allclose(difference.standard_error, error, rtol=1e-9)
+    assert difference.degrees_of_freedom == first.degrees_of_freedom
+    assert difference.diagnostics["n_groups"] == first.diagnostics["n_groups"]
+    assert any(isinstance(w, FewGroupsWarning) for w in difference.warnings)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS, ids=repr)
+def test_groups_of_rounds_know_the_groups_of_the_logs(evaluator):
+    logs = users()
+    half = np.arange(300) % 2
+    fitted = evaluator.fit(logs)
+    for label, found in fitted.evaluate("pi").by(half).items():
+        alone = fitted.evaluate("pi", logs[half == label])
+        assert_allclose(found.value, alone.value, rtol=1e-10)
+        assert_allclose(found.standard_error, alone.standard_error, rtol=1e-7)
+        error = clustered_error(found.round_values, USERS[half == label])
+        assert_allclose(found.standard_error, error, rtol=1e-9)
+    # of one group each: no spread
+    for found in fitted.evaluate("pi").by("group").values():
+        assert np.isnan(found.standard_error)
+        assert [w.value for w in found.warnings] == [1.0]
+
+
+def test_one_group_has_no_standard_error():
+    logs = LOGS.replace(group=np.zeros(8, dtype=int))
+    with pytest.warns(FewGroupsWarning, match="all rounds belong to one group") as got:
+        result = IPS().fit(logs).evaluate(D8.pi)
+    assert [w.message.value for w in got if w.category is FewGroupsWarning] == [1.0]
+    assert result.value == pytest.approx(0.9625)
+    assert np.isnan(result.standard_error)
+    assert np.isnan(result.confidence_interval()).all()
+
+
+def test_many_groups_warn_of_nothing():
+    logs = world().replace(group=np.arange(300) // 5)
+    result = IPS().fit(logs).evaluate("pi")
+    assert not any(isinstance(w, FewGroupsWarning) for w in result.warnings)
+    assert result.degrees_of_freedom == 59
+
+
+@pytest.mark.parametrize("kind", ["strings", "tuples", "far numbers"])
+def test_labels_of_groups_of_any_kind(kind):
+    expected = IPS().fit(users()).evaluate("pi")
+    labels = np.empty(300, dtype=object)
+    labels[:] = {
+        "strings": [f"user {g}" for g in USERS],
+        "tuples": [("user", g) for g in USERS.tolist()],
+        "far numbers": (10**12 - 7 * USERS).tolist(),
+    }[kind]
+    for group in (labels, labels.tolist()):
+        result = IPS().fit(users().replace(group=group)).evaluate("pi")
+        assert_allclose(result.standard_error, expected.standard_error, rtol=1e-12)
+        assert result.diagnostics["n_groups"] == expected.diagnostics["n_groups"]
+
+
 # -- storage and looks ----------------------------------------------------------------
+def assert_same_diagnostics(found, expected):
+    """Names and numbers."""
+    assert list(found.diagnostics) == list(expected.diagnostics)
+    for name, number in expected.diagnostics.items():
+        assert_array_equal(found.diagnostics[name], number)
+
+
+@pytest.mark.parametrize("evaluator", CLUSTERED, ids=repr)
+def test_skops_keeps_everything(evaluator):
+    io = pytest.importorskip("skops.io")
+    fitted = evaluator.fit(users())
+    result = fitted.evaluate("pi")
+    for value in (result, result - fitted.evaluate(UniformPolicy())):
+        data = io.dumps(value)
+        other = io.loads(data, trusted=io.get_untrusted_types(data=data))
+        assert other.value == value.value
+        assert other.standard_error == value.standard_error
+        assert other.confidence_interval() == value.confidence_interval()
+        assert_array_equal(other.round_values, value.round_values)
+        assert_same_diagnostics(other, value)
+        assert [str(w) for w in other.warnings] == [str(w) for w in value.warnings]
+        assert (other - value).standard_error == 0
+
+
 @pytest.mark.parametrize("evaluator", [*EVALUATORS, LogSmoothing()], ids=repr)
 def test_pickling_keeps_everything(evaluator):
     result = evaluator.fit(LOGS).evaluate(UniformPolicy())
@@ -299,7 +493,7 @@ def test_pickling_keeps_everything(evaluator):
     assert other.confidence_interval() == result.confidence_interval()
     assert other.row_id == result.row_id
     assert (other - result).value == 0
-    assert list(other.diagnostics) == list(result.diagnostics)
+    assert_same_diagnostics(other, result)
     assert [str(w) for w in other.warnings] == [str(w) for w in result.warnings]
     groups = other.by(LOGS.columns["half"])
     expected = result.by("half")
@@ -329,6 +523,20 @@ def test_policies_that_cannot_be_pickled_do_not_matter():
     assert pickle.loads(pickle.dumps(result)).value == result.value
 
 
+def test_formats():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    assert f"{result:.3f}" == format(result, ".3f") == "0.962"
+    assert f"{result:8.2f}|" == "    0.96|"
+    assert f"{result}" == str(result) == repr(result)
+
+
+def test_nothing_is_set_on_a_result():
+    result = IPS().fit(LOGS).evaluate(D8.pi)
+    for name in ("value", "standard_error", "degrees_of_freedom", "n_rounds", "row_id"):
+        with pytest.raises(AttributeError):
+            setattr(result, name, 0.0)
+
+
 def test_reprs():
     result = IPS().fit(LOGS).evaluate(D8.pi)
     assert repr(result) == (
@@ -337,7 +545,7 @@ def test_reprs():
     html = result._repr_html_()
     for text in ("IPS", "0.9625", "-0.369435 to 2.29443", "3.3", "effective rounds"):
         assert text in html
-    strange = PolicyValue(
+    strange = stated_value(
         1.0, 0.1, 8, estimator="<b>", warnings=[SupportWarning("<i>")]
     )
     assert "<b>" not in strange._repr_html_()

@@ -99,6 +99,8 @@ def test_tallies_add_up(logs):
     parts = [logs[logs.logger == "y"], logs[logs.logger == "x"]]
     parts = [evaluator._summary("pi", part).tally for part in parts]
     found, whole = parts[0] + parts[1], evaluator._summary("pi", logs).tally
+    with pytest.raises(TypeError, match="unsupported operand"):
+        whole + 1
     assert (found.n, found.loggers, found.actions) == (whole.n, ["x", "y"], list("abc"))
     assert_allclose(found.counts, whole.counts)
     assert_allclose(found.wanted, whole.wanted)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
-from skope_ope.evaluators.core._engine import Overlap
+from skope_ope.evaluators.core._design import Design
+from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._warnings import overlap_warnings, unformed_warning
 from skope_ope.exceptions import (
     LowOverlapWarning,
@@ -21,9 +22,16 @@ from tests._worlds import d8
 
 def rung(w, missing=0.0):
     """Alarms of weights: list of (class, value)."""
-    overlap = Overlap()
-    overlap.add(np.asarray(w, dtype=float), missing * len(w))
+    overlap = overlap_of(w, missing)
     return [(type(a), a.value) for a in overlap_warnings(IPS(), overlap)]
+
+
+def overlap_of(w, missing=0.0):
+    design = Design(len(w))
+    overlap = Overlap(design, len(w))
+    block = design.block(0, len(w))
+    overlap.add(block, np.asarray(w, dtype=float), missing * len(w))
+    return overlap
 
 
 def test_good_weights_ring_nothing():
@@ -93,8 +101,7 @@ def test_mean_weight_against_one():
 
 def test_a_constant_mean_weight():
     assert rung(np.full(100, 1.0)) == []
-    overlap = Overlap()
-    overlap.add(np.full(100, 1.5), 0.0)
+    overlap = overlap_of(np.full(100, 1.5))
     assert np.isnan(overlap.mean_weight_z)  # no spread, no standard error
 
 

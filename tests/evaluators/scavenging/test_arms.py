@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.scavenging._arms import Arms
 from tests.evaluators.scavenging._toys import S6_X, enumerate_rounds
 
@@ -117,7 +118,7 @@ def test_constant_policies_make_the_mixture_the_plain_form():
     mixed = Arms(code, 3, wanted, reward, under=np.eye(3)[code]).estimate()
     assert_allclose(mixed.value, plain.value)
     assert_allclose(mixed.standard_error, plain.standard_error)
-    assert_allclose(mixed.round_values, plain.round_values)
+    assert_allclose(mixed.round_values(), plain.round_values())
 
 
 def test_round_values_carry_the_stratified_error():
@@ -126,7 +127,7 @@ def test_round_values_carry_the_stratified_error():
     found = Arms(code, 2, (code == S6_X).astype(float), reward).estimate()
     assert_allclose(found.value, 4 / 3)
     assert_allclose(found.standard_error, 0.4714045208, rtol=1e-9)
-    assert_allclose(found.round_values.mean(), 4 / 3)
+    assert_allclose(found.round_values().mean(), 4 / 3)
     y = reward * (code == S6_X)
     square = sum(y[code == a].var(ddof=1) / 3 for a in (0, 1))
     assert_allclose(found.standard_error**2, square)
@@ -166,7 +167,7 @@ def test_groups_are_estimates_of_their_own(self_normalized):
         rng.rand(40),
         rng.rand(40),
         stratum=rng.randint(2, size=40),
-        omega=0.5 + rng.rand(40),
+        design=Design(40, 0.5 + rng.rand(40)),
         self_normalized=self_normalized,
     )
     rows = np.arange(0, 40, 2)
@@ -178,7 +179,7 @@ def test_groups_are_estimates_of_their_own(self_normalized):
         arms.wanted[rows],
         arms.reward[rows],
         stratum=arms.stratum[rows],
-        omega=arms.omega[rows],
+        design=Design(20, arms.omega[rows]),
         self_normalized=self_normalized,
     )
     assert taken.estimate().value == again.estimate().value
@@ -205,7 +206,9 @@ def test_a_mean_weight_against_what_it_should_be():
     assert half.mean_weight_z(0.5) == 0
     assert_allclose(replace(half, wanted=ones).mean_weight_z(), 20)
     omega = np.repeat([2.0, 0.0], 200)  # two hundred rounds
-    assert_allclose(replace(half, omega=omega).mean_weight_z(), -np.sqrt(200))
+    assert_allclose(
+        replace(half, design=Design(400, omega)).mean_weight_z(), -np.sqrt(200)
+    )
     wanted = np.tile([0.0, 1.0], 200)  # weights 0 and 2
     assert replace(half, wanted=wanted).mean_weight_z() == 0
 
@@ -224,3 +227,18 @@ def test_mass_of_arms_that_were_never_logged():
     # one less 0.95, but within the noise of the contexts
     noisy = np.array([0.9, 0.1, 0.1, 0.5, 0.4])
     assert replace(arms, wanted=noisy).unseen_mass() == 0
+
+
+def test_clusters_that_cross_arms_are_summed():
+    rng = np.random.RandomState(4)
+    code, wanted, reward = rng.randint(2, size=60), rng.rand(60), rng.rand(60)
+    user = rng.randint(12, size=60)
+    design = Design(60, cluster=user, clusters=np.arange(12))
+    found = Arms(code, 2, wanted, reward, design=design).estimate()
+    y, counts = wanted * reward, np.bincount(code)
+    means = np.bincount(code, y) / counts
+    influence = (y - means[code]) / counts[code]
+    of_user = np.bincount(user, influence)
+    assert_allclose(found.value, means.sum())
+    assert_allclose(found.standard_error**2, 12 / 11 * (of_user**2).sum())
+    assert found.degrees_of_freedom <= 11

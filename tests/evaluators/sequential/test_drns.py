@@ -376,13 +376,13 @@ def test_parts_and_trajectories_of_a_learner():
 def test_a_difference_of_single_traces_is_about_mixtures():
     fitted = DRns(random_state=0).fit(make_bandit_logs(1000, random_state=0))
     first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
-    with pytest.warns(SingleTrajectoryWarning, match="mixtures of what") as told:
+    with pytest.warns(SingleTrajectoryWarning, match="mixtures of those along") as told:
         gap = first - second
     assert told[0].filename == __file__
     assert gap.warnings == (told[0].message,)
     assert gap.standard_error > 0
     uniform = quiet(fitted, UniformPolicy())
-    with pytest.warns(SingleTrajectoryWarning, match="mixtures of what"):
+    with pytest.warns(SingleTrajectoryWarning, match="mixtures of those along"):
         uniform - first
     assert (uniform - uniform).warnings == ()
 

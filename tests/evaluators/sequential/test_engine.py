@@ -425,11 +425,11 @@ def test_trajectories_draw_by_seeds_of_their_own(global_random_seed):
     assert own[0] == first
     again = evaluator.evaluate(Gambler(random_state=seed))
     np.testing.assert_array_equal(again.trajectory_values, own)
-    # the policy after its last complete life is the one that lived it
+    # the policy after its last complete history is the one that had it
     assert result.learned_policy.chosen_ == own[-1]
 
 
-def test_a_life_of_a_part_is_no_life_of_another(global_random_seed):
+def test_starts_of_parts_have_seeds_of_their_own(global_random_seed):
     evaluator = DRns(horizon=40, n_splits=40, random_state=0)
     result = evaluator.fit(gamblers_logs()).evaluate(Gambler(global_random_seed))
     assert result.part_values.min() < 0.2 and result.part_values.max() > 0.8
@@ -449,7 +449,7 @@ def test_seeds_of_what_a_policy_is_made_of():
     policy = OnlineClassifierPolicy(SGDClassifier(random_state=3))
     given = seeds_of(policy, 0, 0)
     assert given == {"classifier__random_state": 3, "random_state": 0}
-    later = [seeds_of(policy, *life) for life in [(0, 1), (1, 0), (1, 1), (2, 0)]]
+    later = [seeds_of(policy, *start) for start in [(0, 1), (1, 0), (1, 1), (2, 0)]]
     assert all(seeds.keys() == given.keys() for seeds in later)
     numbers = [seed for seeds in [given, *later] for seed in seeds.values()]
     assert len(set(numbers)) == 10

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import UniformPolicy
 from skope_ope.base import StaticEvaluator
-from skope_ope.evaluators.core import _moments
-from skope_ope.evaluators.static._base import combined_weights
+from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -25,7 +25,7 @@ class MeanWeight(StaticEvaluator):
 class WeightedWeight(StaticEvaluator):
     """sum w^2 / sum w: a ratio of its own."""
 
-    _combine = staticmethod(_moments.ratio)
+    _combine = staticmethod(ratio)
 
     def _terms(self, rounds):
         return rounds.w**2, rounds.w
