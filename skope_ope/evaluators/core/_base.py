@@ -6,20 +6,18 @@ import warnings
 from dataclasses import dataclass, fields
 from numbers import Real
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, fit_context
-from skope_ope.evaluators.core._entering import Part
-from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._summary import (
     Summary,
-    evaluator_text,
-    policy_text,
-    stated_shares,
+    facts_of,
+    part_of,
+    refuse_unstated,
+    unstated_model,
 )
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -294,35 +292,12 @@ class BaseEvaluator(BaseEstimator):
         """
         if not hasattr(self, "logs_"):
             check_is_fitted(self)
-        reason = self._unstated(logs)
-        if reason:
-            raise ValueError(
-                f"{type(self).__name__} cannot be summed over parts of a log: {reason}"
-            )
         self._check_kind(logs)
+        refuse_unstated(self, logs)
         self._check_logs(logs)
         self._match_those_of_fit(logs)
-        about = {
-            "evaluator": evaluator_text(self),
-            "policy": policy_text(policy, policy_name),
-        }
-        stated = None
-        if self._mixes_loggers(logs):
-            by_label = stated_shares(shares, logs)
-            about["shares"] = str(sorted(by_label.items(), key=str))
-            stated = np.array(list(by_label.values())) if len(by_label) > 1 else None
-        elif shares is not None:
-            raise ValueError(
-                f"{type(self).__name__} does not use the mixture of the loggers here: "
-                "shares must be None."
-            )
-        if self._uses_model or self._uses_range:
-            about["reward_range"] = str(logs.reward_range)
-        part = Part(logs, plain_weights(logs, sample_weight), stated)
-        if not part.n:
-            raise ValueError(
-                "no round of this part of the log has a positive weight: leave it out."
-            )
+        about, shares = facts_of(self, policy, logs, shares, policy_name)
+        part = part_of(logs, sample_weight, shares)
         return Summary(*self._parts(policy, part), about)
 
     def _unstated(self, logs):
@@ -333,21 +308,8 @@ class BaseEvaluator(BaseEstimator):
         return "its value is no function of sums over rounds. Evaluate the whole log."
 
     def _unstated_model(self):
-        """Return what depends on the whole log in the reward model, or None."""
-        if not self._uses_model:
-            return None
-        if hasattr(self.reward_source_, "held_out_"):
-            return (
-                "the reward model is fitted to the rounds of fit, out of fold. Fit it "
-                "beforehand and pass FrozenEstimator(model), a number, or the name of "
-                "a column of predictions."
-            )
-        if hasattr(self.reward_source_, "q_hat"):
-            return (
-                "the reward model is an array for the rounds of fit. Carry it as a "
-                "column of the logs and pass the column's name."
-            )
-        return None
+        """Return the same of the reward model, where there is one."""
+        return unstated_model(self.reward_source_) if self._uses_model else None
 
     def _mixes_loggers(self, logs):
         """Whether the shares of the loggers enter the terms of a round."""

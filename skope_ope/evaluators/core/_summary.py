@@ -15,7 +15,9 @@ from numbers import Real
 import joblib
 import numpy as np
 
+from skope_ope.evaluators.core._entering import Part
 from skope_ope.evaluators.core._loggers import label_list
+from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.logs._validation import plain
@@ -107,6 +109,63 @@ def _refuse_unlike(one, other):
             "these sums are not parts of one estimate, they differ in "
             f"{'; '.join(unlike)}."
         )
+
+
+def refuse_unstated(evaluator, logs):
+    """Raise where something depends on the whole log and was not stated."""
+    reason = evaluator._unstated(logs)
+    if reason:
+        raise ValueError(
+            f"{type(evaluator).__name__} cannot be summed over parts of a log: {reason}"
+        )
+
+
+def unstated_model(source):
+    """Return what of a reward model depends on the whole log, or None."""
+    if hasattr(source, "held_out_"):
+        return (
+            "the reward model is fitted to the rounds of fit, out of fold. Fit it "
+            "beforehand and pass FrozenEstimator(model), a number, or the name of a "
+            "column of predictions."
+        )
+    if hasattr(source, "q_hat"):
+        return (
+            "the reward model is an array for the rounds of fit. Carry it as a column "
+            "of the logs and pass the column's name."
+        )
+    return None
+
+
+def facts_of(evaluator, policy, logs, shares, policy_name):
+    """Return what must be the same in all parts, and the shares as an array or None."""
+    about = {
+        "evaluator": evaluator_text(evaluator),
+        "policy": policy_text(policy, policy_name),
+    }
+    stated = None
+    if evaluator._mixes_loggers(logs):
+        by_label = stated_shares(shares, logs)
+        about["shares"] = str(sorted(by_label.items(), key=str))
+        if len(by_label) > 1:
+            stated = np.array(list(by_label.values()))
+    elif shares is not None:
+        raise ValueError(
+            f"{type(evaluator).__name__} does not use the mixture of the loggers here: "
+            "shares must be None."
+        )
+    if evaluator._uses_model or evaluator._uses_range:
+        about["reward_range"] = str(logs.reward_range)
+    return about, stated
+
+
+def part_of(logs, sample_weight, shares):
+    """Return the `Part` of the logs, which has rounds that count."""
+    part = Part(logs, plain_weights(logs, sample_weight), shares)
+    if not part.n:
+        raise ValueError(
+            "no round of this part of the log has a positive weight: leave it out."
+        )
+    return part
 
 
 def evaluator_text(evaluator):
