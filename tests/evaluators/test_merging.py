@@ -11,6 +11,7 @@ from skope_ope import (
     MRDR,
     SNDR,
     SNIPS,
+    BanditLogs,
     CascadeDR,
     CascadeIPS,
     DirectMethod,
@@ -47,7 +48,7 @@ STATIC = [
 POOLINGS = [
     {"pooling": "naive"},
     {"pooling": "balanced"},
-    {"pooling": "weighted", "divergences": {0: 1.0, 1: 2.0, 2: 0.5}},
+    {"pooling": "weighted", "divergences": {2: 0.5, 0: 1.0, 1: 2.0}},
 ]
 LOGGERS = [
     evaluator
@@ -186,7 +187,30 @@ def test_parts_may_lack_loggers_and_arms():
         parts = [logs[np.flatnonzero(codes == k)] for k in (2, 0, 1)]
         shares = shares_of(evaluator, logs)
         found = sum(evaluator._summary("pi", p, None, shares) for p in parts)
+        assert found.sums.frame.strata == [0, 1, 2]  # ties between them are settled so
         assert_same(found.estimate(), evaluator.evaluate("pi")._estimate)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_an_arm_of_one_round_matters_where_the_policy_seeks_it(grouped):
+    n = 40
+    action = np.arange(n) % 2
+    action[7] = 2
+    pi = np.tile([0.5, 0.5, 0.0], (n, 1))
+    sought = pi.copy()
+    sought[30] = [0, 0, 1]  # in another round than the one that logged it
+    logs = BanditLogs(
+        np.zeros((n, 1)),
+        action,
+        np.arange(n) % 5 + 0.0,
+        group=np.arange(n) % 9 if grouped else None,
+    ).with_columns(pi=pi, sought=sought)
+    evaluator = ExplorationScavenging().fit(logs)
+    for policy, certain in (("pi", True), ("sought", False)):
+        whole = evaluator.evaluate(policy)._estimate
+        found = sum(evaluator._summary(policy, logs[k::4]) for k in range(4))
+        assert np.isfinite(whole.standard_error) == certain
+        assert_same(found.estimate(), whole)
 
 
 def test_a_part_of_equal_weights_keeps_them():

@@ -217,7 +217,27 @@ def test_labels_of_several_types_meet():
     assert_allclose(whole.frame.count, [2, 4, 2])
     assert_allclose(Estimate(whole, mean).value, 4.5)
     back = other + one
-    assert_allclose(difference(Estimate(whole, mean), Estimate(back, mean)).value, 0)
+    assert back.frame.clusters.tolist() == ["b", (1, 2), 1]
+    found = difference(Estimate(whole, mean), Estimate(back, mean))
+    assert_allclose([found.value, found.standard_error], 0, atol=1e-14)
+
+
+def test_sums_of_parts_are_about_the_mean_whichever_comes_first():
+    def sums(values):
+        design = Design(len(values))
+        out = Sums(design, offset=values[0], moves=-1)
+        out.add(design.block(0, len(values)), (values - values[0],))
+        return out
+
+    values = np.append(1e4, np.random.RandomState(0).rand(1000))
+    for first, other in ((values[:1], values[1:]), (values[1:], values[:1])):
+        whole = sums(first) + sums(other)
+        assert whole.offset == values[1]
+        assert_allclose(whole.origin, values.mean() - values[1])
+        found = Estimate(whole, mean)
+        assert_allclose(found.value, values.mean(), rtol=1e-13)
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        assert_allclose(found.standard_error, error, rtol=1e-13)
 
 
 def test_sums_of_many_strata_and_parts_stay_fast():
