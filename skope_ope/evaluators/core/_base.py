@@ -12,6 +12,13 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, fit_context
+from skope_ope.evaluators.core._summary import (
+    Summary,
+    facts_of,
+    part_of,
+    refuse_unstated,
+    unstated_model,
+)
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
@@ -96,6 +103,7 @@ class BaseEvaluator(BaseEstimator):
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {}
     _uses_model = False
+    _uses_range = False  # whether the known range of the rewards enters the terms
     _log_kinds = (BanditLogs,)
     _model_of_fit = None
 
@@ -262,6 +270,50 @@ class BaseEvaluator(BaseEstimator):
                 )
         result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(learned_warnings(policy, logs))
+
+    def _summary(self, policy, logs, sample_weight=None, shares=None, policy_name=None):
+        """Return the `Summary` of a part of a log; those of all parts add up.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            See `evaluate`; an array needs a `policy_name`.
+        logs : BanditLogs or SlateLogs
+            The rounds of the part.
+        sample_weight : array-like of shape (n_rounds,), default=None
+            Weights of the rounds, multiplied with those of the logs; up to the same
+            factor in all parts.
+        shares : dict, default=None
+            Share of every logger in the rounds of the whole log, where their mixture
+            enters. One logger needs none.
+        policy_name : str, default=None
+            What tells the policy from others; `None`: the name of a column, or a hash
+            of the policy.
+        """
+        if not hasattr(self, "logs_"):
+            check_is_fitted(self)
+        self._check_kind(logs)
+        refuse_unstated(self, logs)
+        self._check_logs(logs)
+        self._match_those_of_fit(logs)
+        about, shares = facts_of(self, policy, logs, shares, policy_name)
+        part = part_of(logs, sample_weight, shares)
+        return Summary(*self._parts(policy, part), about)
+
+    def _unstated(self, logs):
+        """Return why parts of a log cannot be summed, with the remedy; None: they can.
+
+        Whatever depends on the whole log must be stated beforehand.
+        """
+        return "its value is no function of sums over rounds. Evaluate the whole log."
+
+    def _unstated_model(self):
+        """Return the same of the reward model, where there is one."""
+        return unstated_model(self.reward_source_) if self._uses_model else None
+
+    def _mixes_loggers(self, logs):
+        """Whether the shares of the loggers enter the terms of a round."""
+        return False
 
     def _takes_part(self, target):
         """Whether a pass over the rounds that is shared with others values a policy.

@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.logs._groups import factorise
+from skope_ope.logs._label_hash import label_hash
 
 SMALL = 10_000_000  # entries of a table of flags
 
@@ -33,6 +34,8 @@ class Frame:
         Labels of the clusters; `None`: the rounds are independent.
     cell_stratum, cell_cluster, cell_count : ndarray of shape (n_cells,)
         Stratum, cluster and number of rounds of every cell.
+    n_buckets : int, default=None
+        Number of hash buckets that stand for the clusters; `None`: they are groups.
 
     Attributes
     ----------
@@ -50,12 +53,13 @@ class Frame:
         cell_stratum=None,
         cell_cluster=None,
         cell_count=None,
+        n_buckets=None,
     ):
         self.count = count
         self.strata = [None] if strata is None else list(strata)
         self.clusters = clusters
         self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
-        self.cell_count = cell_count
+        self.cell_count, self.n_buckets = cell_count, n_buckets
         self.n_strata, self.clustered = len(self.strata), clusters is not None
 
     @cached_property
@@ -115,10 +119,11 @@ class Frame:
         places : list of (strata, cells)
             For self and other, indices of their strata and cells in the whole.
         """
-        strata = [*self.strata, *(s for s in other.strata if s not in self.strata)]
+        strata = in_order(dict.fromkeys([*self.strata, *other.strata]))
+        position = {label: place for place, label in enumerate(strata)}
         count, at = np.zeros(len(strata)), []
         for one in (self, other):
-            at.append(np.array([strata.index(s) for s in one.strata]))
+            at.append(np.array([position[label] for label in one.strata]))
             count[at[-1]] += one.count
         if not self.clustered:
             return Frame(count, strata), [(place, None) for place in at]
@@ -134,23 +139,23 @@ class Frame:
         for one, place in zip((self, other), where, strict=True):
             cell_count[place] += one.cell_count
         stratum, cluster = np.divmod(cells, len(clusters))
-        frame = Frame(count, strata, clusters, stratum, cluster, cell_count)
+        cells = stratum, cluster, cell_count
+        frame = Frame(count, strata, clusters, *cells, self.n_buckets)
         return frame, list(zip(at, where, strict=True))
 
-    def bucketed(self, bucket):
+    def bucketed(self, n_buckets):
         """Return the frame whose clusters are hash buckets, and the cell of each cell.
 
-        Parameters
-        ----------
-        bucket : ndarray of int of shape (n_clusters,)
-            Bucket of every cluster.
+        A bucket holds whole clusters, whatever part of a log they were met in.
         """
+        bucket = label_hash(self.clusters) % n_buckets
         clusters, code = np.unique(bucket, return_inverse=True)
         keys = self.cell_stratum * len(clusters) + code[self.cell_cluster]
         cells, where = np.unique(keys, return_inverse=True)
         stratum, cluster = np.divmod(cells, len(clusters))
         count = np.bincount(where, self.cell_count, len(cells))
-        return Frame(self.count, self.strata, clusters, stratum, cluster, count), where
+        cells = stratum, cluster, count
+        return Frame(self.count, self.strata, clusters, *cells, n_buckets), where
 
 
 class Design(Frame):
@@ -289,6 +294,14 @@ def design_of(logs, omega=None):
     if logs.group is None:
         return Design(len(logs), omega)
     return Design(len(logs), omega, cluster=logs.group_index, clusters=logs.groups)
+
+
+def in_order(labels):
+    """Return labels sorted, where they can be compared; else as they appear."""
+    try:
+        return sorted(labels)
+    except TypeError:
+        return list(labels)
 
 
 def _of(codes, entering):

@@ -30,6 +30,8 @@ class Entering:
         is what the logs of these rounds alone would give.
     """
 
+    shares = None  # stated for the loggers; else those of the rounds themselves
+
     def __init__(self, all_logs, sample_weight=None):
         self.all_logs, self.sample_weight = all_logs, sample_weight
         self.mask, self.n, self.omega = None, len(all_logs), sample_weight
@@ -64,3 +66,21 @@ class Entering:
         if self.mask is None:
             return logs.unseen
         return np.flatnonzero(self.counts(logs.action_index, logs.n_actions) == 0)
+
+
+class Part(Entering):
+    """The rounds of a part of a log: they weigh what they weigh in the whole.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds of the part.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Their weights, up to the same factor in all parts.
+    shares : ndarray of shape (n_loggers,), default=None
+        Stated shares of the loggers in the whole log.
+    """
+
+    def __init__(self, logs, sample_weight=None, shares=None):
+        super().__init__(logs, sample_weight)
+        self.omega, self.shares = sample_weight, shares

@@ -32,6 +32,7 @@ import numpy as np
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums, dot
+from skope_ope.logs._groups import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
@@ -278,6 +279,53 @@ class GivenEstimate(_Certain):
     def round_values(self, terms, design):
         """Return the given round values."""
         return self._round_values
+
+
+def difference(a, b):
+    r"""Return the estimate of a difference of two estimates, without their rounds.
+
+    .. math:: SE^2 = \sum_g (u_g - v_g)^2
+
+    with what every cluster (a group or a hash bucket) adds to the one and the other.
+
+    Parameters
+    ----------
+    a, b : Estimate
+        From sums of the same rounds, over the same clusters.
+
+    Returns
+    -------
+    difference : GivenEstimate
+        It has no round values.
+    """
+    if not (a.frame.clustered and b.frame.clustered):
+        raise ValueError(
+            "a difference without the rounds needs sums by groups, and these are not. "
+            "Give the logs their group=..., a number of every round will do; or "
+            "subtract results, evaluate(a) - evaluate(b)."
+        )
+    n = len(a.frame.clusters)
+    labels, code = factorise(np.concatenate([a.frame.clusters, b.frame.clusters]))
+    if a.frame.n_buckets != b.frame.n_buckets or not n == len(labels) == len(code) - n:
+        raise ValueError(
+            "the two estimates are of different groups: "
+            f"{' and '.join(_clusters_text(one.frame) for one in (a, b))}. Sum both "
+            "over the same rounds, and write both with the same n_buckets."
+        )
+    change = np.zeros(n)
+    change[code[:n]] += a.cluster_sums
+    change[code[n:]] -= b.cluster_sums
+    error = sqrt(change @ change)
+    if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
+        error = nan
+    freedom = min(a.degrees_of_freedom, b.degrees_of_freedom)
+    return GivenEstimate(a.value - b.value, error, freedom, None, a.frame)
+
+
+def _clusters_text(frame):
+    buckets = frame.n_buckets
+    kind = "groups" if buckets is None else f"of {buckets} hash buckets"
+    return f"{len(frame.clusters)} {kind}"
 
 
 def spread_estimate(

@@ -158,9 +158,13 @@ class LoggerRounds:
     @cached_property
     def mixture(self):
         r"""Probability of the logged action under all, sum_i (n_i / n) pi_i(a|x)."""
-        if len(self.whole) == 1:
+        stated = self.whole.entering.shares
+        if stated is not None:  # of loggers that are not met in this part, too
+            mixture = self.whole.logs.logger_proba[self.rows] @ stated
+        elif len(self.whole) == 1:
             return self.proba[0]
-        mixture = self.whole.shares @ self.proba
+        else:
+            mixture = self.whole.shares @ self.proba
         mask = self.whole.entering.mask
         if mask is not None:  # what is not asked of anyone: a round of weight zero
             mixture[(mixture == 0) & ~mask[self.rows]] = 1.0

@@ -8,6 +8,14 @@ from skope_ope.logs._validation import as_numbers, check_length
 
 def combined_weights(logs, sample_weight):
     """Product of the weights of the logs and those given, with mean one, or None."""
+    weight = plain_weights(logs, sample_weight)
+    if weight is None or (weight == weight[0]).all():
+        return None
+    return weight / weight.mean()
+
+
+def plain_weights(logs, sample_weight):
+    """Product of the weights of the logs and those given, as they are, or None."""
     slates = isinstance(logs, SlateLogs)
     weight = column_weights(logs) if slates else getattr(logs, "sample_weight", None)
     if sample_weight is not None:
@@ -24,6 +32,4 @@ def combined_weights(logs, sample_weight):
                 "sample_weight times the weights of the logs is zero in every round: "
                 "no round counts."
             )
-    if weight is None or (weight == weight[0]).all():
-        return None
-    return weight / weight.mean()
+    return weight

@@ -13,11 +13,12 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 whatever origins they were taken about.
 """
 
+from ast import literal_eval
+
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._stratum_sums import LONGEST
-from skope_ope.logs._label_hash import label_hash
 
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
@@ -197,6 +198,17 @@ class Sums:
         totals = None if self.totals is None else moved @ np.stack(self.totals)
         return first @ moved.T, moved @ second @ moved.T, totals
 
+    def _plain(self, offset):
+        """Return the sums of the terms over all strata, of rewards less an offset."""
+        mass = _total(self.mass)
+        total = [
+            _total(v) + near * mass
+            for v, near in zip(self.first, self.origin, strict=True)
+        ]
+        if offset != self.offset:
+            total[0] += (self.offset - offset) * [*total, mass][self._follows]
+        return np.array(total)
+
     @property
     def _follows(self):
         if self.moves is None:
@@ -223,20 +235,20 @@ class Sums:
                 "sums with groups and sums without cannot be added: give both logs "
                 "their groups, or neither."
             )
-        frame, places = self.frame.merged(other.frame)
+        parts = _in_the_same_buckets(self, other)
+        frame, places = parts[0].frame.merged(parts[1].frame)
+        origin, offset = _common_origin(*parts)
         k = self.n_terms
         first = np.zeros((frame.n_strata, k + 1))
         second = np.zeros((frame.n_strata, k + 1, k + 1))
         totals = np.zeros((k + 1, len(frame.cell_count))) if frame.clustered else None
-        for one, (strata, cells) in zip((self, other), places, strict=True):
-            parts = one.about(self.origin, self.offset)
-            first[strata] += parts[0]
-            second[strata] += parts[1]
+        for one, (strata, cells) in zip(parts, places, strict=True):
+            moved = one.about(origin, offset)
+            first[strata] += moved[0]
+            second[strata] += moved[1]
             if totals is not None:
-                totals[:, cells] += parts[2]
-        return Sums._of(
-            frame, self.offset, self.moves, self.origin, first, second, totals
-        )
+                totals[:, cells] += moved[2]
+        return Sums._of(frame, offset, self.moves, origin, first, second, totals)
 
     @classmethod
     def _of(cls, frame, offset, moves, origin, first, second, totals):
@@ -269,8 +281,7 @@ class Sums:
         Clustered errors are right, for a bucket holds whole clusters, and the number
         of cells no longer grows with the clusters.
         """
-        buckets = label_hash(self.frame.clusters) % n_buckets
-        frame, where = self.frame.bucketed(buckets)
+        frame, where = self.frame.bucketed(n_buckets)
         totals = np.zeros((self.n_terms + 1, len(frame.cell_count)))
         for out, column in zip(totals, self.totals, strict=True):
             np.add.at(out, where, column)
@@ -291,11 +302,15 @@ class Sums:
             "count": self.frame.count,
         }
         if self.frame.strata != [None]:
-            table["strata"] = np.asarray(self.frame.strata)
+            table["strata"] = np.array([repr(label) for label in self.frame.strata])
         if totals is not None:
+            clusters = self.frame.clusters
+            if clusters.dtype == object:
+                clusters = clusters.astype(str)
             table |= {
                 "totals": totals,
-                "clusters": self.frame.clusters,
+                "clusters": clusters,
+                "n_buckets": np.array(self.frame.n_buckets or 0),
                 "cell_stratum": self.frame.cell_stratum,
                 "cell_cluster": self.frame.cell_cluster,
                 "cell_count": self.frame.cell_count,
@@ -311,7 +326,10 @@ class Sums:
                 name: table[name]
                 for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
             }
-        strata = table["strata"].tolist() if "strata" in table else None
+            cells["n_buckets"] = int(table["n_buckets"]) or None
+        strata = None
+        if "strata" in table:
+            strata = [literal_eval(text) for text in table["strata"].tolist()]
         frame = Frame(table["count"], strata, **cells)
         moves = int(table["moves"][0]) if len(table["moves"]) else None
         return cls._of(
@@ -323,6 +341,37 @@ class Sums:
             table["second"],
             table.get("totals"),
         )
+
+
+def _in_the_same_buckets(*parts):
+    """Return sums whose clusters are all groups, or all the same hash buckets."""
+    numbers = {part.frame.n_buckets for part in parts} - {None}
+    if len(numbers) > 1:
+        raise ValueError(
+            f"sums by {min(numbers)} and by {max(numbers)} buckets of groups cannot be "
+            "added: write all tables with the same n_buckets."
+        )
+    return [
+        part.bucketed(*numbers) if numbers and part.frame.n_buckets is None else part
+        for part in parts
+    ]
+
+
+def _common_origin(*parts):
+    """Return the mean of all terms as their origin, and the smallest offset.
+
+    Sums about what lies near the terms lose no digits. Of rewards that are all far from
+    zero every part has an offset near them; others may be one round that is.
+    """
+    offset = min((part.offset for part in parts), key=abs)
+    mass = sum(_total(part.mass) for part in parts)
+    if not mass:
+        return parts[0].origin, offset
+    return (sum(part._plain(offset) for part in parts) / mass).tolist(), offset
+
+
+def _total(values):
+    return float(np.sum(values))
 
 
 def _middle(term):

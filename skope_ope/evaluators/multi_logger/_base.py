@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._loggers import label_list
+from skope_ope.evaluators.core._loggers import Loggers, label_list
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import PerLoggerJob, PooledJob
 from skope_ope.evaluators.multi_logger._poolings import (
@@ -89,6 +89,33 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _own_warnings(self, job, estimate, entering):
         return list(job.weighing.warnings)
+
+    def _unstated(self, logs):
+        if self.pooling == "weighted":
+            if isinstance(self.divergences, str):
+                return (
+                    f"divergences={self.divergences!r} are estimated from all rounds. "
+                    "State them, a number per logger."
+                )
+            if self.cross_fit is not None:
+                return "cross_fit splits all rounds. State cross_fit=None."
+        return super()._unstated(logs)
+
+    def _mixes_loggers(self, logs):
+        return self.pooling == "balanced"
+
+    @property
+    def _tallied_weight(self):
+        return self._strategy.weight
+
+    def _told_by_rounds(self, part):
+        return len(label_list(part.all_logs)) == 1 or self.pooling != "balanced"
+
+    def _tellers(self, part):
+        return [Loggers(part)]
+
+    def _pooling_of_parts(self):
+        return self._strategy.pooling_of_parts
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

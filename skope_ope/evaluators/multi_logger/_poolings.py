@@ -3,6 +3,7 @@
 """Three ways to pool loggers: weights of rounds and of loggers."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -70,6 +71,10 @@ class Naive:
     def weigh(self, job):
         """Return the weights of the loggers, from the sums of a job."""
         return Weighing(np.ones(job.strata.sizes.shape), None)
+
+    def pooling_of_parts(self, frame):
+        """Return the pooling of the loggers of all parts of a log."""
+        return stratified(np.ones(frame.n_strata))
 
     def overlap(self, job, observed):
         """Return sums of the weights as they enter."""
@@ -178,6 +183,20 @@ class WeightedAsGiven(Weighted):
         why = "the divergence given for logger {!r}"
         return _weighing(job, weights, divergences, [], low, why)
 
+    def pooling_of_parts(self, frame):
+        """Return the pooling of the loggers of all parts of a log."""
+        by_label = self.given
+        if not hasattr(by_label, "keys"):
+            by_label = dict(zip(self.known, self.given, strict=True))
+        given = np.array([by_label[label] for label in frame.strata], dtype=float)
+        return partial(_as_given, floored(given)[0])
+
+
+def _as_given(divergences, mass, units):
+    """Return `Shares` of loggers with known divergences."""
+    weights = optimal_weights(divergences, np.atleast_1d(mass))
+    return stratified(_chosen(weights[:, None], divergences).ravel())(mass, units)
+
 
 def _weighing(
     job,
@@ -188,10 +207,7 @@ def _weighing(
     why="the terms of logger {!r} are all equal: its estimated divergence",
 ):
     """Return weights, where there is a choice between loggers, with all warnings."""
-    if len(weights) == 1 and not np.isfinite(divergences).all():
-        weights = np.ones(weights.shape)  # nothing to choose from
-    if not weights.any():  # all are left out
-        weights = np.full(weights.shape, np.nan)
+    weights = _chosen(weights, divergences)
     warned = warned + [
         LoggerWarning(
             f"{why.format(job.loggers.labels[i])} is 0 and was raised to "
@@ -203,6 +219,15 @@ def _weighing(
         for i in np.flatnonzero(low)
     ]
     return Weighing(weights, divergences, tuple(warned))
+
+
+def _chosen(weights, divergences):
+    """Return weights where there is a choice between loggers."""
+    if len(weights) == 1 and not np.isfinite(divergences).all():
+        return np.ones(weights.shape)  # nothing to choose from
+    if not weights.any():  # all are left out
+        return np.full(weights.shape, np.nan)
+    return weights
 
 
 def _unknown(job, unknown, why):

@@ -56,6 +56,9 @@ class Arms:
     sought : ndarray of bool of shape (n_rounds,) or None
         Whether the policy wants the arm of the round anywhere in its stratum; None:
         it wants every arm.
+    shares : ndarray of shape (n_arms,) or None
+        Stated shares of arms that are policies in their mixture; None: those of the
+        rounds.
     """
 
     code: np.ndarray
@@ -67,6 +70,7 @@ class Arms:
     design: Design | None = None
     self_normalized: bool = False
     sought: np.ndarray | None = None
+    shares: np.ndarray | None = None
     offset: float = field(init=False)
 
     def __post_init__(self):
@@ -102,6 +106,14 @@ class Arms:
         """Return the weight of every round, ndarray of shape (n_rounds,)."""
         if self.under is None:
             return self.wanted
+        p = self._mixture()
+        # what nobody wants or does has no weight: a round of weight zero
+        return np.divide(self.wanted, p, out=np.zeros_like(p), where=p > 0)
+
+    def _mixture(self):
+        """Return the probability of every logged action under the mixture."""
+        if self.shares is not None:
+            return self.under @ self.shares
         stratum = self.stratum
         if stratum is None:
             stratum = np.zeros(len(self.code), dtype=np.intp)
@@ -111,11 +123,18 @@ class Arms:
         )
         mixture = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
         if len(mixture) == 1:
-            p = self.under @ mixture[0]
-        else:
-            p = np.einsum("ij,ij->i", self.under, mixture[stratum])
-        # what nobody wants or does has no weight: a round of weight zero
-        return np.divide(self.wanted, p, out=np.zeros_like(p), where=p > 0)
+            return self.under @ mixture[0]
+        return np.einsum("ij,ij->i", self.under, mixture[stratum])
+
+    def terms(self, weights):
+        """Return the terms w r and w, ndarray of shape (2, n_rounds)."""
+        return np.stack([weights * (self.reward - self.offset), weights])
+
+    def sums(self, design, terms):
+        """Return the sums of the terms over the cells, the strata of a design."""
+        sums = Sums(design, self.offset, WEIGHTS if self.self_normalized else None)
+        sums.add(design.block(0, design.n_rounds), tuple(terms))
+        return sums
 
     def estimate(self):
         """Return the `ArmsEstimate`."""
@@ -173,9 +192,8 @@ class ArmsEstimate(Estimate):
         design = arms.design.with_strata(cell, numbers.tolist())
         w = arms.weights()
         self.design = design
-        self.terms = np.stack([w * (arms.reward - arms.offset), w])
-        sums = Sums(design, arms.offset, WEIGHTS if arms.self_normalized else None)
-        sums.add(design.block(0, design.n_rounds), tuple(self.terms))
+        self.terms = arms.terms(w)
+        sums = arms.sums(design, self.terms)
         share = partial(
             _shares, numbers // arms.n_arms, arms.under is not None, self._sought(arms)
         )
@@ -220,3 +238,34 @@ def _shares(stratum_of, mixes, sought, mass, units):
     if len(weight) == 1:
         weight = float(weight[0])
     return Shares(weight, np.arange(len(mass)), needed)
+
+
+def estimate_of_parts(self_normalized, mixes, on_missing, sums, tally):
+    """Return the estimate of the arms of all parts of a log.
+
+    Parameters
+    ----------
+    self_normalized, mixes : bool
+        Whether the value is divided by the mean weight, and whether arms are loggers
+        whose mixture chose the actions.
+    on_missing : {"warn", "nan"}
+        Where the policy wants arms that were never logged.
+    sums : Sums
+        Sums of the terms w r and w by arm.
+    tally : Tally
+        What was seen beside them.
+    """
+    frame = sums.frame
+    sought = None
+    if not mixes:
+        wanted = dict(zip(tally.actions, tally.wanted.tolist(), strict=True))
+        sought = np.array([wanted[label] > 0 for label in frame.strata])
+    share = partial(_shares, np.zeros(frame.n_strata, dtype=int), mixes, sought)
+    found = Estimate(sums, ratio if self_normalized else mean, share)
+    if (found.shares.needed & (frame.count == 1)).any():
+        found = found.without_error()
+    missing = tally.missing_mass
+    nothing = not tally.largest["weights"] or missing > 1 - 1e-9
+    if nothing or (missing > 1e-9 and on_missing == "nan"):
+        found = found.without_value()
+    return found

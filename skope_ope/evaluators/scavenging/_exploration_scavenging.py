@@ -2,27 +2,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._entering import Entering, Part
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
 from skope_ope.evaluators.scavenging import _bounds
-from skope_ope.evaluators.scavenging._arms import SURE, Arms
+from skope_ope.evaluators.scavenging._arms import SURE, Arms, estimate_of_parts
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
     match_arms,
     match_slates,
     slate_codes,
+    stationary_target,
     strata_of,
+    wanted_by,
 )
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
@@ -191,6 +195,52 @@ class ExplorationScavenging(BaseEvaluator):
         whom = self.match == "logger" or self._mixes(logs)
         arm = logs.logger_index if whom else logs.action_index
         return predictability(logs, arm, stratum)
+
+    def _unstated(self, logs):
+        if isinstance(logs, SlateLogs):
+            return (
+                "its arms are the slates that a log happens to hold. Evaluate the "
+                "whole log."
+            )
+        if self.strata is not None:
+            return (
+                f"its strata={self.strata!r} are numbered within a log. Sum every "
+                "stratum by itself, logs[rows], and weigh the values by their shares."
+            )
+        if self.on_missing == "nan" and self._mixes(logs):
+            return (
+                "whether its loggers take what the policy wants is judged from all "
+                "rounds. State on_missing='warn'."
+            )
+        return None
+
+    def _mixes_loggers(self, logs):
+        return self._mixes(logs)
+
+    def _parts(self, policy, part):
+        """Return sums, tally and form of a part of a log."""
+        logs, omega, mixes = part.all_logs, part.omega, self._mixes(part.all_logs)
+        chosen = by_logger(logs) if self.match == "logger" else logs
+        target = stationary_target(self, policy, chosen)
+        entering = Part(chosen, omega)
+        seen = Tallying(entering, None, uses_all=False, alone=False)
+        wanted = wanted_by(target, chosen, entering, seen)
+        arms = Arms(
+            logs.logger_index if mixes else chosen.action_index,
+            len(logs.loggers) if mixes else chosen.n_actions,
+            wanted,
+            logs.reward,
+            under=logs.logger_proba if mixes else None,
+            design=part.design,
+            self_normalized=self.self_normalized,
+            shares=part.shares,
+        )
+        w = arms.weights()
+        seen.tally.add(w, logs.reward, omega)
+        labels = logs.loggers if mixes else chosen.actions
+        design = part.design.with_strata(arms.code, labels.tolist())
+        form = partial(estimate_of_parts, self.self_normalized, mixes, self.on_missing)
+        return arms.sums(design, arms.terms(w)), seen.tally, form
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)

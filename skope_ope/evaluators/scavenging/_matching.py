@@ -104,6 +104,32 @@ class Wanted:
 
 def match_arms(evaluator, policy, logs, stratum, omega=None):
     """Return the `MatchedArms` of a policy over the actions of the logs."""
+    target = stationary_target(evaluator, policy, logs)
+    counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
+    seen = Wanted(counts == 0, stratum)
+    entering = Entering(logs, omega)
+    wanted = wanted_by(target, logs, entering, seen)
+    code, sought = logs.action_index, None
+    if not seen.sought.all():
+        sought = seen.sought[0 if stratum is None else stratum, code]
+    return MatchedArms(
+        code,
+        logs.n_actions,
+        wanted,
+        seen.mass / float(entering.design.mass.sum()),
+        _fewest(counts, seen.sought, len(logs)),
+        sought,
+        seen.sought.any(axis=0),
+    )
+
+
+def wanted_by(target, logs, entering, observer):
+    """Return the probabilities of what was logged; an observer sees all actions'."""
+    return terms_of(_WANTED, logs, target, None, entering, [observer], tables=True)[0]
+
+
+def stationary_target(evaluator, policy, logs):
+    """Return the `Target` of a policy that does not learn and tells of all actions."""
     target = Target(policy, logs)
     if isinstance(target.policy, AdaptivePolicy):
         raise TypeError(
@@ -112,22 +138,7 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
             "DRns, or evaluate the policy as it is now: policy.frozen()."
         )
     check_all_actions(evaluator, target)
-    counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
-    wanted, entering = Wanted(counts == 0, stratum), Entering(logs, omega)
-    terms = terms_of(_WANTED, logs, target, None, entering, [wanted], tables=True)
-    mass = wanted.mass / float(entering.design.mass.sum())
-    code, sought = logs.action_index, None
-    if not wanted.sought.all():
-        sought = wanted.sought[0 if stratum is None else stratum, code]
-    return MatchedArms(
-        code,
-        logs.n_actions,
-        terms[0],
-        mass,
-        _fewest(counts, wanted.sought, len(logs)),
-        sought,
-        wanted.sought.any(axis=0),
-    )
+    return target
 
 
 def match_slates(policy, logs, stratum=None, omega=None):

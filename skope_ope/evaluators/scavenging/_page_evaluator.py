@@ -134,6 +134,12 @@ class PageEvaluator(BaseEvaluator):
             "predictability_": self._predictability(logs, estimator, of_fit=True),
         }
 
+    def _unstated(self, logs):
+        return (
+            "its pages, and the attention where that is estimated, are those of the "
+            "whole log. Evaluate that."
+        )
+
     def _predictability(self, logs, estimator, of_fit=False):
         """How predictable slates are that must not depend on the context.
 

@@ -9,13 +9,15 @@ from math import isnan
 import numpy as np
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._entering import Entering
-from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._entering import Entering, Part
+from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
+from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import slate_weight_warnings
 from skope_ope.evaluators.slate._estimability import Estimable, SlateValue
 from skope_ope.evaluators.slate._support import form_of
@@ -60,13 +62,13 @@ class SlateTerms:
     warnings: list = field(default_factory=list)
     bound: object = None
 
-    def entering(self, logs, sample_weight):
+    def entering(self, logs, sample_weight, kind=Entering):
         """Return the rounds that enter: those that are used, of positive weight."""
         if self.used is not None and not self.used.all():
             sample_weight = self.used * (
                 1.0 if sample_weight is None else sample_weight
             )
-        return Entering(logs, sample_weight)
+        return kind(logs, sample_weight)
 
     def estimable(self, entering):
         """Return terms and combine that tell where there is no estimate."""
@@ -146,10 +148,42 @@ class SlateEvaluator(BaseEvaluator):
             bound=refuse_unequal_weights if weighted else found.bound,
         )
 
+    def _unstated(self, logs):
+        if not getattr(logs.logging_policy, "exact", True):
+            return (
+                f"the moments of {type(logs.logging_policy).__name__} are means over "
+                "draws. Use the exact logging policy."
+            )
+        return self._unstated_model()
+
+    def _parts(self, policy, part):
+        """Return sums, tally and form of a part of a log."""
+        target = SlateTarget(policy, part.all_logs)
+        found = self._terms(target, target.logs)
+        entering = found.entering(part.all_logs, part.sample_weight, Part)
+        terms, combine = found.estimable(entering)
+        if len(terms) > MANY_TERMS:
+            raise ValueError(
+                f"{type(self).__name__} cannot be summed over parts of a log: products "
+                f"of its {len(terms)} terms are not kept. Use "
+                "control_variates='single', or evaluate the whole log."
+            )
+        design = entering.design
+        sums, tally = Sums(design), Tally(entering)
+        sums.add(design.block(0, design.n_rounds), tuple(terms))
+        if found.weight is not None:
+            tally.add(found.weight, part.all_logs.reward, entering.omega)
+        return sums, tally, partial(estimate_of_parts, combine)
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
         return tags
+
+
+def estimate_of_parts(combine, sums, tally):
+    """Return the estimate of all parts of a log."""
+    return Estimate(sums, combine)
 
 
 def _of_weights(found, entering):

@@ -93,6 +93,14 @@ class CascadeDR(SlateEvaluator):
             _check_classes(model, logs)
         return {"model_": model, "reward_source_": HeldOut(logs, self.cv)}
 
+    def _unstated_model(self):
+        if isinstance(self.model_, Real):
+            return None
+        return (
+            "its reward model is fitted to the rounds of fit for every policy. State a "
+            "number, or use CascadeIPS."
+        )
+
     def _terms(self, target, logs):
         values = np.empty(len(logs))
         fold = self.reward_source_.of(logs)

@@ -109,6 +109,16 @@ class SlateDirectMethod(SlateEvaluator):
             self._one_model(reward_model), logs, self.cv, any_slate_model
         )
 
+    def _unstated_model(self):
+        drawn = not needs_no_draws(getattr(self.reward_source_, "model", None))
+        if drawn and self.n_samples is not None:
+            return (
+                f"its n_samples={self.n_samples} slates are drawn for all rounds in "
+                "turn. State n_samples=None, which sums over all slates, or use an "
+                "AdditiveSlateModel."
+            )
+        return super()._unstated_model()
+
     def _terms(self, target, logs):
         source = self.reward_source_
         if needs_no_draws(getattr(source, "model", None)):

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
+from copy import copy
+from functools import partial
 from math import isnan
+from operator import attrgetter
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._engine import Job, run
 from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -15,6 +18,7 @@ from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import (
     overlap_warnings,
@@ -146,6 +150,47 @@ class StaticEvaluator(BaseEvaluator):
             bound=self._deviation_bound,
         )
 
+    def _unstated(self, logs):
+        auto = self._auto
+        if auto is not None and getattr(self, auto.name) == AUTO:
+            return f"{auto.name}='auto' is chosen from all rounds. State a number."
+        return self._unstated_model()
+
+    def _parts(self, policy, part):
+        """Return sums, tally and form of a part of a log."""
+        target = Target(policy, part.all_logs)
+        self._check_target(target)
+        whole = copy(self)
+        whole._summed = None  # cells hold all terms, or they could not be moved
+        job = whole._job(target, self._source_for(target, part, None))
+        seen = Tallying(
+            part, self._tallied_weight, self._uses_model, self._told_by_rounds(part)
+        )
+        observers = [*self._tellers(part), seen]
+        run(part.all_logs, [job], part, observers, tables=not target.logged_only)
+        supported = self._uses_weights and not self._uses_model
+        form = partial(
+            estimate_of_parts, self._combine, self._pooling_of_parts(), supported
+        )
+        return job.sums, seen.tally, form
+
+    @property
+    def _tallied_weight(self):
+        """Function of an `TargetBlock` that gives the importance weights."""
+        return attrgetter("w")
+
+    def _told_by_rounds(self, part):
+        """Whether a round tells by itself what its logger could not do."""
+        return True
+
+    def _tellers(self, part):
+        """Return observers that tell the terms what they need."""
+        return []
+
+    def _pooling_of_parts(self):
+        """Return a function of a `Frame` that gives the pooling of its strata."""
+        return pooled_parts
+
     def _estimate(self, job):
         """Return the estimate from the sums of a job."""
         return Estimate(job.sums, self._combine, self._pooling(job))
@@ -190,6 +235,36 @@ class StaticEvaluator(BaseEvaluator):
         return tags
 
     _deviation_bound = None
+
+
+def pooled_parts(frame):
+    """Return the pooling of one sample."""
+    return pooled
+
+
+def estimate_of_parts(combine, pooling_of, supported, sums, tally):
+    """Return the estimate of all parts of a log.
+
+    Parameters
+    ----------
+    combine : callable
+        The function of the means that is the estimate.
+    pooling_of : callable
+        Takes the `Frame` of the sums and returns the pooling of its strata.
+    supported : bool
+        Whether there is no estimate where the logs say nothing of the policy.
+    sums : Sums
+    tally : Tally
+    """
+    found = Estimate(sums, combine, pooling_of(sums.frame))
+    low, high = tally.reward_range
+    if found.lost and sums.moves is not None and low < high:
+        # the variance was lost in the rounding of sums of squares, and the rounds that
+        # would tell it are gone; only if all rewards are equal it is certainly zero
+        found = found.without_error()
+    if supported and tally.missing_mass > 1 - 1e-9:
+        found = found.without_value()
+    return found
 
 
 def refuse_learning(name, target):

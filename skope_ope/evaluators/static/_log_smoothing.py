@@ -52,6 +52,8 @@ class LogSmoothing(StaticEvaluator):
         "lam": [Interval(Real, 0, None, closed="left"), None],
     }
 
+    _uses_range = True  # its lower bound, where it is negative
+
     def __init__(self, *, lam=None):
         self.lam = lam
 
@@ -64,6 +66,11 @@ class LogSmoothing(StaticEvaluator):
                 f"at row {row}. Pass reward_range=(low, high) to the logs: the lower "
                 "bound is then subtracted and added back."
             )
+
+    def _unstated(self, logs):
+        if self.lam is None:
+            return "lam=None is 1 / sqrt(n) of all rounds. State that number."
+        return super()._unstated(logs)
 
     def _terms(self, rounds):
         lam = self.lam

@@ -76,6 +76,12 @@ class MRDR(DoublyRobustBase):
         if isinstance(cv, str):
             raise ValueError("MRDR refits the reward model: cv='prefit' is refused.")
 
+    def _unstated(self, logs):
+        return (
+            "its reward model is fitted to all rounds for every policy. Use "
+            "DoublyRobust with a model that was fitted beforehand."
+        )
+
     def _source_for(self, target, entering, shared):
         rows, model, cv = entering.all_logs, None, None
         if shared is None:

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skope_ope import BanditLogs
 from skope_ope.evaluators.core import _design
 from skope_ope.evaluators.core._design import Design, design_of
+from skope_ope.logs._label_hash import label_hash
 
 OMEGA = np.array([1.0, 2.0, 0.0, 0.5, 1.5, 1.0])
 STRATUM = np.array([0, 0, 0, 1, 1, 1])
@@ -145,7 +146,12 @@ def test_merged_frames_meet_by_labels():
 
 
 def test_buckets_hold_whole_clusters():
-    frame, where = full_design().bucketed(np.array([4, 4, 9]))
-    assert_array_equal(frame.clusters, [4, 9])
-    assert_array_equal(frame.cluster_sizes, [4, 1])
-    assert len(where) == len(full_design().cell_count)
+    design = full_design()
+    frame, where = design.bucketed(2)
+    bucket = label_hash(design.clusters)[design.cell_cluster] % 2
+    assert_array_equal(frame.clusters[frame.cell_cluster[where]], bucket)
+    assert frame.n_buckets == 2
+    assert_array_equal(
+        frame.cell_count, np.bincount(where, design.cell_count, len(frame.cell_count))
+    )
+    assert frame.cluster_sizes.sum() == design.cluster_sizes.sum()
