@@ -150,7 +150,7 @@ def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
     IPS().fit(logs).evaluate(UniformPolicy())
 
 
-# -- groups whose rounds all repeat one choice ----------------------------------------
+# -- groups whose rounds all repeat one choice --------------------------------------
 def test_repeats_within_groups_are_no_drift():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 200)

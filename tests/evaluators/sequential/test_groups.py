@@ -125,7 +125,7 @@ def test_users_count_in_the_test_of_the_mean_weight():
 
 
 def test_repeats_within_groups_are_no_violations():
-    """The ratio is a quantile of earlier rounds: a group that repeats is one of them."""
+    """The ratio is a quantile of earlier rounds: a repeating group is one."""
     rung = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
