@@ -152,6 +152,22 @@ def propensities_drift(logs):
         p, t = logs.propensity[rows], time[rows]
         if len(rows) < 30 or p.std() < 1e-9:
             continue
-        if abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows)) > DRIFT_Z:
+        if logs.group is None:
+            z = abs(np.corrcoef(p, t)[0, 1]) * np.sqrt(len(rows))
+        else:
+            z = _grouped_drift_z((p - p.mean()) * (t - t.mean()), logs, rows)
+        if z > DRIFT_Z:
             return True
     return False
+
+
+def _grouped_drift_z(product, logs, rows):
+    """Return the sum of some rounds' products in standard errors of sums of groups."""
+    group = logs.group_index[rows]
+    sizes = np.bincount(group)
+    n_groups = np.count_nonzero(sizes)
+    if n_groups < 30:
+        return 0.0  # too few to tell a trend from what groups have in common
+    change = np.bincount(group, product) - product.mean() * sizes
+    error = np.sqrt(n_groups / (n_groups - 1) * change.dot(change))
+    return abs(product.sum()) / error if error > 0 else 0.0

@@ -211,7 +211,7 @@ def label_codes(labels, values):
     values = np.asarray(values)
     if labels.dtype.kind in "iu" and values.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
-        if high - low <= 4 * len(values) + 1000:
+        if high - low <= 4 * max(len(values), len(labels)) + 1000:
             if values.size and (values.min() < low or values.max() > high):
                 inside = (values >= low) & (values <= high)
                 codes = np.full(len(values), -1, dtype=np.intp)
@@ -290,9 +290,10 @@ def check_propensity(
     """Return propensities in (0, 1]; `instead` is what else one may do."""
     array = as_numbers("propensity", propensity, finite=False)
     check_length("propensity", array, n_rounds)
-    if array.size and not (array.min() > 0 and array.max() <= 1 + 1e-9):
+    least = np.finfo(float).tiny  # one over less is infinite
+    if array.size and not (array.min() >= least and array.max() <= 1 + 1e-9):
         check_finite("propensity", array)  # NaN fails the comparison, too
-        bad = np.flatnonzero((array <= 0) | (array > 1 + 1e-9))
+        bad = np.flatnonzero((array < least) | (array > 1 + 1e-9))
         remedy = (
             "It is the probability itself, neither its inverse nor a percentage."
             if array[bad[0]] > 1

@@ -37,7 +37,7 @@ def divide(logs, train_share=0.5, random_state=0):
         )
     splitter = ShuffleSplit if logs.group is None else GroupShuffleSplit
     split = splitter(1, train_size=train_share, random_state=random_state)
-    train, test = next(split.split(np.arange(len(logs)), groups=logs.group))
+    train, test = next(split.split(np.arange(len(logs)), groups=logs.group_index))
     return logs[np.sort(train)], logs[np.sort(test)]
 
 

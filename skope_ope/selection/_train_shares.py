@@ -55,17 +55,20 @@ def own_shares(estimator, scorer, logs, candidates, error_score):
     return np.array(shares)
 
 
+def _n_units(logs):
+    return len(logs) if logs.group is None else logs.n_groups
+
+
 def check_units(logs):
     """Raise where there is nothing to split."""
-    units = logs.group if logs.group is not None else np.arange(len(logs))
-    if len(np.unique(units)) < 2:
+    if _n_units(logs) < 2:
         what = "round" if logs.group is None else "group"
         raise ValueError(f"a split needs two {what}s, the logs have one.")
 
 
 def n_train_of(share, logs):
     """Return how many rounds, or groups, a share of them is; at least one."""
-    n = len(logs) if logs.group is None else len(np.unique(logs.group))
+    n = _n_units(logs)
     return int(np.clip(round(share * n), 1, n - 1))
 
 
@@ -88,13 +91,13 @@ def shares_of(share, logs, n_splits, seed):
     """
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, check_cv
 
-    n = len(logs) if logs.group is None else len(np.unique(logs.group))
+    n = _n_units(logs)
     n_train = n_train_of(share, logs)
     sizes = {"train_size": n_train, "test_size": n - n_train}
     if logs.group is None:
         return in_order(ShuffleSplit(n_splits, random_state=seed, **sizes))
     splitter = in_order(GroupShuffleSplit(n_splits, random_state=seed, **sizes))
-    return check_cv(list(splitter.split(logs, groups=logs.group)))
+    return check_cv(list(splitter.split(logs, groups=logs.group_index)))
 
 
 def _variance(evaluator, policy):

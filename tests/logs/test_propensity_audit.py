@@ -148,3 +148,29 @@ def test_a_constant_propensity_that_is_wrong_is_noticed(global_random_seed):
     thinned = wrong.replace(sample_weight=1 + np.arange(2000) % 2)
     IPS().fit(thinned).evaluate(UniformPolicy())
     IPS().fit(logs).evaluate(UniformPolicy())
+
+
+# -- groups whose rounds all repeat one choice --------------------------------------
+def test_repeats_within_groups_are_no_drift():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 200)
+    found = 0
+    for _ in range(20):
+        order = rng.permutation(200)
+        rows = np.repeat(order, 25)
+        logs = BanditLogs(
+            np.zeros((5000, 1)), rows % 2, np.zeros(5000), p[rows], group=rows
+        )
+        found += bool(logs.propensities_drift)
+    assert found == 0  # 14 of 20 if they count as independent
+
+
+def test_a_drift_is_seen_in_groups():
+    p = np.linspace(0.2, 0.8, 5000)
+    action = np.arange(5000) % 2
+    for group in (np.arange(5000) // 25, np.random.default_rng(0).permutation(5000)):
+        group = group % 200
+        logs = BanditLogs(np.zeros((5000, 1)), action, np.zeros(5000), p, group=group)
+        assert logs.propensities_drift
+    few = BanditLogs(np.zeros((5000, 1)), action, np.zeros(5000), p, group=group % 5)
+    assert not few.propensities_drift

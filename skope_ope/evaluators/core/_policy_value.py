@@ -19,6 +19,7 @@ from skope_ope.intervals import (
     normal_interval,
     student_interval,
 )
+from skope_ope.logs._groups import factorise
 from skope_ope.logs._html import table_html
 from skope_ope.logs._validation import check_labels
 
@@ -226,9 +227,9 @@ class PolicyValue:
         Returns
         -------
         values : dict
-            A `PolicyValue` for every label, in sorted order: the same estimator on
-            the rounds of the group. NaN, and a warning, where no estimate can be
-            formed from them.
+            A `PolicyValue` for every label, in sorted order where labels can be
+            compared: the same estimator on the rounds of the group. NaN, and a
+            warning, where no estimate can be formed from them.
         """
         given = self._rows.labels(key) if isinstance(key, str) else key
         labels = check_labels("key", given)
@@ -240,8 +241,9 @@ class PolicyValue:
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
-        distinct, sizes = np.unique(labels, return_counts=True)
-        places = np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+        distinct, code = factorise(labels)
+        ends = np.cumsum(np.bincount(code))[:-1]
+        places = np.split(np.argsort(code, kind="stable"), ends)
         values = {
             label: self._of_group(rows, label)
             for label, rows in zip(distinct.tolist(), places, strict=True)

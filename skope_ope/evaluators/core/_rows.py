@@ -62,9 +62,15 @@ class Rows:
     def labels(self, name):
         """Return a field or a column of the logs."""
         logs = self.logs
-        if logs is not None and name in logs.columns:
+        if logs is None:
+            raise ValueError(
+                f"the logs of this value are not at hand (pickles and copies leave "
+                f"them behind), so {name!r} cannot be looked up. Pass the labels of "
+                "the rounds as an array."
+            )
+        if name in logs.columns:
             return logs.columns[name]
-        if logs is None or name not in logs._row_fields or getattr(logs, name) is None:
+        if name not in logs._row_fields or getattr(logs, name) is None:
             raise ValueError(
                 f"the logs of this value have no field or column {name!r}. Pass the "
                 "labels of the rounds as an array."

@@ -335,7 +335,7 @@ def none_accepted_warning():
     )
 
 
-def violation_warnings(diagnostics, allowed, advice="Lower cmax."):
+def violation_warnings(diagnostics, allowed, advice="Lower cmax.", repeats=1.0):
     """Return a warning where more rounds were violated than allowed, beyond chance.
 
     Parameters
@@ -346,10 +346,12 @@ def violation_warnings(diagnostics, allowed, advice="Lower cmax."):
         Share of the rounds whose acceptance ratio may be too large.
     advice : str, default="Lower cmax."
         What to do.
+    repeats : float, default=1.0
+        Size of the group of a usual round, whose rounds may all do the same.
     """
     share, n_rounds = diagnostics["violation_share"], diagnostics["n_rounds"]
     # c is a quantile of earlier rounds: about `allowed` of the later ones violate it.
-    if share <= allowed + HIGH_Z * sqrt(allowed * (1 - allowed) / n_rounds):
+    if share <= allowed + HIGH_Z * sqrt(allowed * (1 - allowed) / n_rounds * repeats):
         return []
     if diagnostics["bias_mass"] <= NEGLIGIBLE:
         return []

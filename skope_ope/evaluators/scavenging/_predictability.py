@@ -214,9 +214,9 @@ def _models(X):
 
 def _units(logs):
     """Return what is held out as a whole: the group of every round, or the round."""
-    units = logs.group
-    if units is None:  # a round drawn twice stays on one side
-        units = repeated_positions(logs)
+    if logs.group is not None:
+        return logs.group_index
+    units = repeated_positions(logs)  # a round drawn twice stays on one side
     if units is None:
         return np.arange(len(logs))
     return np.unique(units, return_inverse=True)[1].ravel()

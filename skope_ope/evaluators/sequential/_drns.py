@@ -25,6 +25,7 @@ from skope_ope.evaluators.sequential._warnings import short_trajectory_warnings
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
 from skope_ope.logs._folds import FULL
+from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.reward_models._sources import reward_source
 
 
@@ -261,7 +262,8 @@ class DRns(SequentialEvaluator):
                 "many are allowed, as q=0.01."
             )
         # fewer than q of the ratios lie below the quantile, so fewer are violated
-        return warned + violation_warnings(diagnostics, self.q, advice)
+        repeats, _ = group_sizes(history.logs)
+        return warned + violation_warnings(diagnostics, self.q, advice, repeats)
 
     @property
     def _deviation_bound(self):

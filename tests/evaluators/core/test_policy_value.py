@@ -571,3 +571,21 @@ def test_groups_without_an_estimate_are_nan_and_said_to_be():
     groups = result.by(["a", "a", "b", "b"])
     assert np.isnan([group.value for group in groups.values()]).all()
     assert all(group.warnings for group in groups.values())
+
+
+def test_labels_of_several_types():
+    """Groups may be numbers and texts at once, and values are taken by them."""
+    group = np.array([0, "a", 1, "a", 0, 1, "b", "b"], dtype=object)
+    logs = d8_logs(group=group)
+    value = SNIPS().fit(logs).evaluate(d8().pi)
+    found, again = value.by("group"), value.by([str(g) for g in group])
+    assert list(found) == [0, "a", 1, "b"]
+    for label, part in found.items():
+        assert_allclose(part.value, again[str(label)].value)
+
+
+def test_names_of_pickled_values_are_refused():
+    logs = d8_logs()
+    value = SNIPS().fit(logs).evaluate(np.full((8, 3), 1 / 3))
+    with pytest.raises(ValueError, match="not at hand"):
+        pickle.loads(pickle.dumps(value)).by("action")

@@ -225,3 +225,12 @@ def test_hashed_contexts():
     rows = np.tile(np.arange(n), 2)
     X = sparse.csr_matrix((np.ones(2 * n), (rows, columns)), shape=(n, 2**13))
     assert ask(X, code).z > 4
+
+
+def test_groups_of_several_types():
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 40, 200)
+    context, action = rng.normal(size=(200, 2)), rng.integers(0, 3, 200)
+    mixed = np.array([k if k % 2 else f"u{k}" for k in number.tolist()], dtype=object)
+    logs = BanditLogs(context, action, np.zeros(200), group=mixed)
+    assert np.isfinite(predictability(logs, action).z)
