@@ -178,13 +178,15 @@ class Predictors:
             and target.answers_alone(logs)
             and all(job.source is None for job in self.jobs_of[key])
         }
-        self.block = max(min(BLOCK, BLOCK_ENTRIES // logs.n_actions, len(logs)), 1)
+        # policies that all answer for the logged action alone make no table to bound
         n_actions = logs.n_actions
+        self.width = 1 if len(self.alone) == len(self.targets) else n_actions
+        self.block = max(min(BLOCK, BLOCK_ENTRIES // self.width, len(logs)), 1)
         self.offsets = np.arange(0, self.block * n_actions, n_actions)
 
     def chunks(self):
         """Yield (start, stop) of the rounds that are asked at once."""
-        n, K, block = len(self.logs), self.logs.n_actions, self.block
+        n, K, block = len(self.logs), self.width, self.block
         whole = BLOCK_ENTRIES // K
         if self.models:
             whole = max(whole, min(BLOCK, MODEL_ENTRIES // K))
