@@ -62,12 +62,23 @@ class Rows:
     def labels(self, name):
         """Return a field or a column of the logs."""
         logs = self.logs
-        if logs is not None and name in logs.columns:
+        if logs is None:
+            raise ValueError(
+                "the logs of this value are not at hand: pickles and values of a part "
+                "of the rounds do not keep them. Pass the labels of the rounds as an "
+                "array."
+            )
+        if name in logs.columns:
             return logs.columns[name]
-        if logs is None or name not in logs._row_fields or getattr(logs, name) is None:
+        known = [
+            field for field in logs._row_fields if getattr(logs, field) is not None
+        ]
+        if name not in known:
             raise ValueError(
                 f"the logs of this value have no field or column {name!r}. Pass the "
-                "labels of the rounds as an array."
+                "labels of the rounds as an array, or carry them with "
+                "logs.with_columns. The logs have "
+                f"{', '.join(map(repr, [*known, *logs.columns]))}."
             )
         return getattr(logs, name)
 
