@@ -64,9 +64,9 @@ class Rows:
         logs = self.logs
         if logs is None:
             raise ValueError(
-                "the logs of this value are not at hand: pickles and values of a part "
-                "of the rounds do not keep them. Pass the labels of the rounds as an "
-                "array."
+                f"no field or column {name!r}: pickled values, and those of a part of "
+                "the rounds, do not keep the logs. Pass the labels of the rounds as "
+                "an array."
             )
         if name in logs.columns:
             return logs.columns[name]
