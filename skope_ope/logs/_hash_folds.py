@@ -91,8 +91,8 @@ class HashKFold(BaseEstimator):
         if not sizes.all():
             raise ValueError(
                 f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{len(fold)} rounds have too few groups for so many folds. Use fewer, "
-                "or another random_state."
+                f"{len(fold)} rounds have too few groups for so many folds, or are "
+                "folds of the same hash themselves. Use fewer, or another random_state."
             )
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)

@@ -211,7 +211,7 @@ def label_codes(labels, values):
     values = np.asarray(values)
     if labels.dtype.kind in "iu" and values.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
-        if high - low <= 4 * max(len(values), len(labels)) + 1000:
+        if high - low <= 4 * (len(labels) + len(values)) + 1000:
             if values.size and (values.min() < low or values.max() > high):
                 inside = (values >= low) & (values <= high)
                 codes = np.full(len(values), -1, dtype=np.intp)

@@ -1,6 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import pickle
 import warnings
 
 import numpy as np
@@ -37,7 +38,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.base import BaseEvaluator
-from skope_ope.datasets import make_slate_logs
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._evaluate import DEFAULTS
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
@@ -525,3 +526,22 @@ def test_a_pipeline_is_no_evaluator():
     pipeline = make_pipeline(PropensityEstimator(), IPS())
     with pytest.raises(TypeError, match=r"PropensityEstimator\(\).fit_transform\(logs"):
         evaluate(LEARNED, logs_of(), evaluators=[pipeline])
+
+
+def test_diagnostics_are_equal_where_all_entries_are():
+    logs, policy, _ = make_bandit_logs(200, random_state=0, return_truth=True)
+    value = evaluate(policy, logs, evaluators="DoublyRobust")
+    diagnostics = value["DoublyRobust"].diagnostics
+    again = pickle.loads(pickle.dumps(diagnostics))
+    assert again == diagnostics
+    assert again != {**diagnostics, "action_frequency": np.zeros(3)}
+    assert again != {} and again != 0
+
+
+def test_labels_of_rounds_that_are_not_there_are_named():
+    logs, policy, _ = make_bandit_logs(200, random_state=0, return_truth=True)
+    value = IPS().fit(logs).evaluate(policy)
+    with pytest.raises(ValueError, match=r"column 'hour'.* have .*'action'"):
+        value.by("hour")
+    with pytest.raises(ValueError, match="'action': pickled values"):
+        pickle.loads(pickle.dumps(value)).by("action")

@@ -186,3 +186,12 @@ def test_it_is_shown_and_cloned_with_its_parameters():
 def test_bad_input(cv, groups, match):
     with pytest.raises(ValueError, match=match):
         next(cv.split(np.zeros((9, 1)), groups=groups))
+
+
+def test_a_fold_of_its_own_folds_says_why_it_cannot_be_split():
+    logs = make_bandit_logs(300, random_state=0)
+    cv = HashKFold(3)
+    _, test = next(cv.split(logs))
+    with pytest.raises(ValueError, match="folds of the same hash themselves"):
+        list(cv.split(logs[test]))
+    assert len(list(HashKFold(3, random_state=1).split(logs[test]))) == 3

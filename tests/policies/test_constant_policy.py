@@ -1,13 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope import BanditLogs, ConstantPolicy, action_probabilities
+from skope_ope import IPS, BanditLogs, ConstantPolicy, action_probabilities
+from skope_ope.exceptions import OPEWarning
 
 LOGS = BanditLogs(np.zeros((3, 2)), ["a", "b", "c"], [1, 1, 1], actions=[*"cbaz"])
 
@@ -51,3 +54,27 @@ def test_where_the_action_is_not_offered_it_has_nothing_to_say(policy):
     offered[2, 1] = False
     with pytest.raises(ValueError, match=r"offered .*at row 2 \(1 such rows\)"):
         action_probabilities(policy, LOGS.replace(available=offered))
+
+
+def test_with_many_actions_it_is_asked_once(monkeypatch):
+    """No table of probabilities is made: there is nothing to cut into small blocks."""
+    n_rounds, n_actions = 300, 100_000
+    action = np.arange(n_rounds) * 300
+    logs = BanditLogs(
+        np.zeros((n_rounds, 1)),
+        action,
+        np.ones(n_rounds),
+        np.full(n_rounds, 1 / n_actions),
+        actions=np.arange(n_actions),
+    )
+    asked, answer = [], ConstantPolicy.logged_proba
+    monkeypatch.setattr(
+        ConstantPolicy,
+        "logged_proba",
+        lambda self, rounds: asked.append(len(rounds)) or answer(self, rounds),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        value = IPS().fit(logs).evaluate(ConstantPolicy(600))
+    assert value.value == pytest.approx(n_actions / n_rounds)
+    assert asked == [n_rounds]

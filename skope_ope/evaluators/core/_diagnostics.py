@@ -48,6 +48,13 @@ class Diagnostics(Mapping):
             value = self._entries[name] = value()
         return value
 
+    def __eq__(self, other):
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return _equal(self, other)
+
+    __hash__ = None
+
     def __getstate__(self):
         return {"_entries": dict(self)}  # functions hold the logs: call them now
 
@@ -78,6 +85,15 @@ def number_text(value):
         flat = np.asarray(value).ravel()
         return _shortened([number_text(v) for v in flat[:SHOWN].tolist()], len(flat))
     return str(value)
+
+
+def _equal(one, other):
+    """Whether entries are the same; NaN is NaN."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[k], other[k]) for k in one)
+    one, other = np.asarray(one), np.asarray(other)
+    same = (one == other) | ((one != one) & (other != other))
+    return one.shape == other.shape and bool(same.all())
 
 
 def _shortened(texts, n):

@@ -64,16 +64,21 @@ class Rows:
         logs = self.logs
         if logs is None:
             raise ValueError(
-                f"the logs of this value are not at hand (pickles and copies leave "
-                f"them behind), so {name!r} cannot be looked up. Pass the labels of "
-                "the rounds as an array."
+                f"no field or column {name!r}: the logs are not at hand, for pickled "
+                "values and those of a part of the rounds do not keep them. Pass the "
+                "labels of the rounds as an array."
             )
         if name in logs.columns:
             return logs.columns[name]
-        if name not in logs._row_fields or getattr(logs, name) is None:
+        known = [
+            field for field in logs._row_fields if getattr(logs, field) is not None
+        ]
+        if name not in known:
             raise ValueError(
                 f"the logs of this value have no field or column {name!r}. Pass the "
-                "labels of the rounds as an array."
+                "labels of the rounds as an array, or carry them with "
+                "logs.with_columns. The logs have "
+                f"{', '.join(map(repr, [*known, *logs.columns]))}."
             )
         return getattr(logs, name)
 

@@ -57,7 +57,7 @@ def group_warnings(estimate):
         FewGroupsWarning(
             f"the {len(sizes)} groups count as {effective:.1f} of equal size: with "
             f"fewer than {FEW_CLUSTERS} the standard error is uncertain, and the "
-            "interval takes that number as its degrees of freedom.",
+            "interval has at most as many degrees of freedom.",
             effective,
         ),
     )

@@ -63,7 +63,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         raise ValueError(
             f"{what} needs the probability of every logged action under all loggers, "
             "which these logs do not have: pass logger_proba=..., build it by "
-            "with_logger_policies(logs, {name: policy}), estimate it with "
+            "with_logger_policies({name: policy}, logs), estimate it with "
             "LoggerPropensityEstimator, or use pooling='naive' or "
             "divergences='per_logger', which need none."
         )
