@@ -543,5 +543,5 @@ def test_labels_of_rounds_that_are_not_there_are_named():
     value = IPS().fit(logs).evaluate(policy)
     with pytest.raises(ValueError, match=r"column 'hour'.* have .*'action'"):
         value.by("hour")
-    with pytest.raises(ValueError, match="'action': pickled values"):
+    with pytest.raises(ValueError, match="'action': the logs are not at hand"):
         pickle.loads(pickle.dumps(value)).by("action")
