@@ -132,6 +132,11 @@ class Grouped:
         """Codes 0..n_groups-1 of the groups, ndarray of shape (n_rounds,)."""
         return self._grouping[1]
 
+    @cached_property
+    def group_sizes(self):
+        """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
+        return None if self.group is None else np.bincount(self.group_index)
+
     @property
     def n_groups(self):
         """Number of groups."""

@@ -140,7 +140,7 @@ def group_sizes(logs):
     """Return the size of the group of a usual round, and of the largest group."""
     if logs.group is None:
         return 1.0, 1.0
-    sizes = np.bincount(logs.group_index)
+    sizes = logs.group_sizes
     return float(sizes @ sizes / len(logs)), float(sizes.max())
 
 

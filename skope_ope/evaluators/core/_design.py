@@ -36,6 +36,8 @@ class Frame:
         Stratum, cluster and number of rounds of every cell.
     n_buckets : int, default=None
         Number of hash buckets that stand for the clusters; `None`: they are groups.
+    cell_mass : ndarray of shape (n_cells,), default=None
+        Sum of the weights of every cell; `None`: all rounds weigh one.
 
     Attributes
     ----------
@@ -54,6 +56,7 @@ class Frame:
         cell_cluster=None,
         cell_count=None,
         n_buckets=None,
+        cell_mass=None,
     ):
         self.count = count
         self.strata = [None] if strata is None else list(strata)
@@ -61,6 +64,9 @@ class Frame:
         self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
         self.cell_count, self.n_buckets = cell_count, n_buckets
         self.n_strata, self.clustered = len(self.strata), clusters is not None
+        self.cell_mass = cell_mass
+        if cell_mass is None and cell_count is not None:
+            self.cell_mass = cell_count.astype(float)
 
     @cached_property
     def cluster_sizes(self):
@@ -70,9 +76,13 @@ class Frame:
 
     @cached_property
     def effective_clusters(self):
-        """(sum n_g)^2 / sum n_g^2: clusters of one size that would tell as much."""
-        sizes = self.cluster_sizes
-        return float(sizes.sum() ** 2 / (sizes @ sizes)) if sizes.size else 0.0
+        """(sum n_g)^2 / sum n_g^2: clusters of one size that would tell as much.
+
+        Sizes are sums of weights: a group that has nearly all of it counts as one.
+        """
+        sizes = np.bincount(self.cell_cluster, self.cell_mass, len(self.clusters))
+        total = float(sizes.sum())
+        return total * total / float(sizes @ sizes) if total else 0.0
 
     @cached_property
     def units(self):
@@ -135,12 +145,12 @@ class Frame:
         ]
         cells, where = np.unique(np.concatenate(keys), return_inverse=True)
         where = where[: len(keys[0])], where[len(keys[0]) :]
-        cell_count = np.zeros(len(cells))
+        cell_count, mass = np.zeros((2, len(cells)))
         for one, place in zip((self, other), where, strict=True):
             cell_count[place] += one.cell_count
-        stratum, cluster = np.divmod(cells, len(clusters))
-        cells = stratum, cluster, cell_count
-        frame = Frame(count, strata, clusters, *cells, self.n_buckets)
+            mass[place] += one.cell_mass
+        cells = *np.divmod(cells, len(clusters)), cell_count
+        frame = Frame(count, strata, clusters, *cells, self.n_buckets, mass)
         return frame, list(zip(at, where, strict=True))
 
     def bucketed(self, n_buckets):
@@ -152,10 +162,11 @@ class Frame:
         clusters, code = np.unique(bucket, return_inverse=True)
         keys = self.cell_stratum * len(clusters) + code[self.cell_cluster]
         cells, where = np.unique(keys, return_inverse=True)
-        stratum, cluster = np.divmod(cells, len(clusters))
-        count = np.bincount(where, self.cell_count, len(cells))
-        cells = stratum, cluster, count
-        return Frame(self.count, self.strata, clusters, *cells, n_buckets), where
+        sums = (self.cell_count, self.cell_mass)
+        count, mass = (np.bincount(where, one, len(cells)) for one in sums)
+        cells = *np.divmod(cells, len(clusters)), count
+        frame = Frame(self.count, self.strata, clusters, *cells, n_buckets, mass)
+        return frame, where
 
 
 class Design(Frame):
@@ -198,17 +209,23 @@ class Design(Frame):
             count = np.array([count])
         elif count is None:
             count = np.bincount(_of(stratum, entering), minlength=n_strata)
-        cells = (None, None, None)
+        cells, cell_mass = (None, None, None), None
         self.cell = None
         if cluster is not None:
             self.cell, *cells = _cells(stratum, cluster, n_strata, len(clusters))
             cells.append(np.bincount(_of(self.cell, entering), minlength=len(cells[0])))
-        super().__init__(count, strata, clusters, *cells)
+            if omega is not None:
+                cell_mass = np.bincount(self.cell, omega, len(cells[0]))
+        super().__init__(count, strata, clusters, *cells, cell_mass=cell_mass)
 
     @cached_property
     def mass(self):
         """Sum of the weights of every stratum."""
-        return self._weighed(self.stratum, self.n_strata, self.count)
+        if self.omega is None:
+            return self.count.astype(float)
+        if self.stratum is None:
+            return np.array([self.omega.sum()])
+        return np.bincount(self.stratum, self.omega, self.n_strata)
 
     @cached_property
     def squared_mass(self):
@@ -219,18 +236,6 @@ class Design(Frame):
         if self.stratum is None:
             return np.array([square.sum()])
         return np.bincount(self.stratum, square, self.n_strata)
-
-    @cached_property
-    def cell_mass(self):
-        """Sum of the weights of every cell."""
-        return self._weighed(self.cell, len(self.cell_count), self.cell_count)
-
-    def _weighed(self, codes, n_codes, count):
-        if self.omega is None:
-            return count.astype(float)
-        if codes is None:
-            return np.array([self.omega.sum()])
-        return np.bincount(codes, self.omega, n_codes)
 
     def take(self, rows):
         """Return the design of some rounds (an array of ints), with the same strata."""

@@ -319,9 +319,8 @@ class PolicyValue:
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference from its round values, and warnings."""
         freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
-        estimate = spread_estimate(
-            value, change, self._rows.design, freedom, scaled=True
-        )
+        design = self._common_design(other)
+        estimate = spread_estimate(value, change, design, freedom, scaled=True)
         if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
             estimate = estimate.without_error()
         if self.independent_rounds and other.independent_rounds:
@@ -330,6 +329,20 @@ class PolicyValue:
             return estimate, []
         warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
         return estimate.without_error(), [warned]
+
+    def _common_design(self, other):
+        """Return the design of a difference, which must have one kind of clusters."""
+        mine, others = self._rows.design, other._rows.design
+        same = mine.clustered == others.clustered and (
+            not mine.clustered or np.array_equal(mine.cluster, others.cluster)
+        )
+        if not same:
+            raise ValueError(
+                "the two values come from logs with different groups: one difference "
+                "needs one answer to whose rounds depend on each other. Evaluate both "
+                "on the same logs."
+            )
+        return mine
 
     def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""

@@ -327,6 +327,7 @@ class Sums:
                 for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
             }
             cells["n_buckets"] = int(table["n_buckets"]) or None
+            cells["cell_mass"] = table["totals"][-1]
         strata = None
         if "strata" in table:
             strata = [literal_eval(text) for text in table["strata"].tolist()]

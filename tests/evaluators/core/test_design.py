@@ -27,7 +27,8 @@ def test_numbers_of_rounds_and_masses():
     assert_allclose(found.squared_mass, [5.0, 3.5])
     assert_array_equal(found.units, [2, 2])  # c has no round of weight in s
     assert_array_equal(found.cluster_sizes, [3, 1, 1])
-    assert_allclose(found.effective_clusters, 25 / 11)
+    weights = np.bincount(CLUSTER, OMEGA)
+    assert_allclose(found.effective_clusters, 36 / (weights @ weights))
     cells = {
         (s, c): (n, mass)
         for s, c, n, mass in zip(

@@ -353,6 +353,31 @@ def users(weighted=False):
     return given.with_columns(**logs.columns)
 
 
+def result_weights(logs):
+    """Sample weights of the rounds, one where the logs have none."""
+    return np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
+
+
+def test_a_group_with_nearly_all_weight_counts_as_one():
+    weight = np.ones(300)
+    weight[USERS[0] == USERS] = 1e4
+    result = IPS().fit(users().replace(sample_weight=weight)).evaluate("pi")
+    assert 1 < result.diagnostics["effective_groups"] < 1.01
+    assert any(isinstance(w, FewGroupsWarning) for w in result.warnings)
+    assert result.degrees_of_freedom < 1.01
+
+
+def test_values_of_logs_with_other_groups_are_not_subtracted():
+    logs = users()
+    with_users = IPS().fit(logs).evaluate("pi")
+    without = IPS().fit(logs.replace(group=None)).evaluate("pi")
+    halves = IPS().fit(logs.replace(group=np.arange(300) // 2)).evaluate("pi")
+    for a, b in ((with_users, without), (without, with_users), (with_users, halves)):
+        with pytest.raises(ValueError, match="different groups"):
+            a - b
+    assert (with_users - with_users).value == 0
+
+
 def clustered_error(z, cluster):
     """Error of round values that hold the factor of the units, by a loop."""
     n = len(z)
@@ -372,10 +397,12 @@ def test_errors_know_the_groups_of_the_logs(evaluator, weighted):
     alone = evaluator.fit(users(weighted).replace(group=None)).evaluate("pi")
     assert result.value == alone.value
     effect = (result.standard_error / alone.standard_error) ** 2
-    sizes = np.unique(USERS, return_counts=True)[1]
+    weight = result_weights(users(weighted))
+    sizes = np.bincount(np.unique(USERS, return_inverse=True)[1], weight)
     told = result.diagnostics
     assert told["n_groups"] == len(sizes)
-    assert told["effective_groups"] == pytest.approx(300**2 / (sizes @ sizes))
+    effective = sizes.sum() ** 2 / (sizes @ sizes)
+    assert told["effective_groups"] == pytest.approx(effective)
     assert told["design_effect"] == pytest.approx(effect)
     assert not {"n_groups", "effective_groups", "design_effect"} & set(
         alone.diagnostics
