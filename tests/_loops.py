@@ -22,7 +22,7 @@ def standard_error(rounds):
     return sqrt(fsum((u - centre) ** 2 for u in rounds) / (n - 1) / n)
 
 
-def entering(s, *lists):
+def positive(s, *lists):
     """Return weights and lists without the rounds of weight zero, which are none."""
     s = [1.0] * len(lists[0]) if s is None else s
     kept = [i for i in range(len(s)) if s[i] > 0]
@@ -31,7 +31,7 @@ def entering(s, *lists):
 
 def mean(terms, s=None):
     """Weighted mean, and the standard error of its linearised round values."""
-    s, terms = entering(s, terms)
+    s, terms = positive(s, terms)
     n = len(terms)
     value = fsum(si * z for si, z in zip(s, terms, strict=True)) / fsum(s)
     mass = fsum(s) / n
@@ -67,7 +67,7 @@ def ips(pi, a, r, p, q=None, s=None, *, cmax=inf):
 
 def snips(pi, a, r, p, q=None, s=None, *, cmax=inf):
     """Sum of ``w r`` over sum of ``w``, linearised."""
-    s, w, r = entering(s, weights(pi, a, p), r)
+    s, w, r = positive(s, weights(pi, a, p), r)
     n, w = len(r), [si * min(wi, cmax) for si, wi in zip(s, w, strict=True)]
     total = fsum(w)
     value = fsum(w[i] * r[i] for i in range(n)) / total
@@ -88,7 +88,7 @@ def doubly_robust(pi, a, r, p, q, s=None, *, cmax=inf):
 def sndr(pi, a, r, p, q, s=None):
     """Mean of ``dm`` plus the self-normalised correction, linearised."""
     e = [r[i] - q[i][a[i]] for i in range(len(r))]
-    s, w, dm, e = entering(s, weights(pi, a, p), direct(pi, q), e)
+    s, w, dm, e = positive(s, weights(pi, a, p), direct(pi, q), e)
     n, w = len(s), [si * wi for si, wi in zip(s, w, strict=True)]
     total_s, total_w = fsum(s), fsum(w)
     base = fsum(s[i] * dm[i] for i in range(n)) / total_s

@@ -12,8 +12,8 @@ from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.evaluators.core._target import Target
@@ -139,16 +139,16 @@ def _values(policies, evaluators, shared):
     once each, so that all policies meet the same random numbers.
     """
     logs = shared.logs
-    entering, jobs, fitted = Entering(logs, combined_weights(logs, None)), {}, {}
+    positive, jobs, fitted = PositiveRounds(logs, combined_weights(logs, None)), {}, {}
     for policy, given in policies.items():
         # slates have targets of their own
         target = Target(given, logs) if isinstance(logs, BanditLogs) else None
         for name, evaluator in evaluators.items():
             if target is not None and evaluator._takes_part(target):
-                jobs[policy, name] = evaluator._prepare(target, entering, shared)
+                jobs[policy, name] = evaluator._prepare(target, positive, shared)
             elif name not in fitted:
                 fitted[name] = shared.fitted(evaluator)
-    of_pass = iter(evaluate_jobs(list(jobs.values()), entering) if jobs else ())
+    of_pass = iter(evaluate_jobs(list(jobs.values()), positive) if jobs else ())
     values = {}
     for policy, given in policies.items():
         learned = learned_warnings(given, logs) if jobs else ()

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the logger earned: the mean reward of the logs."""
 
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import Sums
@@ -28,8 +28,8 @@ def logged_value(logs):
         Estimates of other policies on the same rounds can be compared with it in
         pairs.
     """
-    entering = Entering(logs, combined_weights(logs, None))
-    design, n = entering.design, len(logs)
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    design, n = positive.design, len(logs)
     sums = Sums(design)
     sums.add(design.block(0, n), (logs.reward,))
     mass, square = sums.mass, sums.square

@@ -202,18 +202,18 @@ class Design(Frame):
     ):
         self.n_rounds, self.omega = n_rounds, omega
         self.stratum, self.cluster = stratum, cluster
-        entering = None if omega is None or omega.all() else omega > 0
+        positive = None if omega is None or omega.all() else omega > 0
         n_strata = 1 if strata is None else len(strata)
         if count is None and stratum is None:
-            count = n_rounds if entering is None else int(np.count_nonzero(entering))
+            count = n_rounds if positive is None else int(np.count_nonzero(positive))
             count = np.array([count])
         elif count is None:
-            count = np.bincount(_of(stratum, entering), minlength=n_strata)
+            count = np.bincount(_of(stratum, positive), minlength=n_strata)
         cells, cell_mass = (None, None, None), None
         self.cell = None
         if cluster is not None:
             self.cell, *cells = _cells(stratum, cluster, n_strata, len(clusters))
-            cells.append(np.bincount(_of(self.cell, entering), minlength=len(cells[0])))
+            cells.append(np.bincount(_of(self.cell, positive), minlength=len(cells[0])))
             if omega is not None:
                 cell_mass = np.bincount(self.cell, omega, len(cells[0]))
         super().__init__(count, strata, clusters, *cells, cell_mass=cell_mass)
@@ -309,8 +309,8 @@ def in_order(labels):
         return list(labels)
 
 
-def _of(codes, entering):
-    return codes if entering is None else codes[entering]
+def _of(codes, positive):
+    return codes if positive is None else codes[positive]
 
 
 def _cells(stratum, cluster, n_strata, n_clusters):

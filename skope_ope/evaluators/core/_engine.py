@@ -98,7 +98,7 @@ class TermStore:
             row[block.low : block.high] = term
 
 
-def run(logs, jobs, entering, observers=(), offset=None, tables=False):
+def run(logs, jobs, positive, observers=(), offset=None, tables=False):
     """Hand every job the terms of its evaluator, block by block.
 
     Parameters
@@ -107,7 +107,7 @@ def run(logs, jobs, entering, observers=(), offset=None, tables=False):
         The rounds.
     jobs : list of Job
         What is wanted of them; their sums are filled.
-    entering : Entering
+    positive : PositiveRounds
         The rounds that enter, and their sample weights.
     observers : sequence, default=()
         They see every block, `begin(block)`, and what every policy does in it,
@@ -128,7 +128,7 @@ def run(logs, jobs, entering, observers=(), offset=None, tables=False):
         predictions = predictors.predict(start, stop)
         for low in range(start, stop, predictors.block):
             high = min(low + predictors.block, stop)
-            block = Block(logs, low, high, entering, shift, predictors.offsets)
+            block = Block(logs, low, high, positive, shift, predictors.offsets)
             _take_block(block, predictions.of(block), predictors, observers)
 
 
@@ -148,7 +148,7 @@ def _take_block(block, predictions, predictors, observers):
                     target, predictions.model(id(job.source)), job.offset
                 )
             if job.design is None:
-                job.begin(block, block.entering.design)
+                job.begin(block, block.positive.design)
             job.take(block, made[name])
 
 
@@ -265,8 +265,8 @@ def far_from_zero(reward):
     return middle if abs(middle) > FAR * (high - low) else 0.0
 
 
-def terms_of(evaluator, logs, target, source, entering, observers=(), tables=False):
+def terms_of(evaluator, logs, target, source, positive, observers=(), tables=False):
     """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
     job = Job(evaluator, target, source, sums=TermStore(len(logs)))
-    run(logs, [job], entering, observers, tables=tables)
+    run(logs, [job], positive, observers, tables=tables)
     return job.sums.terms

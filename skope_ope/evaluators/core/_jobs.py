@@ -7,29 +7,29 @@ from dataclasses import replace
 from skope_ope.evaluators.core._engine import TermStore, run
 
 
-def evaluate_jobs(jobs, entering):
+def evaluate_jobs(jobs, positive):
     """Return the results of several jobs, from one pass over the rounds."""
-    observed = observers_of(jobs, entering)
-    run(entering.all_logs, jobs, entering, observed.values())
-    return [job.evaluator._policy_value(job, entering, observed) for job in jobs]
+    observed = observers_of(jobs, positive)
+    run(positive.all_logs, jobs, positive, observed.values())
+    return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
 
 
-def observers_of(jobs, entering):
+def observers_of(jobs, positive):
     """Return what watches the rounds for some jobs, by name."""
     makers = {}
     for job in jobs:
         makers |= job.evaluator._observers
-    return {name: make(entering) for name, make in makers.items()}
+    return {name: make(positive) for name, make in makers.items()}
 
 
-def rerun(job, entering, offset, sums=None):
+def rerun(job, positive, offset, sums=None):
     """Return a job like another after a pass of its own.
 
     Parameters
     ----------
     job : Job
         What was done before.
-    entering : Entering
+    positive : PositiveRounds
         The rounds.
     offset : float
         What is subtracted from all rewards.
@@ -37,12 +37,12 @@ def rerun(job, entering, offset, sums=None):
         Where the terms go; `None`: into new sums.
     """
     again = replace(job, design=None, sums=sums)
-    observed = observers_of([again], entering)
-    run(entering.all_logs, [again], entering, observed.values(), offset)
+    observed = observers_of([again], positive)
+    run(positive.all_logs, [again], positive, observed.values(), offset)
     return again
 
 
-def terms_of_job(job, entering, offset):
+def terms_of_job(job, positive, offset):
     """Return the terms of all rounds, of rewards less an offset."""
-    store = TermStore(len(entering.all_logs))
-    return rerun(job, entering, offset, store).sums.terms
+    store = TermStore(len(positive.all_logs))
+    return rerun(job, positive, offset, store).sums.terms

@@ -25,7 +25,7 @@ class Loggers:
 
     Parameters
     ----------
-    entering : Entering
+    positive : PositiveRounds
         The rounds, and their sample weights.
 
     Attributes
@@ -45,18 +45,18 @@ class Loggers:
         `OverlapByLogger` of every target, by its key.
     """
 
-    def __init__(self, entering):
-        self.entering, self.overlaps = entering, {}
-        self.logs = logs = entering.all_logs
+    def __init__(self, positive):
+        self.positive, self.overlaps = positive, {}
+        self.logs = logs = positive.all_logs
         if logs.loggers is None:
             self.labels, self.present = [NO_NAME], np.zeros(1, dtype=np.intp)
             self.index = np.zeros(len(logs), dtype=np.intp)
-            self.count = np.array([entering.n])
+            self.count = np.array([positive.n])
         else:
             self.index = logs.logger_index
             count = logs.logger_counts  # which the logs remember
-            if entering.mask is not None:
-                count = entering.counts(logs.logger_index, len(logs.loggers))
+            if positive.mask is not None:
+                count = positive.counts(logs.logger_index, len(logs.loggers))
             self.present = np.flatnonzero(count)
             self.count = count[self.present]
             self.labels = logs.loggers[self.present].tolist()
@@ -79,7 +79,7 @@ class Loggers:
     def design(self):
         """The design of the rounds whose strata are the loggers."""
         index = self.index if len(self) > 1 else None
-        return self.entering.design.with_strata(index, self.labels, self.count)
+        return self.positive.design.with_strata(index, self.labels, self.count)
 
     @property
     def sizes(self):
@@ -96,7 +96,7 @@ class Loggers:
         """Codes of the actions that each logger never took, a list of arrays."""
         n_actions = self.logs.n_actions
         cells = self.index * n_actions + self.logs.action_index
-        counts = self.entering.counts(cells, len(self) * n_actions)
+        counts = self.positive.counts(cells, len(self) * n_actions)
         return [np.flatnonzero(row == 0) for row in counts.reshape(-1, n_actions)]
 
     @cached_property
@@ -158,14 +158,14 @@ class LoggerRounds:
     @cached_property
     def mixture(self):
         r"""Probability of the logged action under all, sum_i (n_i / n) pi_i(a|x)."""
-        stated = self.whole.entering.shares
+        stated = self.whole.positive.shares
         if stated is not None:  # of loggers that are not met in this part, too
             mixture = self.whole.logs.logger_proba[self.rows] @ stated
         elif len(self.whole) == 1:
             return self.proba[0]
         else:
             mixture = self.whole.shares @ self.proba
-        mask = self.whole.entering.mask
+        mask = self.whole.positive.mask
         if mask is not None:  # what is not asked of anyone: a round of weight zero
             mixture[(mixture == 0) & ~mask[self.rows]] = 1.0
         if not (self.lowest > 0 or mixture.min() > 0):
@@ -232,8 +232,8 @@ class OverlapByLogger:
                 b = _counted(block, target.b)
                 self.lost += b @ (loggers.proba[block.rows] == 0)
                 self.sum_b += float(b.sum())
-            if told and block.entering.unseen.size:
-                self._add_mass(block, target.of(block.entering.unseen))
+            if told and block.positive.unseen.size:
+                self._add_mass(block, target.of(block.positive.unseen))
         elif told:
             for i, codes in enumerate(loggers.never_taken):
                 if codes.size:
@@ -270,16 +270,16 @@ class MixtureSupport(Support):
 
     def see(self, key, target):
         """Add what a policy does in a block."""
-        entering, block = self.entering, target.block
+        positive, block = self.positive, target.block
         if key not in self.overlaps:
-            self.overlaps[key] = Overlap(entering.design, entering.n)
+            self.overlaps[key] = Overlap(positive.design, positive.n)
         if len(block.loggers.whole) == 1:
             missing = target.missing
-        elif entering.unseen.size and (target.table is not None or target.mass_on):
-            missing = float(_counted(block, target.of(entering.unseen)).sum())
+        elif positive.unseen.size and (target.table is not None or target.mass_on):
+            missing = float(_counted(block, target.of(positive.unseen)).sum())
         else:  # someone took every action
             missing = 0.0
-        self.overlaps[key].add(block.of(entering.design), target.b, missing)
+        self.overlaps[key].add(block.of(positive.design), target.b, missing)
 
 
 def _counted(block, values):

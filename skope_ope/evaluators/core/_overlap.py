@@ -101,7 +101,7 @@ class Support:
 
     Parameters
     ----------
-    entering : Entering
+    positive : PositiveRounds
         The rounds.
 
     Attributes
@@ -110,8 +110,8 @@ class Support:
         `Overlap` of every target, by its key.
     """
 
-    def __init__(self, entering):
-        self.entering, self.overlaps = entering, {}
+    def __init__(self, positive):
+        self.positive, self.overlaps = positive, {}
 
     def begin(self, block):
         """Nothing is to be done for a block alone."""
@@ -119,12 +119,12 @@ class Support:
     def see(self, key, target):
         """Add what a policy does in a block."""
         if key not in self.overlaps:
-            self.overlaps[key] = Overlap(self.entering.design, self.entering.n)
+            self.overlaps[key] = Overlap(self.positive.design, self.positive.n)
         overlap = self.overlaps[key]
         if target.w is None:
             overlap.missing += target.missing
         else:
-            overlap.add(target.block.of(self.entering.design), target.w, target.missing)
+            overlap.add(target.block.of(self.positive.design), target.w, target.missing)
 
 
 def weight_entries(overlap, balance=None):

@@ -20,7 +20,7 @@ class Block:
         All rounds.
     low, high : int
         The block holds the rounds low..high-1.
-    entering : Entering
+    positive : PositiveRounds
         The rounds that enter, and their sample weights.
     shift : float
         Known lower bound of the rewards where it is negative, otherwise 0.
@@ -35,13 +35,13 @@ class Block:
 
     loggers = None
 
-    def __init__(self, logs, low, high, entering, shift, offsets):
+    def __init__(self, logs, low, high, positive, shift, offsets):
         rows = slice(low, high)
         self.low, self.high, self.logs, self.rows = low, high, logs, rows
-        self.entering, self.shift, self.n_rounds = entering, shift, len(logs)
+        self.positive, self.shift, self.n_rounds = positive, shift, len(logs)
         self.codes, self.reward = logs.action_index[rows], logs.reward[rows]
         self.p = None if logs.propensity is None else logs.propensity[rows]
-        self.omega = None if entering.omega is None else entering.omega[rows]
+        self.omega = None if positive.omega is None else positive.omega[rows]
         self.available = None if logs.available is None else logs.available[rows]
         self._designs = {}
         self._offsets = offsets[: high - low]
@@ -108,7 +108,7 @@ class TargetBlock:
     def missing(self):
         """(Weighted) sum of the policy's mass on what the logger could not do."""
         block, omega = self.block, self.block.omega
-        proba, unseen = block.logs.logging_proba, block.entering.unseen
+        proba, unseen = block.logs.logging_proba, block.positive.unseen
         if self.table is None and self.mass_on is None:
             return 0.0
         if proba is not None and self.table is not None:

@@ -15,8 +15,8 @@ from numbers import Real
 import joblib
 import numpy as np
 
-from skope_ope.evaluators.core._entering import Part
 from skope_ope.evaluators.core._loggers import label_list
+from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import Tally

@@ -19,7 +19,7 @@ class Tally:
 
     Parameters
     ----------
-    part : Entering
+    part : PositiveRounds
         The rounds; those of sample weight zero do not count.
 
     Attributes
@@ -201,7 +201,7 @@ class Tallying:
 
     Parameters
     ----------
-    part : Entering
+    part : PositiveRounds
         The rounds.
     weight : callable or None
         Takes an `TargetBlock` and returns the importance weights; None: there are none.

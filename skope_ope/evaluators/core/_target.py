@@ -44,12 +44,12 @@ class Target:
         self.policy = None if is_array else resolved
         self.logged_only = is_array and resolved.ndim == 1
 
-    def of(self, entering):
+    def of(self, positive):
         """Return the target on the rounds that enter."""
-        if self.array is None or entering.mask is None:
+        if self.array is None or positive.mask is None:
             return self
         out = copy(self)
-        out.array = self.array[entering.mask]
+        out.array = self.array[positive.mask]
         return out
 
     def chunk(self, rounds, start, stop):

@@ -77,8 +77,8 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _overlap_of(self, job, observed):
         return self._strategy.overlap(job, observed)
 
-    def _facts(self, job, entering, overlap):
-        return MultiLoggerFacts(self, job, entering, overlap)
+    def _facts(self, job, positive, overlap):
+        return MultiLoggerFacts(self, job, positive, overlap)
 
     def _propensity_warnings(self, job, logs):
         # The mean of 1/p tells of propensities where each logger may take all actions.
@@ -87,7 +87,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
             return []
         return super()._propensity_warnings(job, logs)
 
-    def _own_warnings(self, job, estimate, entering):
+    def _own_warnings(self, job, estimate, positive):
         return list(job.weighing.warnings)
 
     def _unstated(self, logs):

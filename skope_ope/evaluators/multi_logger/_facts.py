@@ -47,7 +47,7 @@ class MultiLoggerFacts(StaticFacts):
     @cached_property
     def parts(self):
         """Weights as they enter, and model values of the logged actions."""
-        job, entering = self.job, self.entering
+        job, positive = self.job, self.positive
         strategy = self.evaluator._strategy
 
         def pick(rounds):
@@ -56,17 +56,17 @@ class MultiLoggerFacts(StaticFacts):
 
         parts = terms_of(
             Extract(pick),
-            entering.all_logs,
+            positive.all_logs,
             job.target,
             job.source,
-            entering,
-            [Loggers(entering)],
+            positive,
+            [Loggers(positive)],
         )
         if job.weighing.divergences is not None:
             weights, stratum = job.weighing.weights, job.design.stratum
-            factor = weights.ravel() * (entering.n / (weights * job.strata.sizes).sum())
+            factor = weights.ravel() * (positive.n / (weights * job.strata.sizes).sum())
             parts[0] *= factor[0] if stratum is None else factor[stratum]
-        return entering.of(parts)
+        return positive.of(parts)
 
     @cached_property
     def divergences(self):
@@ -81,7 +81,7 @@ class MultiLoggerFacts(StaticFacts):
             cross_fit=None,
         )
         again = weighted._job(job.target, job.source)
-        return rerun(again, self.entering, job.offset).weighing.divergences
+        return rerun(again, self.positive, job.offset).weighing.divergences
 
     def predicted_variance_ratio(self):
         """Variance of the best weighting over that of the naive estimate."""

@@ -44,7 +44,7 @@ class LoggerStrata:
             self.n_folds = int(self.fold.max()) + 1
             labels = [(g, k) for g in loggers.labels for k in range(self.n_folds)]
             codes = loggers.index * self.n_folds + self.fold
-            self.design = loggers.entering.design.with_strata(codes, labels)
+            self.design = loggers.positive.design.with_strata(codes, labels)
 
     @property
     def sizes(self):
@@ -58,18 +58,18 @@ class LoggerStrata:
 
 def _folds(loggers, cross_fit):
     """Return the fold of every round: blocks of the rounds of a logger, or groups."""
-    entering = loggers.entering
-    if entering.all_logs.group is not None:
-        found = HeldOut(entering.logs, cross_fit).fold
+    positive = loggers.positive
+    if positive.all_logs.group is not None:
+        found = HeldOut(positive.logs, cross_fit).fold
     else:
-        index, count = entering.of(loggers.index), loggers.count
+        index, count = positive.of(loggers.index), loggers.count
         order = np.argsort(index, kind="stable")
         rank = np.empty(len(index), dtype=np.intp)
         before = np.repeat(count.cumsum() - count, count)
         rank[order] = np.arange(len(index)) - before
         found = rank * cross_fit // count[index]
     folds = np.zeros(len(loggers.index), dtype=np.intp)
-    folds[... if entering.mask is None else entering.mask] = found
+    folds[... if positive.mask is None else positive.mask] = found
     return folds
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from skope_ope._renamed import reordered
 from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.evaluators.core._target import Target
@@ -167,9 +167,9 @@ def logger_overlap(policy=None, logs=None):
         )
     if not len(logs):
         raise ValueError("the logs are empty.")
-    entering = Entering(logs, combined_weights(logs, None))
-    loggers = Loggers(entering)
-    omega = np.ones(len(logs)) if entering.omega is None else entering.omega
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    loggers = Loggers(positive)
+    omega = np.ones(len(logs)) if positive.omega is None else positive.omega
     sums = partial_sums(loggers.index, len(loggers))
     rewards = sums(omega * logs.reward) / loggers.sizes
     lowest = [None] * len(loggers)
@@ -203,7 +203,7 @@ def _policy_columns(policy, loggers):
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)
     nothing = Extract(lambda rounds: ())  # the loggers observe what is wanted
-    terms_of(nothing, logs, target, None, loggers.entering, [loggers])
+    terms_of(nothing, logs, target, None, loggers.positive, [loggers])
     found = loggers.overlaps[id(target)]
     shares = found.effective_sample_size / loggers.count
     return shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()

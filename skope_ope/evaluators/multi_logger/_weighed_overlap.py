@@ -22,7 +22,7 @@ class WeighedOverlap(Overlap):
 
     def __init__(self, job, pooling):
         by_logger, loggers, shares = job.overlap, job.loggers, job.effective_shares
-        self.n, self.sums, self.pooling = loggers.entering.n, by_logger.sums, pooling
+        self.n, self.sums, self.pooling = loggers.positive.n, by_logger.sums, pooling
         self._factor = shares * self.n / loggers.sizes  # n lambda_i
         self.max_w = float((self._factor * by_logger.max_w).max())
         missing = by_logger.missing_mass

@@ -9,8 +9,8 @@ import numpy as np
 
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._entering import Entering, Part
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
@@ -222,9 +222,9 @@ class ExplorationScavenging(BaseEvaluator):
         logs, omega, mixes = part.all_logs, part.omega, self._mixes(part.all_logs)
         chosen = by_logger(logs) if self.match == "logger" else logs
         target = stationary_target(self, policy, chosen)
-        entering = Part(chosen, omega)
-        seen = Tallying(entering, None, uses_all=False, alone=False)
-        wanted = wanted_by(target, chosen, entering, seen)
+        positive = Part(chosen, omega)
+        seen = Tallying(positive, None, uses_all=False, alone=False)
+        wanted = wanted_by(target, chosen, positive, seen)
         arms = Arms(
             logs.logger_index if mixes else chosen.action_index,
             len(logs.loggers) if mixes else chosen.n_actions,
@@ -285,7 +285,7 @@ class ExplorationScavenging(BaseEvaluator):
             logs.reward,
             stratum=stratum,
             under=logs.logger_proba if mixes else None,
-            design=Entering(logs, omega).design,
+            design=PositiveRounds(logs, omega).design,
             self_normalized=self.self_normalized,
             # whatever the policy wants, a logger may have had a part in it
             sought=None if mixes else match.sought,

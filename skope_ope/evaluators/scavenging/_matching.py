@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.scavenging._pages import item_codes, item_labels
@@ -107,8 +107,8 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
     target = stationary_target(evaluator, policy, logs)
     counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
     seen = Wanted(counts == 0, stratum)
-    entering = Entering(logs, omega)
-    wanted = wanted_by(target, logs, entering, seen)
+    positive = PositiveRounds(logs, omega)
+    wanted = wanted_by(target, logs, positive, seen)
     code, sought = logs.action_index, None
     if not seen.sought.all():
         sought = seen.sought[0 if stratum is None else stratum, code]
@@ -116,16 +116,16 @@ def match_arms(evaluator, policy, logs, stratum, omega=None):
         code,
         logs.n_actions,
         wanted,
-        seen.mass / float(entering.design.mass.sum()),
+        seen.mass / float(positive.design.mass.sum()),
         _fewest(counts, seen.sought, len(logs)),
         sought,
         seen.sought.any(axis=0),
     )
 
 
-def wanted_by(target, logs, entering, observer):
+def wanted_by(target, logs, positive, observer):
     """Return the probabilities of what was logged; an observer sees all actions'."""
-    return terms_of(_WANTED, logs, target, None, entering, [observer], tables=True)[0]
+    return terms_of(_WANTED, logs, target, None, positive, [observer], tables=True)[0]
 
 
 def stationary_target(evaluator, policy, logs):

@@ -8,10 +8,10 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
@@ -89,16 +89,16 @@ class SequentialEvaluator(BaseEvaluator):
     def _evaluate(self, policy, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
             raise ValueError(_NO_WEIGHTS.format(type(self).__name__))
-        target, entering = Target(policy, logs), Entering(logs)
+        target, positive = Target(policy, logs), PositiveRounds(logs)
         adaptive = isinstance(target.policy, AdaptivePolicy)
         self._check_settings(adaptive, target, logs)
         known = overlap = None
         if not adaptive:
-            known, overlap = self._known(target, entering)
+            known, overlap = self._known(target, positive)
         segments = self._segments(target, logs, known)
         if adaptive and logs.propensity is not None:
-            overlap = history_overlap(segments, entering)
-        return self._policy_value(History(entering, segments, adaptive, overlap))
+            overlap = history_overlap(segments, positive)
+        return self._policy_value(History(positive, segments, adaptive, overlap))
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -112,15 +112,15 @@ class SequentialEvaluator(BaseEvaluator):
                 "every part would value a history of another length."
             )
 
-    def _known(self, target, entering):
+    def _known(self, target, positive):
         """Return what is known of a stationary policy, and its overlap with the logs.
 
         Probabilities of the logged actions, and model values where there is one.
         """
         source = self.reward_source_ if self._uses_model else None
-        support, extract = Support(entering), _PI if source is None else _PI_V_Q
-        logs = entering.all_logs
-        known = terms_of(extract, logs, target, source, entering, [support])
+        support, extract = Support(positive), _PI if source is None else _PI_V_Q
+        logs = positive.all_logs
+        known = terms_of(extract, logs, target, source, positive, [support])
         return known, support.overlaps[id(target)]
 
     def _segments(self, target, logs, known):
@@ -163,7 +163,7 @@ class SequentialEvaluator(BaseEvaluator):
         return SequentialValue(
             estimate,
             Rows(
-                history.entering.design,
+                history.positive.design,
                 lambda: ratio_terms(round_values, below, found.value),
                 logs=logs,
             ),
@@ -206,7 +206,7 @@ class SequentialEvaluator(BaseEvaluator):
         about = PROGRESSIVE if history.adaptive else OWN
         known = not history.adaptive or self._values_the_progressive_policy()
         if m and known and self._has_spread(history):
-            design, freedom = history.entering.design, self._freedom(history)
+            design, freedom = history.positive.design, self._freedom(history)
             numbers = found.value, round_values, design, freedom
             return spread_estimate(*numbers, **given), about
         numbers = found.value, float("nan"), n_rounds - 1, round_values, unclustered

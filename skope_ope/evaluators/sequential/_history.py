@@ -50,7 +50,7 @@ class History:
 
     Attributes
     ----------
-    entering : Entering
+    positive : PositiveRounds
         The rounds.
     segments : list of LogSegment
         Parts of the logs, in order.
@@ -61,7 +61,7 @@ class History:
         known and the policy learns.
     """
 
-    entering: object
+    positive: object
     segments: list
     adaptive: bool
     overlap: object
@@ -69,7 +69,7 @@ class History:
     @property
     def logs(self):
         """The logs."""
-        return self.entering.all_logs
+        return self.positive.all_logs
 
     @cached_property
     def accepted(self):

@@ -14,7 +14,7 @@ import numpy as np
 from skope_ope.evaluators.core._overlap import Overlap
 
 
-def history_overlap(segments, entering):
+def history_overlap(segments, positive):
     r"""Sum the weights :math:`\pi(a_k|x_k, h) / p_k` along the simulated histories.
 
     Given its history each has mean one, where the policy wants nothing that the logger
@@ -24,13 +24,13 @@ def history_overlap(segments, entering):
     ----------
     segments : list of LogSegment
         The parts of the logs.
-    entering : Entering
+    positive : PositiveRounds
         The rounds.
     """
-    overlap, p = Overlap(entering.design, entering.n), entering.all_logs.propensity
+    overlap, p = Overlap(positive.design, positive.n), positive.all_logs.propensity
     for segment in segments:
         rows = segment.rows
-        block = entering.design.block(rows.start, rows.stop)
+        block = positive.design.block(rows.start, rows.stop)
         overlap.add(block, segment.trace.pi / p[rows])
     return overlap
 

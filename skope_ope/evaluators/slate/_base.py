@@ -9,10 +9,10 @@ from math import isnan
 import numpy as np
 
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._entering import Entering, Part
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
+from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
@@ -62,7 +62,7 @@ class SlateTerms:
     warnings: list = field(default_factory=list)
     bound: object = None
 
-    def entering(self, logs, sample_weight, kind=Entering):
+    def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
         if self.used is not None and not self.used.all():
             sample_weight = self.used * (
@@ -70,15 +70,15 @@ class SlateTerms:
             )
         return kind(logs, sample_weight)
 
-    def estimable(self, entering):
+    def estimable(self, positive):
         """Return terms and combine that tell where there is no estimate."""
         if self.weight is None:
             return self.terms, Estimable(self.combine, weighed=False)
         size = self.weight
         if size.min(initial=0) < 0:
             size = np.abs(size)
-        if entering.mask is not None:
-            size = np.where(entering.mask, size, 0.0)
+        if positive.mask is not None:
+            size = np.where(positive.mask, size, 0.0)
         return (*self.terms, size), Estimable(self.combine, weighed=True)
 
 
@@ -128,12 +128,12 @@ class SlateEvaluator(BaseEvaluator):
         target = SlateTarget(policy, logs)
         found = self._terms(target, target.logs)
         omega = combined_weights(logs, sample_weight)
-        entering = found.entering(logs, omega)
-        terms, combine = found.estimable(entering)
-        design = entering.design
+        positive = found.positive(logs, omega)
+        terms, combine = found.estimable(positive)
+        design = positive.design
         estimate = estimate_of_rounds(design, terms, combine)
         name = type(self).__name__
-        known, warned, size = _of_weights(found, entering)
+        known, warned, size = _of_weights(found, positive)
         warned = [*found.warnings, *warned]
         if isnan(estimate.value):
             warned.append(combine.warning(name, estimate))
@@ -143,7 +143,7 @@ class SlateEvaluator(BaseEvaluator):
             Rows(design, partial(np.stack, terms), logs=logs),
             estimator=name,
             effective_sample_size=size,
-            diagnostics={"n_rounds": entering.n} | known | found.diagnostics,
+            diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
         )
@@ -160,19 +160,19 @@ class SlateEvaluator(BaseEvaluator):
         """Return sums, tally and form of a part of a log."""
         target = SlateTarget(policy, part.all_logs)
         found = self._terms(target, target.logs)
-        entering = found.entering(part.all_logs, part.sample_weight, Part)
-        terms, combine = found.estimable(entering)
+        positive = found.positive(part.all_logs, part.sample_weight, Part)
+        terms, combine = found.estimable(positive)
         if len(terms) > MANY_TERMS:
             raise ValueError(
                 f"{type(self).__name__} cannot be summed over parts of a log: products "
                 f"of its {len(terms)} terms are not kept. Use "
                 "control_variates='single', or evaluate the whole log."
             )
-        design = entering.design
-        sums, tally = Sums(design), Tally(entering)
+        design = positive.design
+        sums, tally = Sums(design), Tally(positive)
         sums.add(design.block(0, design.n_rounds), tuple(terms))
         if found.weight is not None:
-            tally.add(found.weight, part.all_logs.reward, entering.omega)
+            tally.add(found.weight, part.all_logs.reward, positive.omega)
         return sums, tally, partial(estimate_of_parts, combine)
 
     def __sklearn_tags__(self):
@@ -186,16 +186,16 @@ def estimate_of_parts(combine, sums, tally):
     return Estimate(sums, combine)
 
 
-def _of_weights(found, entering):
+def _of_weights(found, positive):
     """Return diagnostics, warnings and effective size that the weights tell."""
-    if found.weight is None or not entering.n:
+    if found.weight is None or not positive.n:
         return {}, [], float("nan")
-    overlap = balance = Overlap(entering.design, entering.n)
-    block = entering.design.block(0, entering.design.n_rounds)
+    overlap = balance = Overlap(positive.design, positive.n)
+    block = positive.design.block(0, positive.design.n_rounds)
     overlap.add(block, found.weight)
     entries = {}
     if found.expected is not None:  # weights that would have mean one
-        balance = Overlap(entering.design, entering.n)
+        balance = Overlap(positive.design, positive.n)
         balance.add(block, found.weight + 1 - found.expected)
         entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
     entries |= weight_entries(overlap, balance)

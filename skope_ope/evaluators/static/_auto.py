@@ -66,20 +66,20 @@ class AutoParameter:
         self.name, self.neutral = name, neutral
         self.grid, self.bias = grid, bias
 
-    def choose(self, evaluator, target, entering, source):
+    def choose(self, evaluator, target, positive, source):
         """Return the value of the parameter for a policy on some rounds."""
-        logs, design = entering.all_logs, entering.design
-        rounds = _rounds(target, entering, source, evaluator._moves is not None)
-        positive = rounds.w[rounds.w > 0]
-        if not positive.size:  # nothing to trade: the weights are all zero
+        logs, design = positive.all_logs, positive.design
+        rounds = _rounds(target, positive, source, evaluator._moves is not None)
+        above_zero = rounds.w[rounds.w > 0]
+        if not above_zero.size:  # nothing to trade: the weights are all zero
             return self.neutral
-        grid = self.grid(positive, len(logs))
+        grid = self.grid(above_zero, len(logs))
         values, errors = self._estimates(evaluator, grid, rounds, design)
         if self.bias is None:
             neutral, _ = self._estimates(evaluator, [self.neutral], rounds, design)
             bias = np.abs(neutral - values) + _deviation(rounds, logs)
         else:
-            bias = self.bias(grid, rounds, target, logs, entering.sample_weight)
+            bias = self.bias(grid, rounds, target, logs, positive.sample_weight)
         loss = np.nan_to_num(errors) ** 2 + bias**2
         return float(grid[int(np.nanargmin(loss))])
 
@@ -101,10 +101,10 @@ class AutoParameter:
         return out
 
 
-def _rounds(target, entering, source, moves):
-    logs = entering.all_logs
+def _rounds(target, positive, source, moves):
+    logs = positive.all_logs
     offset = far_from_zero(logs.reward) if moves else 0.0
-    w, *model = terms_of(PARTS, logs, target, source, entering)
+    w, *model = terms_of(PARTS, logs, target, source, positive)
     q, v = (part - offset for part in model) if model else (None, None)
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     r = logs.reward - offset

@@ -9,13 +9,13 @@ from operator import attrgetter
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._engine import Job, run
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import evaluate_jobs, rerun, terms_of_job
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
@@ -61,31 +61,31 @@ class StaticEvaluator(BaseEvaluator):
         return w
 
     def _evaluate(self, policy, logs, sample_weight):
-        entering = Entering(logs, combined_weights(logs, sample_weight))
-        job = self._prepare(Target(policy, logs), entering)
-        [result] = evaluate_jobs([job], entering)
+        positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
+        job = self._prepare(Target(policy, logs), positive)
+        [result] = evaluate_jobs([job], positive)
         return result
 
     def _takes_part(self, target):
         """Whether a pass that is shared with other evaluators can value the policy."""
         return True
 
-    def _prepare(self, target, entering, shared=None):
+    def _prepare(self, target, positive, shared=None):
         """Return the job of a policy in a pass over the rounds.
 
         Parameters
         ----------
         target : Target
             The policy.
-        entering : Entering
+        positive : PositiveRounds
             The rounds.
         shared : SharedModel, default=None
             The reward model that several evaluators share, for those without one of
             their own; `None`: the evaluator is fitted.
         """
         self._check_target(target)
-        source = self._source_for(target, entering, shared)
-        chosen = self._chosen(target, entering, source)
+        source = self._source_for(target, positive, shared)
+        chosen = self._chosen(target, positive, source)
         return chosen._job(target, source)
 
     def _weights_on(self, policy, logs=None):
@@ -97,12 +97,12 @@ class StaticEvaluator(BaseEvaluator):
         logs = self.logs_ if logs is None else logs
         return clipping_curve(self, policy, logs, bounds)
 
-    def _chosen(self, target, entering, source):
+    def _chosen(self, target, positive, source):
         """Return self, or a copy with the number that "auto" is for this policy."""
         auto = self._auto
         if auto is None or getattr(self, auto.name) != AUTO:
             return self
-        return auto.fixed(self, auto.choose(self, target, entering, source))
+        return auto.fixed(self, auto.choose(self, target, positive, source))
 
     def _job(self, target, source):
         """Return what the engine does for one policy."""
@@ -113,21 +113,21 @@ class StaticEvaluator(BaseEvaluator):
         if self._uses_model:
             check_all_actions(self, target)
 
-    def _source_for(self, target, entering, shared):
+    def _source_for(self, target, positive, shared):
         if not self._uses_model:
             return None
         return self.reward_source_ if shared is None else shared.source_for(self)
 
-    def _policy_value(self, job, entering, observed):
+    def _policy_value(self, job, positive, observed):
         """Return the result, from the sums of a job and what was observed."""
-        logs = entering.all_logs
+        logs = positive.all_logs
         estimate = self._estimate(job)
         overlap = self._overlap_of(job, observed)
         if estimate.lost:
-            estimate = self._summed_about_its_value(job, estimate, entering)
+            estimate = self._summed_about_its_value(job, estimate, positive)
         if self._uses_weights:
-            warned = overlap_warnings(overlap, entering.logs)
-            warned += self._propensity_warnings(job, entering.logs)
+            warned = overlap_warnings(overlap, positive.logs)
+            warned += self._propensity_warnings(job, positive.logs)
         else:  # a model extrapolates to what was never logged
             warned, overlap = support_warnings(overlap), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
@@ -135,9 +135,9 @@ class StaticEvaluator(BaseEvaluator):
             estimate = estimate.without_value()  # the logs say nothing of this policy
         if isnan(estimate.value):
             warned.append(unformed_warning(self))
-        warned.extend(self._own_warnings(job, estimate, entering))
+        warned.extend(self._own_warnings(job, estimate, positive))
         about = estimate.offset
-        rows = Rows(job.design, lambda: terms_of_job(job, entering, about), logs=logs)
+        rows = Rows(job.design, lambda: terms_of_job(job, positive, about), logs=logs)
         return PolicyValue(
             estimate,
             rows,
@@ -145,7 +145,7 @@ class StaticEvaluator(BaseEvaluator):
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
-            diagnostics=self._facts(job, entering, overlap).entries(),
+            diagnostics=self._facts(job, positive, overlap).entries(),
             warnings=warned,
             bound=self._deviation_bound,
         )
@@ -199,7 +199,7 @@ class StaticEvaluator(BaseEvaluator):
         """Return what strata count."""
         return pooled
 
-    def _summed_about_its_value(self, job, estimate, entering):
+    def _summed_about_its_value(self, job, estimate, positive):
         """Return the estimate with the error that rounding took, where it did.
 
         The variance was lost in the sums of squares: terms about the value itself
@@ -212,21 +212,21 @@ class StaticEvaluator(BaseEvaluator):
             or not estimate.frame.count.any()
         ):
             return estimate
-        found = self._estimate(rerun(job, entering, estimate.value))
-        size = max(abs(found.value), abs(entering.all_logs.reward).max())
+        found = self._estimate(rerun(job, positive, estimate.value))
+        size = max(abs(found.value), abs(positive.all_logs.reward).max())
         return found if found.standard_error > 1e-15 * size else estimate
 
     def _overlap_of(self, job, observed):
         """Return sums of the weights that enter the estimate."""
         return observed["support"].overlaps[id(job.target)]
 
-    def _facts(self, job, entering, overlap):
-        return StaticFacts(self, job, entering, overlap)
+    def _facts(self, job, positive, overlap):
+        return StaticFacts(self, job, positive, overlap)
 
     def _propensity_warnings(self, job, logs):
         return propensity_warnings(logs)
 
-    def _own_warnings(self, job, estimate, entering):
+    def _own_warnings(self, job, estimate, positive):
         return []
 
     def __sklearn_tags__(self):

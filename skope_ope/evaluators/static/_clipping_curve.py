@@ -5,8 +5,8 @@
 import numpy as np
 from sklearn.base import clone
 
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._weights_of import weights_of
@@ -40,8 +40,8 @@ def clipping_curve(evaluator, policy, logs, bounds=None):
         bounds = _default_bounds(weights_of(evaluator, policy, logs)[0])
     bounds = np.sort(np.asarray(bounds, dtype=float).ravel())
     evaluator.evaluate(policy, logs)  # its own answer, for its warnings and its checks
-    entering = Entering(logs, combined_weights(logs, None))
-    own = evaluator._prepare(Target(policy, logs), entering)
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    own = evaluator._prepare(Target(policy, logs), positive)
     jobs = []
     for bound in bounds.tolist():
         bounded = clone(evaluator).set_params(**{name: bound})
@@ -50,7 +50,7 @@ def clipping_curve(evaluator, policy, logs, bounds=None):
     return {
         "param_name": name,
         "param_range": bounds,
-        "values": evaluate_jobs(jobs, entering),
+        "values": evaluate_jobs(jobs, positive),
         "own": getattr(own.evaluator, name),
     }
 

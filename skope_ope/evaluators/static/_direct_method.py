@@ -96,7 +96,7 @@ class DirectMethod(StaticEvaluator):
         values, learned = simulate(target.policy, logs, self.reward_source_.bind(logs))
         return SimulatedValue(values, learned, logs, self)
 
-    def _own_warnings(self, job=None, estimate=None, entering=None):
+    def _own_warnings(self, job=None, estimate=None, positive=None):
         return [
             ModelErrorWarning(
                 "the standard error of DirectMethod leaves out the error of the reward "

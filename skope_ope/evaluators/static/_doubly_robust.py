@@ -37,7 +37,7 @@ class DoublyRobustBase(StaticEvaluator):
         corrected = rounds.v + w * rounds.residual
         return corrected, (rounds.w - w) * rounds.residual
 
-    def _own_warnings(self, job, estimate, entering):
+    def _own_warnings(self, job, estimate, positive):
         if self._combine is not mean or len(estimate.means) < 2:
             return []
         error = estimate.standard_error
@@ -46,7 +46,7 @@ class DoublyRobustBase(StaticEvaluator):
         sums = job.sums
         if job.design.clustered:  # that of the second term was not wanted so far
             sums = Sums(job.design, job.offset, self._moves)
-            rerun(job, entering, job.offset, sums)
+            rerun(job, positive, job.offset, sums)
         taken = Estimate(sums, second_mean, estimate.pooling)
         removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:

@@ -34,24 +34,24 @@ class StaticFacts:
         The evaluator.
     job : Job
         What it did.
-    entering : Entering
+    positive : PositiveRounds
         The rounds.
     overlap : Overlap or None
         Sums of the weights; None where none are used.
     """
 
-    def __init__(self, evaluator, job, entering, overlap):
+    def __init__(self, evaluator, job, positive, overlap):
         self.evaluator, self.job = evaluator, job
-        self.entering, self.overlap = entering, overlap
+        self.positive, self.overlap = positive, overlap
 
     @property
     def logs(self):
         """Logs of the rounds that enter."""
-        return self.entering.logs
+        return self.positive.logs
 
     def entries(self):
         """Return numbers and functions by name, for `Diagnostics`."""
-        found = {"n_rounds": self.entering.n}
+        found = {"n_rounds": self.positive.n}
         if self.evaluator._was_auto:
             name = self.evaluator._auto.name
             found[name] = getattr(self.evaluator, name)
@@ -98,10 +98,10 @@ class StaticFacts:
     @cached_property
     def parts(self):
         """Weights and model values of the logged actions of the rounds that enter."""
-        logs = self.entering.all_logs  # an array belongs to the rows of all of them
+        logs = self.positive.all_logs  # an array belongs to the rows of all of them
         job = self.job
-        terms = terms_of(PARTS, logs, job.target, job.source, self.entering)
-        return self.entering.of(terms)
+        terms = terms_of(PARTS, logs, job.target, job.source, self.positive)
+        return self.positive.of(terms)
 
     @property
     def w(self):
@@ -136,9 +136,9 @@ class StaticFacts:
 
     def correction_z(self):
         """Mean of the corrections in standard errors, NaN where they do not vary."""
-        design = self.entering.design
-        if self.entering.mask is not None:
-            design = design.take(np.flatnonzero(self.entering.mask))
+        design = self.positive.design
+        if self.positive.mask is not None:
+            design = design.take(np.flatnonzero(self.positive.mask))
         sums = Sums(design.unweighted())
         sums.add(sums.frame.block(0, sums.frame.n_rounds), (self.corrections,))
         found = Estimate(sums, mean)
@@ -169,7 +169,7 @@ class StaticFacts:
 
     def overlap_tv(self):
         """Mean total variation distance of the policy from the logger."""
-        total, target = 0.0, self.job.target.of(self.entering)
+        total, target = 0.0, self.job.target.of(self.positive)
         for rows, mu in self._logging_blocks():
             pi = target.chunk(self.logs[rows], rows.start, rows.stop)
             total += np.abs(pi - mu).sum() / 2

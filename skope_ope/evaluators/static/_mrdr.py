@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
 from skope_ope.reward_models._sources import reward_source
 
@@ -82,8 +82,8 @@ class MRDR(DoublyRobustBase):
             "DoublyRobust with a model that was fitted beforehand."
         )
 
-    def _source_for(self, target, entering, shared):
-        rows, model, cv = entering.all_logs, None, None
+    def _source_for(self, target, positive, shared):
+        rows, model, cv = positive.all_logs, None, None
         if shared is None:
             rows, model, cv = self.logs_, self.model_to_refit_, self.cv
         else:
@@ -91,7 +91,7 @@ class MRDR(DoublyRobustBase):
             self._check_refittable(model, cv)
         # The weights follow the policy on the rounds of fit, whatever is evaluated.
         fit_target = target
-        if entering.all_logs is not rows:
+        if positive.all_logs is not rows:
             policy = target.column if target.policy is None else target.policy
             if policy is None:
                 raise ValueError(
@@ -114,6 +114,6 @@ class MRDR(DoublyRobustBase):
 
 def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""
-    [w] = terms_of(WEIGHTS, logs, target, None, Entering(logs))
+    [w] = terms_of(WEIGHTS, logs, target, None, PositiveRounds(logs))
     p = logs.propensity
     return w * (1 - np.minimum(p, 1)) / p

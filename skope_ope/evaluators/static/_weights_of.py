@@ -3,7 +3,7 @@
 """The importance weights with which an evaluator values a policy."""
 
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
 
@@ -34,7 +34,7 @@ def weights_of(evaluator, policy, logs):
             "logger."
         )
     evaluator._check_logs(logs)
-    entering = Entering(logs, combined_weights(logs, None))
-    job = evaluator._prepare(Target(policy, logs), entering)
-    [plain] = terms_of(WEIGHTS, logs, job.target, None, entering)
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    job = evaluator._prepare(Target(policy, logs), positive)
+    [plain] = terms_of(WEIGHTS, logs, job.target, None, positive)
     return plain, job.evaluator._weights(plain)

@@ -20,9 +20,9 @@ from skope_ope import (
 )
 from skope_ope.evaluators.core import _engine
 from skope_ope.evaluators.core._engine import WEIGHTS, Job, run, terms_of
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from skope_ope.exceptions import ModelErrorWarning, SupportWarning
 
@@ -207,7 +207,7 @@ def test_observers_see_every_block_before_the_jobs_do(monkeypatch, tables):
     evaluator = Watched(recorder.seen)
     targets = Target(pi, logs), Target(UniformPolicy(), logs)
     jobs = [Job(evaluator, target, None) for target in targets]
-    run(logs, jobs, Entering(logs), [recorder], tables=tables)
+    run(logs, jobs, PositiveRounds(logs), [recorder], tables=tables)
     a, b = map(id, targets)
     expected = []
     for low, high in ((0, 20), (20, 40), (40, 50)):
@@ -225,10 +225,10 @@ def test_offsets_are_for_terms_that_follow():
     logs = BanditLogs(**arrays)
     target = Target(pi, logs)
     jobs = [Job(one, target, None) for one in (IPS(), SNIPS())]
-    run(logs, jobs, Entering(logs))
+    run(logs, jobs, PositiveRounds(logs))
     assert jobs[0].sums.offset == jobs[0].offset == 0
     assert jobs[1].sums.offset == pytest.approx(1e6 + 0.5, abs=0.5)
-    run(logs, [again := Job(SNIPS(), target, None)], Entering(logs), offset=7.0)
+    run(logs, [again := Job(SNIPS(), target, None)], PositiveRounds(logs), offset=7.0)
     assert again.sums.offset == 7
     found, expected = (Estimate(job.sums, ratio) for job in (jobs[1], again))
     assert found.value == pytest.approx(expected.value, rel=1e-13)
@@ -237,10 +237,10 @@ def test_offsets_are_for_terms_that_follow():
 def test_terms_of_all_rounds():
     arrays, pi, _ = make_arrays(50)
     logs = BanditLogs(**arrays)
-    found = terms_of(SNIPS(), logs, Target(pi, logs), None, Entering(logs))
+    found = terms_of(SNIPS(), logs, Target(pi, logs), None, PositiveRounds(logs))
     w = 4 * pi[np.arange(50), arrays["action"]]
     assert_allclose(found, [w * arrays["reward"], w])
-    [weights] = terms_of(WEIGHTS, logs, Target(pi, logs), None, Entering(logs))
+    [weights] = terms_of(WEIGHTS, logs, Target(pi, logs), None, PositiveRounds(logs))
     assert_allclose(weights, w)
 
 

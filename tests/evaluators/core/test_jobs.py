@@ -7,13 +7,13 @@ from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, DoublyRobust
 from skope_ope.evaluators.core._engine import TermStore
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._jobs import (
     evaluate_jobs,
     observers_of,
     rerun,
     terms_of_job,
 )
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from tests._worlds import d8, d8_logs
 
@@ -23,17 +23,17 @@ D8, LOGS = d8(), d8_logs()
 W = D8.pi[np.arange(8), D8.action] / D8.propensity
 
 
-def prepared(entering, *evaluators):
+def prepared(positive, *evaluators):
     target = Target(D8.pi, LOGS)
-    return [e.fit(LOGS)._prepare(target, entering) for e in evaluators]
+    return [e.fit(LOGS)._prepare(target, positive) for e in evaluators]
 
 
 def test_one_pass_gives_what_each_evaluator_gives_alone():
-    entering = Entering(LOGS)
+    positive = PositiveRounds(LOGS)
     evaluators = [IPS(), SNIPS(), IPS(cmax=2.0), DoublyRobust(reward_model="q_hat")]
-    jobs = prepared(entering, *evaluators)
-    assert list(observers_of(jobs, entering)) == ["support"]
-    for evaluator, found in zip(evaluators, evaluate_jobs(jobs, entering), strict=True):
+    jobs = prepared(positive, *evaluators)
+    assert list(observers_of(jobs, positive)) == ["support"]
+    for evaluator, found in zip(evaluators, evaluate_jobs(jobs, positive), strict=True):
         alone = evaluator.fit(LOGS).evaluate(D8.pi)
         assert found.value == alone.value
         assert found.standard_error == alone.standard_error
@@ -41,25 +41,25 @@ def test_one_pass_gives_what_each_evaluator_gives_alone():
 
 
 def test_terms_of_rewards_less_an_offset():
-    entering = Entering(LOGS)
-    [job] = prepared(entering, SNIPS())
-    evaluate_jobs([job], entering)
-    terms = terms_of_job(job, entering, 0.25)
+    positive = PositiveRounds(LOGS)
+    [job] = prepared(positive, SNIPS())
+    evaluate_jobs([job], positive)
+    terms = terms_of_job(job, positive, 0.25)
     assert_allclose(terms, [W * (D8.reward - 0.25), W], rtol=1e-14)
-    [plain] = prepared(entering, IPS())
-    assert_allclose(terms_of_job(plain, entering, 0.25), [W * D8.reward], rtol=1e-14)
+    [plain] = prepared(positive, IPS())
+    assert_allclose(terms_of_job(plain, positive, 0.25), [W * D8.reward], rtol=1e-14)
 
 
 def test_a_second_pass_has_sums_of_its_own():
-    entering = Entering(LOGS)
-    [job] = prepared(entering, SNIPS())
-    evaluate_jobs([job], entering)
+    positive = PositiveRounds(LOGS)
+    [job] = prepared(positive, SNIPS())
+    evaluate_jobs([job], positive)
     first = list(job.sums.first)
-    again = rerun(job, entering, 0.5)
+    again = rerun(job, positive, 0.5)
     assert again is not job
     assert again.sums is not job.sums
     assert again.sums.offset == 0.5
     assert job.sums.first == first
     store = TermStore(8)
-    assert rerun(job, entering, 0.0, store).sums is store
+    assert rerun(job, positive, 0.0, store).sums is store
     assert store.terms.shape == (2, 8)

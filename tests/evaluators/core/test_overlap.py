@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from skope_ope import BanditLogs
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._engine import WEIGHTS, Job, run
-from skope_ope.evaluators.core._entering import Entering
 from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from tests.evaluators.core._samples import Sample, by_loops
 
@@ -81,11 +81,11 @@ def test_every_policy_is_observed(known):
     logs = BanditLogs(
         np.zeros((9, 1)), np.arange(9) % 2, np.ones(9), p, actions=[0, 1, 2]
     )
-    entering = Entering(logs)
+    positive = PositiveRounds(logs)
     targets = [
         Target(np.tile(row, (9, 1)), logs) for row in ([0.5, 0.5, 0], [0.25, 0.25, 0.5])
     ]
-    support = Support(entering)
+    support = Support(positive)
     weights = WEIGHTS if known else None
     if weights is None:
 
@@ -96,7 +96,7 @@ def test_every_policy_is_observed(known):
                 return (rounds.pi,)
 
         weights = Nothing()
-    run(logs, [Job(weights, t, None) for t in targets], entering, [support])
+    run(logs, [Job(weights, t, None) for t in targets], positive, [support])
     first, second = (support.overlaps[id(target)] for target in targets)
     assert (first.missing_mass, second.missing_mass) == (0, 0.5)
     assert (first.sum_w, second.sum_w) == ((9, 4.5) if known else (0, 0))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._rounds import (
     Block,
     Rounds,
@@ -23,7 +23,7 @@ W = D8.pi[LOGGED] / D8.propensity
 def block_of(low, high, weight=None, **fields):
     logs = d8_logs(**fields)
     offsets = np.arange(0, 24, 3)
-    return Block(logs, low, high, Entering(logs, weight), -1.0, offsets)
+    return Block(logs, low, high, PositiveRounds(logs, weight), -1.0, offsets)
 
 
 def test_a_block_is_a_cut_of_the_logs():
@@ -32,10 +32,10 @@ def test_a_block_is_a_cut_of_the_logs():
     assert_array_equal(block.codes, D8.action[2:6])
     assert_array_equal(block.reward, D8.reward[2:6])
     assert_array_equal(block.p, D8.propensity[2:6])
-    assert_array_equal(block.omega, block.entering.omega[2:6])
+    assert_array_equal(block.omega, block.positive.omega[2:6])
     assert (block.n_rounds, block.shift, block.loggers) == (8, -1.0, None)
-    assert block.of(block.entering.design) is block.of(block.entering.design)
-    assert block.of(block.entering.design).low == 2
+    assert block.of(block.positive.design) is block.of(block.positive.design)
+    assert block.of(block.positive.design).low == 2
 
 
 @pytest.mark.parametrize("kind", ["rows", "columns", "strided", "one row"])

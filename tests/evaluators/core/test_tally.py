@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, BanditLogs, MultiLoggerIPS
-from skope_ope.evaluators.core._entering import Part
+from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._tally import NAMES, Tally, bins_of, edges_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

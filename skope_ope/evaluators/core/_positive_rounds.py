@@ -9,7 +9,7 @@ import numpy as np
 from skope_ope.evaluators.core._design import design_of
 
 
-class Entering:
+class PositiveRounds:
     """The rounds of some logs whose sample weight is positive.
 
     Parameters
@@ -68,7 +68,7 @@ class Entering:
         return np.flatnonzero(self.counts(logs.action_index, logs.n_actions) == 0)
 
 
-class Part(Entering):
+class Part(PositiveRounds):
     """The rounds of a part of a log: they weigh what they weigh in the whole.
 
     Parameters

@@ -5,13 +5,13 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skope_ope import BanditLogs
-from skope_ope.evaluators.core._entering import Entering
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 
 LOGS = BanditLogs(np.zeros((4, 1)), [0, 2, 1, 0], [1.0, 2, 3, 4], actions=range(4))
 
 
 def test_rounds_of_weight_zero_do_not_enter():
-    found = Entering(LOGS, np.array([2.0, 1.0, 0.0, 1.0]))
+    found = PositiveRounds(LOGS, np.array([2.0, 1.0, 0.0, 1.0]))
     assert found.n == 3
     assert_allclose(found.omega, [1.5, 0.75, 0, 0.75])  # mean one over the three
     assert_array_equal(found.mask, [True, True, False, True])
@@ -24,7 +24,7 @@ def test_rounds_of_weight_zero_do_not_enter():
 def test_all_rounds_enter_where_weights_are_positive():
     weight = np.array([0.5, 1.5, 1.0, 1.0])
     for given in (None, weight):
-        found = Entering(LOGS, given)
+        found = PositiveRounds(LOGS, given)
         assert found.logs is LOGS
         assert found.omega is given
         assert (found.n, found.mask) == (4, None)
@@ -32,10 +32,10 @@ def test_all_rounds_enter_where_weights_are_positive():
 
 
 def test_the_design_has_the_groups_and_the_rounds_that_enter():
-    assert not Entering(LOGS).design.clustered
+    assert not PositiveRounds(LOGS).design.clustered
     grouped = LOGS.replace(group=["u", "v", "w", "u"])
-    found = Entering(grouped, np.array([2.0, 1.0, 0.0, 1.0])).design
+    found = PositiveRounds(grouped, np.array([2.0, 1.0, 0.0, 1.0])).design
     assert_array_equal(found.count, [3])
     assert_allclose(found.mass, [3])
     assert_array_equal(found.cluster_sizes, [2, 1])  # w has no round that enters
-    assert found is not Entering(grouped).design
+    assert found is not PositiveRounds(grouped).design
