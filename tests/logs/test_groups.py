@@ -4,14 +4,15 @@
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs, SlateLogs
 from skope_ope.logs._groups import check_group, factorise
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
 RNG = np.random.default_rng(0)
 TEXTS = np.array(["ann", "bob", "", "ann ", "élan", "ann"])
