@@ -145,7 +145,8 @@ def test_searches_and_evaluators_take_it(routing):
     logs = logs.replace(group=np.arange(600) // 6)
     cv = HashKFold(3, random_state=1)
     with config_context(enable_metadata_routing=routing):
-        found = cross_validate(IPS(), logs, scoring=lambda e, X, y=None: 0.0, cv=cv)
+        given = {"scoring": lambda e, X, y=None: 0.0, "cv": cv, "params": {}}
+        found = cross_validate(IPS(), logs, **given)
         assert len(found["test_score"]) == 3
         search = GridSearchCV(
             ClassifierPolicy(LogisticRegression()),

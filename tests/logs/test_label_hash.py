@@ -41,7 +41,9 @@ def test_texts_are_replaced_by_their_checksum():
     expected = [of_integer(zlib.crc32(text.encode())) for text in texts]
     assert label_hash(np.array(texts)).tolist() == expected
     assert label_hash(np.array(texts, dtype=object)).tolist() == expected
-    assert label_hash(np.array(texts, np.dtypes.StringDType())).tolist() == expected
+    if hasattr(np, "dtypes") and hasattr(np.dtypes, "StringDType"):  # numpy 2
+        of_any_length = np.array(texts, np.dtypes.StringDType())
+        assert label_hash(of_any_length).tolist() == expected
     assert label_hash(np.array(["ann"], "S5"))[0] == expected[0]
 
 
