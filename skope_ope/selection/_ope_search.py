@@ -28,7 +28,8 @@ from skope_ope.selection._train_shares import (
 class OPESearchCV(BaseSearch):
     r"""Search over evaluators or policies that fits every distinct model once a split.
 
-    It takes and gives what `GridSearchCV` does. Candidates that differ only in
+    It takes and gives what `GridSearchCV` does, but for scores of the training parts,
+    several metrics at once and `pre_dispatch`. Candidates that differ only in
     parameters that are used after the reward model (``q``, ``cmax``, ``tau``, ``lam``)
     share its fit on every split, and its predictions; policies share the evaluator
     that values them. What is shared ends with the split, and scores do not depend on

@@ -33,7 +33,7 @@ from skope_ope.evaluators.sequential import _engine
 from skope_ope.policies._adaptive import Block, FrozenPolicy, fresh
 from skope_ope.utils import all_policies
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, replayed, row_by_row
+from tests.policies._histories import live, make_logs, replayed, row_by_row
 
 
 def high(X):

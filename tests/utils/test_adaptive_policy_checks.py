@@ -9,7 +9,7 @@ import pytest
 from skope_ope import UCB1, ClassifierPolicy, EpsilonGreedy, LinUCB
 from skope_ope.base import AdaptivePolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import make_logs
+from tests.policies._histories import make_logs
 
 
 class Honest(AdaptivePolicy):

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from skope_ope import AdaptiveFunctionPolicy, BanditLogs
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, replayed, row_by_row
+from tests.policies._histories import live, make_logs, replayed, row_by_row
 
 
 def mostly_the_better(X, history):

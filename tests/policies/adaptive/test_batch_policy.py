@@ -22,7 +22,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators.sequential import Replay
 from skope_ope.policies._adaptive import fresh
-from tests.policies._lives import make_logs
+from tests.policies._histories import make_logs
 
 MINUTE = np.timedelta64(60, "s")
 

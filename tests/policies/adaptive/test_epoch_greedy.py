@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 
 from skope_ope import BanditLogs, EpochGreedy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs
+from tests.policies._histories import live, make_logs
 
 ZERO = np.zeros((1, 1))
 

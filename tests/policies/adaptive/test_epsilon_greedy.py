@@ -8,7 +8,7 @@ from sklearn.base import clone
 from skope_ope import BanditLogs, EpsilonGreedy
 from skope_ope.policies._adaptive import fresh
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, row_by_row
+from tests.policies._histories import live, make_logs, row_by_row
 
 NO_CONTEXT = np.empty((4, 0))
 

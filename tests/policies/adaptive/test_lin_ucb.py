@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from skope_ope import BanditLogs, LinUCB
 from skope_ope.policies.adaptive import _lin_ucb
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, row_by_row
+from tests.policies._histories import live, make_logs, row_by_row
 
 
 def reset(policy, n_actions, n_features):

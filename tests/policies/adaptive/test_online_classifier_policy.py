@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skope_ope import BanditLogs, OnlineClassifierPolicy
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, replayed
+from tests.policies._histories import live, make_logs, replayed
 
 X2 = np.zeros((1, 1))
 TWO = BanditLogs(X2, ["a"], [0.0], actions=["a", "b"])

@@ -19,7 +19,7 @@ from skope_ope import (
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.policies._adaptive import fresh
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, replayed, row_by_row
+from tests.policies._histories import live, make_logs, replayed, row_by_row
 
 
 def sign(X):

@@ -8,7 +8,7 @@ import pytest
 
 from skope_ope import UCB1, BanditLogs
 from skope_ope.utils.estimator_checks import check_adaptive_policy
-from tests.policies._lives import live, make_logs, row_by_row
+from tests.policies._histories import live, make_logs, row_by_row
 
 
 def reset(policy, n_actions):
