@@ -131,20 +131,35 @@ class Sums:
     def _add_cells(self, block, terms, x, begins):
         """Sum over the cells; an array that two jobs bring is summed once for both."""
         if begins:
-            self.totals, self._owned = [], []
-            for term, column in zip(terms, x, strict=True):
-                known = block.summed.get(id(term))
-                if known is None:
-                    known = np.zeros(len(self.frame.cell_count)), term
-                    block.summed[id(term)] = known  # the term stays alive: ids are its
-                    self._owned.append(len(self.totals))
-                    np.add.at(known[0], block.cell, column)
-                self.totals.append(known[0])
-            self.totals += [None] * (self.n_terms - len(terms))
+            self.totals, self._owned = [None] * self.n_terms, set()
             self.totals.append(self.frame.cell_mass)
-            return
-        for j in self._owned:
-            np.add.at(self.totals[j], block.cell, x[j])
+        for j, (term, column) in enumerate(zip(terms, x, strict=True)):
+            known = block.summed.get(id(term))
+            if begins and known is not None:
+                self.totals[j] = known[0]
+            elif begins:
+                self.totals[j] = np.zeros(len(self.frame.cell_count))
+                self._owned.add(j)
+            elif j not in self._owned and (
+                known is None or known[0] is not self.totals[j]
+            ):
+                self._part(block, j)
+            if j in self._owned:
+                np.add.at(self.totals[j], block.cell, column)
+                if known is None:  # the term stays alive: ids are its own
+                    block.summed[id(term)] = self.totals[j], column, term
+
+    def _part(self, block, j):
+        """Take a copy of sums that two jobs had in common, and no longer have.
+
+        Arrays that were one in the blocks so far are two in this one, as weights that
+        are only changed where they are large. What the other added here is not ours.
+        """
+        shared, self.totals[j] = self.totals[j], self.totals[j].copy()
+        for total, column, _ in block.summed.values():
+            if total is shared:
+                np.subtract.at(self.totals[j], block.cell, column)
+        self._owned.add(j)
 
     @property
     def n_terms(self):

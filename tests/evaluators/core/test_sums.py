@@ -253,3 +253,23 @@ def test_products_of_entries():
     found = [[sums.product(i, j) for j in range(3)] for i in range(3)]
     assert_allclose(found, x @ x.T, rtol=1e-12)
     assert_array_equal(found, np.transpose(found))
+
+
+@pytest.mark.parametrize("parts", [(0,), (1,), (0, 1)], ids=str)
+def test_jobs_that_shared_an_array_and_no_longer_do(parts):
+    """Weights that a job changes where they are large: one array, then two."""
+    rng = np.random.RandomState(0)
+    cluster, w = rng.randint(7, size=60), rng.rand(60)
+    design = Design(60, cluster=cluster, clusters=np.arange(7))
+    both = Sums(design), Sums(design)
+    expected = np.zeros((2, 60))
+    for low in (0, 20, 40):
+        block, common = design.block(low, low + 20), w[low : low + 20]
+        for number, sums in enumerate(both):
+            changed = low == 20 and number in parts
+            term = (number + 2) * common if changed else common
+            sums.add(block, (term,))
+            expected[number, low : low + 20] = term
+    for sums, terms in zip(both, expected, strict=True):
+        _, _, totals = sums.about([0.0], 0.0)
+        assert_allclose(totals[0], np.bincount(cluster, terms, 7), rtol=1e-12)
