@@ -78,3 +78,20 @@ class FewGroupsWarning(OPEWarning):
     Its value is the effective number of groups, :math:`(\sum_g n_g)^2 / \sum_g n_g^2`
     for groups of :math:`n_g` rounds.
     """
+
+
+class FewEventsWarning(OPEWarning):
+    r"""An interval rests on few effective events: below ten.
+
+    Its value is their number, :math:`(\sum_i c_i)^2 / \sum_i c_i^2` over the
+    deviations of the round values above the estimate, or below it if these are fewer.
+    """
+
+
+class TailWarning(OPEWarning):
+    r"""An interval may miss the truth: a few rounds make most of the spread.
+
+    Student's interval needs many rounds that differ. Its value is
+    :math:`G = |\sum_i c_i^3| / (\sum_i c_i^2)^{3/2}` of the deviations of the round
+    values from the estimate; it is NaN where they are all alike.
+    """
