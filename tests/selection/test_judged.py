@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from sklearn.model_selection import GridSearchCV
 
 from skope_ope import (
@@ -148,13 +149,9 @@ def heavy(seed, n_rounds=150, shift=0.0, **fields):
 def test_a_search_does_not_take_what_is_beyond_the_range(seed):
     # rewards are 0 or 1, and the scores of the choices were 1.22, 1.42 and 1.42
     logs, slates = heavy(seed)
-    settings = {
-        "scoring": PolicyScorer(PseudoInverse(self_normalized=True)),
-        "cv": 2,
-    }
-    search = GridSearchCV(
-        EmpiricalSlatePolicy(slates[0]), {"slates": slates}, **settings
-    )
+    first = EmpiricalSlatePolicy(slates[0])
+    scorer = PolicyScorer(PseudoInverse(self_normalized=True))
+    search = GridSearchCV(first, {"slates": slates}, scoring=scorer, cv=2)
     search.fit(logs)
     assert 0 <= search.best_score_ <= 1
     splits = [search.cv_results_[f"split{k}_test_score"] for k in range(2)]
@@ -306,7 +303,7 @@ def test_a_search_without_any_score_raises_with_the_first_reason(refit, n_jobs):
         r"none of 2 candidates has a score in all 3 splits.* of {'limit': 0.5} in "
         r"split 0: the score is NaN: PseudoInverse knows nothing of the policy in"
     )
-    with pytest.raises(ValueError, match=match):
+    with parallel_config("threading"), pytest.raises(ValueError, match=match):
         search.fit(pages())
     assert not hasattr(search, "cv_results_")
 
