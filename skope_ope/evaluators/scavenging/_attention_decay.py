@@ -205,9 +205,7 @@ class AttentionDecay(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self, *, method="equal_variance", n_bootstrap=None, random_state=None
-    ):
+    def __init__(self, *, method="equal_variance", n_bootstrap=None, random_state=None):
         self.method = method
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state
