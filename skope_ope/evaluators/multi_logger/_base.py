@@ -3,6 +3,7 @@
 """The template of evaluators that know which logger acted."""
 
 from collections.abc import Mapping
+from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
@@ -16,6 +17,7 @@ from skope_ope.evaluators.multi_logger._poolings import (
     WeightedAsGiven,
 )
 from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.exceptions import LoggerWarning
 
 
 class MultiLoggerEvaluator(StaticEvaluator):
@@ -88,7 +90,7 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return super()._propensity_warnings(job, logs)
 
     def _own_warnings(self, job, estimate, positive):
-        return list(job.weighing.warnings)
+        return [*job.weighing.warnings, *_alone_warnings(job, estimate)]
 
     def _unstated(self, logs):
         if self.pooling == "weighted":
@@ -124,3 +126,24 @@ class MultiLoggerEvaluator(StaticEvaluator):
         # Of a fold by itself the cells are incomplete.
         tags.consistent = self.pooling != "weighted" or self.cross_fit is None
         return tags
+
+
+def _alone_warnings(job, estimate):
+    """Return a warning where nothing tells how the rounds of a logger spread."""
+    alone = estimate.shares.alone
+    if not alone or isnan(estimate.value) or estimate.frame.clustered:
+        return []  # groups have a warning of their own
+    part, label = "", estimate.frame.strata[alone[0]]
+    if job.strata.fold is not None:
+        part, label = " in one of the folds", label[0]
+    known = job.loggers.proba is not None
+    pooling = "balanced" if known else "naive"
+    return [
+        LoggerWarning(
+            f"logger {label!r} has a single round{part}, which tells no spread, and "
+            "weighs more than the rounds of any other logger together, whose spread "
+            "might stand for it: the standard error is NaN. Leave the logger out, or "
+            f"use pooling={pooling!r}, which weighs all rounds the same.",
+            len(alone),
+        )
+    ]
