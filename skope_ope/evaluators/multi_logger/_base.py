@@ -7,6 +7,7 @@ from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import Loggers, label_list
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import PerLoggerJob, PooledJob
@@ -91,6 +92,13 @@ class MultiLoggerEvaluator(StaticEvaluator):
 
     def _own_warnings(self, job, estimate, positive):
         return [*job.weighing.warnings, *_alone_warnings(job, estimate)]
+
+    def _policy_value(self, job, positive, observed):
+        result, loggers = super()._policy_value(job, positive, observed), job.loggers
+        if self.pooling != "balanced" or len(loggers) == 1:
+            return result
+        mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
+        return result._with_mixture(mixture)
 
     def _unstated(self, logs):
         if self.pooling == "weighted":
