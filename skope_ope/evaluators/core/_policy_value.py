@@ -92,6 +92,7 @@ class PolicyValue:
 
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
+    _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
 
     def __init__(
         self,
@@ -288,6 +289,11 @@ class PolicyValue:
             text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
             warned = type(first)(f"{text} first: {first}", first.value)
             python_warnings.warn(warned, stacklevel=2)
+        if self._mixture is not None:
+            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            if doubt is not None:
+                python_warnings.warn(doubt, stacklevel=2)
+                values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
 
     def _checked_group(self, estimate):
@@ -304,7 +310,8 @@ class PolicyValue:
         if not self.independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
-        return PolicyValue(
+        mixture = self._mixture and self._mixture.take(places)
+        found = PolicyValue(
             estimate,
             rows,
             estimator=f"{self.estimator} of {label!r}",
@@ -312,6 +319,7 @@ class PolicyValue:
             successes=self._group_successes(rows),
             reach=self._find_reach and self._find_reach.take(places),
         )
+        return found._with_mixture(mixture)
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""
@@ -339,13 +347,14 @@ class PolicyValue:
         for warning in warned:
             python_warnings.warn(warning, stacklevel=2)
         rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
-        return PolicyValue(
+        found = PolicyValue(
             estimate,
             rows,
             estimator=f"{self.estimator} - {other.estimator}",
             warnings=warned,
             reach=DifferenceReach(self, other),
         )
+        return found._with_mixture(self._mixture or other._mixture)
 
     def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""
@@ -395,6 +404,20 @@ class PolicyValue:
             reach = self._reach() if np.isfinite(self.value) else None
             state["_find_reach"] = StatedReach(self._limits, reach)
         return state
+
+    def __copy__(self):
+        # not by the state of a pickle, which leaves the rounds behind
+        out = self.__class__.__new__(self.__class__)
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def _with_mixture(self, mixture):
+        """Return the same value, with the mixture by which its rounds are weighted."""
+        if mixture is None:
+            return self
+        out = copy(self)
+        out._mixture = mixture
+        return out
 
     def __float__(self):
         return float(self.value)
