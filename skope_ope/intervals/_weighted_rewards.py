@@ -74,7 +74,8 @@ def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     smallest, largest = _check_weight_bounds(min_weight, max_weight)
     remedy = (
         "max_weight and min_weight are the largest and the smallest weight that any "
-        "round can have, logged or not."
+        "round can have, logged or not. As weights average 1, they are all 1 where one "
+        "of the bounds is: otherwise the logger never takes some actions of the policy."
     )
     slack = ROUNDING * max(largest, 1.0)
     check_inside("w", weight, smallest - slack, largest + slack, remedy)
@@ -119,4 +120,6 @@ def _check_weight_bounds(min_weight, max_weight):
             "min_weight must be at most 1 and max_weight at least 1, as weights "
             f"average 1; got {smallest} and {largest}."
         )
-    return (smallest, largest) if smallest < 1 < largest else (1.0, 1.0)
+    if smallest < 1 - ROUNDING and largest > 1 + ROUNDING:
+        return smallest, largest
+    return 1.0, 1.0
