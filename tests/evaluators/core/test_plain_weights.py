@@ -90,14 +90,10 @@ def test_a_bound_that_is_not_known_must_be_stated(method):
         value.confidence_interval(method=method)
     found = value.confidence_interval(method=method, max_weight=40)
     assert (found.max_weight, found.max_weight_from) == (40, "stated")
-    row = int(np.argmax(weights(logs)))
-    with pytest.raises(
-        ValueError, match=f"weight of row {row}, {weights(logs)[row]:.6g}"
-    ):
+    w = weights(logs)
+    message = f"weight of row {np.argmax(w)}, {w.max():.6g}"
+    with pytest.raises(ValueError, match=message):
         value.confidence_interval(method=method, max_weight=2)
-    wider = value.confidence_interval(method=method, max_weight=400)
-    assert wider.low <= found.low + 1e-9
-    assert wider.high >= found.high - 1e-9
 
 
 @pytest.mark.parametrize("method", METHODS)
