@@ -106,9 +106,10 @@ class PolicyValue:
         bound=None,
         successes=None,
         reach=None,
+        plain_weights=None,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
-        self._find_reach = reach
+        self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
@@ -194,12 +195,15 @@ class PolicyValue:
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
             "clopper_pearson" : the exact interval for values that are a share of
-            `successes`.
+            0/1 rewards.
+
+            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
+            plain importance weights times rewards, from the bounds of both.
         max_weight : float, default=None
             Upper bound on the importance weights that the policy may have on logs such
             as these. `None`: what `logging_proba`, or propensities that belong to the
             actions, give; where there are none "auto" takes the largest logged weight,
-            and "gamma" refuses.
+            and the methods that need a bound refuse.
 
         Returns
         -------
@@ -398,8 +402,8 @@ class PolicyValue:
         return out
 
     def __getstate__(self):
-        # what finds the reach holds the logs, which stay behind
-        state = self.__dict__.copy()
+        # what finds the reach and the weights holds the logs, which stay behind
+        state = self.__dict__ | {"_plain_weights": None}
         if self._find_reach is not None:
             reach = self._reach() if np.isfinite(self.value) else None
             state["_find_reach"] = StatedReach(self._limits, reach)
