@@ -34,7 +34,7 @@ args = parser.parse_known_args()[0]
 # Five articles. The *uniform* logger shows each of them equally often, and the policy
 # shows the second to everybody: all weights are 0 or 5, so that the value of SNIPS is a
 # share and has an exact interval. The *uneven* logger has preferences that depend on
-# the context, and the policy others: weights up to 12, of which the largest are rare.
+# the context, and the policy others: weights up to 6, of which the largest are rare.
 
 N_ARTICLES, N_CONTEXTS = 5, 20
 SIZES = [200, 2000]

@@ -3,6 +3,7 @@
 """Empirical likelihood for a mean of weighted rewards: estimate and interval."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -201,11 +202,18 @@ class _Terms:
         """The same rounds with the sign of the rewards turned."""
         return _Terms(self.weight, -self.product, self.share, self.basis)
 
+    @cached_property
+    def change(self):
+        """Return A - B, by which the mixture moves with the share of A."""
+        return self.basis[0] - self.basis[1]
+
     def mixture(self, mass):
         """Return 1 + beta (w - 1), as A and B with shares mass and 1 - mass."""
         if len(self.basis) == 1:
             return self.basis[0]
-        return mass * self.basis[0] + (1 - mass) * self.basis[1]
+        mixture = mass * self.basis[0]
+        mixture += (1 - mass) * self.basis[1]
+        return mixture
 
     def likeliest_mass(self, excess=0.0, start=0.5):
         """Share of A that maximises the mean of ln(mixture + excess).
@@ -217,7 +225,8 @@ class _Terms:
             return 1.0
         low, high, mass = 0.0, 1.0, start
         for _ in range(MAX_STEPS):
-            slope, curvature, noise = self._slope(mass, excess)
+            slope, curvature = self._slope(mass, excess)
+            noise = 1e-15 * curvature**0.5  # at least that of the mean size of ratios
             if abs(slope) <= noise or (mass == 0 > slope) or (mass == 1 and slope > 0):
                 break
             low, high = (mass, high) if slope > 0 else (low, mass)
@@ -233,12 +242,11 @@ class _Terms:
         return mass
 
     def _slope(self, mass, excess):
-        """Return the derivative in the share, minus its own, and its rounding."""
-        change = self.basis[0] - self.basis[1]
+        """Return the derivative in the share, and minus its own."""
         with np.errstate(divide="ignore"):
-            ratio = change / (self.mixture(mass) + excess)
-        noise = 1e-15 * (self.share @ np.abs(ratio))
-        return self.share @ ratio, self.share @ ratio**2, noise
+            ratio = self.change / (self.mixture(mass) + excess)
+        weighed = self.share * ratio
+        return weighed.sum(), weighed @ ratio
 
 
 def _distinct(weight, product):
