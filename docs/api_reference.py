@@ -164,6 +164,7 @@ API_REFERENCE = {
             "WeightsDisplay",
             "ClippingCurveDisplay",
             "HistoryDisplay",
+            "QuantileCurveDisplay",
         ],
     },
     "datasets": {

@@ -10,6 +10,7 @@ from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
     PolicyValueDisplay,
+    QuantileCurveDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -204,5 +205,6 @@ __all__ = [  # noqa: RUF022
     "ClippingCurveDisplay",
     "HistoryDisplay",
     "PolicyValueDisplay",
+    "QuantileCurveDisplay",
     "WeightsDisplay",
 ]

@@ -129,7 +129,7 @@ class SequentialValue(PolicyValue):
             Accepted rows of a single history; last rows of several trajectories.
         values : ndarray of shape (n_points,)
             The value of the rows up to there: the ratio of their sums, or the mean
-            over the trajectories that were complete by then.
+            over the trajectories that were complete by then, by their shares.
         """
         rows = self.trajectory_stops - 1
         if self.n_trajectories == 1:

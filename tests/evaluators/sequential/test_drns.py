@@ -403,7 +403,7 @@ def test_a_short_log_gives_nan_with_the_length_that_was_reached():
 
 def test_one_trajectory_has_no_standard_error():
     logs = make_bandit_logs(600, random_state=0)
-    fitted = DRns(q=0.01, horizon=30, random_state=0).fit(logs)
+    fitted = DRns(q=0.01, horizon=40, random_state=0).fit(logs)
     with pytest.warns(SingleTrajectoryWarning, match="Set a smaller horizon so"):
         result = fitted.evaluate(EpsilonGreedy())
     assert result.n_trajectories == 1
