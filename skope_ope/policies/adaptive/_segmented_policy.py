@@ -106,6 +106,16 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
             return SegmentRows(context, logs.columns[self.segment], self.segment)
         return context
 
+    def segment_rows(self, X):
+        """Yield the label of every segment and its rows, in their order.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or other rows
+            What `context_of` returns.
+        """
+        return _groups(self._split(X)[0])
+
     def _split(self, X):
         """Return the segment of every row, and what the inner policies get."""
         if isinstance(X, SegmentRows) and X.name == self.segment:
