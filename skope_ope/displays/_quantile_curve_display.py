@@ -82,7 +82,7 @@ class QuantileCurveDisplay:
         self.level = level
         self.name = name
         self.value = np.array([value.value for value in values])
-        intervals = [_interval(value, level) for value in values]
+        intervals = [value._interval(level) for value in values]
         self.low, self.high = np.array(intervals).T
         self.bias_mass, self.bias_mass_error, self.n_accepted = (
             np.array([value.diagnostics[name] for value in values])
@@ -200,7 +200,3 @@ class QuantileCurveDisplay:
         ax.axhline(LARGE_MASS, color="C3", linewidth=0.8, label="alarm above")
         ax.set_ylim(0, max(1.5 * float(self.bias_mass.max()), 2 * LARGE_MASS))
         ax.set_ylabel("bias mass")
-
-
-def _interval(value, level):
-    return value.confidence_interval(level)

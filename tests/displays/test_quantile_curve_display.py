@@ -48,7 +48,7 @@ def test_every_point_is_the_evaluator_with_that_quantile():
         alone = quiet(clone(evaluator).set_params(q=q).fit(logs), policy)
         assert display.value[i] == alone.value
         np.testing.assert_allclose(
-            (display.low[i], display.high[i]), alone.confidence_interval(0.8)
+            (display.low[i], display.high[i]), alone._interval(0.8)
         )
         assert display.bias_mass[i] == alone.bias_mass
         assert display.bias_mass_error[i] == alone.diagnostics["bias_mass_error"]
