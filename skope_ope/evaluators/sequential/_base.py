@@ -98,7 +98,8 @@ class SequentialEvaluator(BaseEvaluator):
         segments = self._segments(target, logs, known)
         if adaptive and logs.propensity is not None:
             overlap = history_overlap(segments, positive)
-        return self._policy_value(History(positive, segments, adaptive, overlap))
+        told = self._tells_weights(target.policy)
+        return self._policy_value(History(positive, segments, adaptive, overlap, told))
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -139,13 +140,17 @@ class SequentialEvaluator(BaseEvaluator):
             else:
                 part = logs if stop - start == len(logs) else logs[rows]
                 predict = self._predictor(logs, start)
-                settings = (self.horizon, predict, number)
+                settings = (self.horizon, predict, number, self._tells_weights(policy))
                 trace = trace_adaptive(policy, part, rule, *settings)
             segments.append(LogSegment(rows, trace))
         return segments
 
     def _predictor(self, logs, start):
         return None
+
+    def _tells_weights(self, policy):
+        """Tell whether the policy learns how often an accepted round counts."""
+        return False
 
     def _policy_value(self, history):
         """Return the result, from a walk through the logs."""
