@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._intervals import interval_of
@@ -93,6 +94,7 @@ class PolicyValue:
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
+    _operands = None  # of a difference of values that are not about all rounds
 
     def __init__(
         self,
@@ -114,9 +116,7 @@ class PolicyValue:
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
         if estimate.frame.clustered:
-            entries["n_groups"] = len(estimate.frame.cluster_sizes)
-            entries["effective_groups"] = estimate.frame.effective_clusters
-            entries["design_effect"] = estimate.design_effect
+            entries |= _group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
 
@@ -334,8 +334,50 @@ class PolicyValue:
         """Return `successes` of some rounds."""
         return None
 
+    def _without(self, left_out):
+        """Return the value without some rounds (a mask), estimated anew."""
+        if self._operands is not None:
+            first, second = (one._without(left_out) for one in self._operands)
+            return first - second
+        out = copy(self)
+        for name in ("round_values", "_deviations", "_usual_reach"):
+            out.__dict__.pop(name, None)
+        if self._find_reach is not None:
+            out._find_reach = self._find_reach.take(np.arange(self.n_rounds))
+        estimate, out._rows = self._estimate_without(left_out)
+        design = out._rows.design
+        entries = {"n_common_rounds": int(np.count_nonzero(design.omega))}
+        if entries["n_common_rounds"]:
+            size, known = self._overlap_without(design)
+            entries |= known
+        else:
+            estimate, size = estimate.without_value(), float("nan")
+        if estimate.frame.clustered:
+            entries |= _group_entries(estimate)
+        out._estimate, out.effective_sample_size = estimate, size
+        out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
+        out._bound = out.successes = out._plain_weights = None
+        return out
+
+    def _estimate_without(self, left_out):
+        """Return the estimate without some rounds (a mask), and its `Rows`."""
+        rows = self._rows.without(left_out)
+        return rows.estimate(self._estimate), rows
+
+    def _overlap_without(self, design):
+        """Return the effective sample size of the rounds of a design, and entries."""
+        if np.isnan(self.effective_sample_size):
+            return self.effective_sample_size, {}
+        mass = design.mass.sum()  # no importance weights: those of the rounds
+        return float(mass * mass / design.squared_mass.sum()), {}
+
     def __sub__(self, other):
-        """Paired difference of two values from the same rounds."""
+        """Paired difference of two values from the same rounds.
+
+        Where one of them is not about all rounds (slates that the logger never
+        composes), both are estimated anew on those that they have in common, and a
+        warning says how many; `diagnostics["n_common_rounds"]` does, too.
+        """
         if not isinstance(other, PolicyValue):
             return NotImplemented
         if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
@@ -343,22 +385,30 @@ class PolicyValue:
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."
             )
-        change = self.round_values - other.round_values
-        value = self.value - other.value
-        if self._differ_by_rounding(other, change):
+        pair = {"the first": self, "the second": other}
+        pair, warned = on_common_rounds(pair)
+        first, second = pair.values()
+        change = first.round_values - second.round_values
+        value = first.value - second.value
+        if first._differ_by_rounding(second, change):
             value, change = 0.0, np.zeros(len(change))
-        estimate, warned = self._paired_estimate(other, value, change)
+        estimate, doubts = first._paired_estimate(second, value, change)
+        warned = (*warned, *doubts)
         for warning in warned:
             python_warnings.warn(warning, stacklevel=2)
-        rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
-        found = PolicyValue(
+        rows = first._rows
+        left_out, design = rows.left_out, rows.design
+        out = PolicyValue(
             estimate,
-            rows,
+            Rows(design, change[None], self.row_id, rows.logs, left_out),
             estimator=f"{self.estimator} - {other.estimator}",
+            diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,
-            reach=DifferenceReach(self, other),
+            reach=DifferenceReach(first, second),
         )
-        return found._with_mixture(self._mixture or other._mixture)
+        if left_out is not None:
+            out._operands = first, second
+        return out._with_mixture(self._mixture or other._mixture)
 
     def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""
@@ -450,3 +500,20 @@ class PolicyValue:
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)
+
+
+def _n_common(design, other):
+    """Return the number of rounds that count in both designs."""
+    weights = [one.omega for one in (design, other) if one.omega is not None]
+    if not weights:
+        return design.n_rounds
+    return int(np.count_nonzero(np.minimum.reduce(weights)))
+
+
+def _group_entries(estimate):
+    """Return what is known of the groups, by name."""
+    return {
+        "n_groups": len(estimate.frame.cluster_sizes),
+        "effective_groups": estimate.frame.effective_clusters,
+        "design_effect": estimate.design_effect,
+    }
