@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds behind an estimate, where they are at hand."""
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +43,14 @@ class Rows:
     def terms(self):
         """Terms of the rounds, ndarray of shape (k, n_rounds)."""
         return self._terms() if callable(self._terms) else self._terms
+
+    def at(self, logs):
+        """Return the same with the logs at hand, where they were left behind."""
+        if self.logs is not None:
+            return self
+        out = copy(self)
+        out.logs = logs
+        return out
 
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""

@@ -146,6 +146,7 @@ class SlateEvaluator(BaseEvaluator):
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
+            leaves_bias_out=self._leaves_bias_out,
         )
 
     def _unstated(self, logs):

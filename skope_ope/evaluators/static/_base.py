@@ -150,6 +150,7 @@ class StaticEvaluator(BaseEvaluator):
             warnings=warned,
             bound=self._deviation_bound,
             reach=self._reach(job, positive),
+            leaves_bias_out=self._leaves_bias_out,
         )
 
     def _reach(self, job, positive):
