@@ -8,6 +8,10 @@ NUMBERS = {  # of a row by what stands above them
     "95% low": "low",
     "95% high": "high",
 }
+BIASED = (
+    "An interval that leaves a bias out may miss the policy's value however many "
+    "rounds there are."
+)
 LEFT = ("interval", "note", "warnings")  # columns of words, aligned to the left
 
 

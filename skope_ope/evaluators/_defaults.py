@@ -43,9 +43,11 @@ PSEUDO_INVERSES = {
 SLATE_MODEL_ALONE = {"SlateDirectMethod": SlateDirectMethod()}
 
 # Names of rows that are no names of classes: settings of one that is.
-FORMS = BALANCED | SLATE_RATIO | {
-    name: PSEUDO_INVERSES[name] for name in ("wPI", "ControlledPI")
-}
+FORMS = (
+    BALANCED
+    | SLATE_RATIO
+    | {name: PSEUDO_INVERSES[name] for name in ("wPI", "ControlledPI")}
+)
 
 
 def default_evaluators(logs):

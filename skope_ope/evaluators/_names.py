@@ -84,9 +84,9 @@ def unknown_evaluator(name, kind=BanditLogs):
     near = [short[word]] if word in short else []
     near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
     meant = f" Did you mean {near[0]}?" if near else ""
-    if not meant and (name in ALL or name in FORMS):
+    if name in ALL or name in FORMS:
         other = "slates" if kind is BanditLogs else "logs of single actions"
-        meant = f" {name} is for {other}."
+        meant = f" {name} is for {other}.{meant}"
     return ValueError(
         f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
     )

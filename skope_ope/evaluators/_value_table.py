@@ -4,14 +4,15 @@
 
 from collections.abc import Mapping
 
-from skope_ope.displays._value_record import LEFT, NUMBERS, mark_of, value_record
+from skope_ope.displays._value_record import (
+    BIASED,
+    LEFT,
+    NUMBERS,
+    mark_of,
+    value_record,
+)
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
-
-BIASED = (
-    "An interval that leaves a bias out may miss the policy's value however many "
-    "rounds there are."
-)
 
 
 class ValueTable(Mapping):
@@ -35,6 +36,8 @@ class ValueTable(Mapping):
         Names of the evaluators that are left out.
     recommended : str or None
         Name of the recommended evaluator; None: none is.
+    reason : str
+        Why that one, or why none.
 
     Examples
     --------
@@ -54,7 +57,7 @@ class ValueTable(Mapping):
         self._values = dict(values)
         self.left_out = tuple(left_out)
         self._needs = dict(left_out) if isinstance(left_out, Mapping) else {}
-        self.recommended, self._reason = recommended, reason
+        self.recommended, self.reason = recommended, reason
 
     def __getitem__(self, key):
         if key not in self._values:
@@ -160,9 +163,9 @@ class ValueTable(Mapping):
     def _notes(self):
         """Return what is said below the table, in sentences."""
         notes = []
-        if self._reason:
+        if self.reason:
             name = self.recommended or "none of these"
-            notes.append(f"Recommended: {name}; {self._reason}.")
+            notes.append(f"Recommended: {name}; {self.reason}.")
         if any(value.leaves_bias_out for value in self._values.values()):
             notes.append(BIASED)
         for need in dict.fromkeys(self._needs.values()):
