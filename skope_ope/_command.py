@@ -12,6 +12,7 @@ from skope_ope import __version__
 from skope_ope.datasets._digits_demo import digits_demo
 from skope_ope.displays._value_report import report_record, warning_records
 from skope_ope.evaluators import evaluate
+from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
 from skope_ope.evaluators._names import STATIC
@@ -354,7 +355,8 @@ def start_report(args, values):
 def run_demo(args, progress, caught):
     """Return the report of `demo`, see `run_evaluate`."""
     with progress.step("evaluating a policy on handwritten digits"):
-        demo = digits_demo(list(STATIC), args.random_state)
+        others = [name for name in STATIC if name not in DEFAULTS]
+        demo = digits_demo([*DEFAULTS, *others], args.random_state)
     table = demo.table
     records = [
         report_record(name, value, LEVEL, recommended=table.recommended)

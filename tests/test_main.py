@@ -174,9 +174,13 @@ def test_intervals_that_leave_a_bias_out_are_marked(log, run):
     words = ("evaluate", log, *COLUMNS, "--policy", "uniform", "--evaluators")
     text = run(*words, "IPS:cmax=2,DirectMethod,SNIPS")
     joined = " ".join(text.split())
-    assert "leaves out the bias of clipped weights" in joined
-    assert "leaves out the error of the reward model" in joined
-    assert "An interval that leaves a bias out may miss the policy's value" in joined
+    lines = text.splitlines()
+    for name, mark in (("IPS:cmax=2", "biased *"), ("DirectMethod", "biased **")):
+        [row] = [line for line in lines if line.startswith(f"{name} ")]
+        assert mark in row.split("  ")[-2:] or row.endswith(mark)
+    assert "* leaves out the bias of clipped weights" in lines
+    assert "** leaves out the error of the reward model" in lines
+    assert "These intervals leave out a bias that their evaluators have by" in joined
     assert "Recommended: none of these; these logs allow DoublyRobust" in joined
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import axes_for
+from skope_ope.displays._value_record import stars_of
 
 BAND = 0.6  # height of the rows of one evaluator that its policies share
 
@@ -241,8 +242,7 @@ class PolicyValueDisplay:
         return ax.plot([truth[p] for p in self._policies], y, **style)[0]
 
     def _label(self, ax, labels, rows):
-        reasons = list(dict.fromkeys(filter(None, self.leaves_bias_out)))
-        star = {reason: "*" * (i + 1) for i, reason in enumerate(reasons)}
+        star = stars_of(self.leaves_bias_out)
         texts = {label: str(label) for label in labels}
         for row, reason in zip(rows, self.leaves_bias_out, strict=True):
             if reason:

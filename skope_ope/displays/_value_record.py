@@ -9,8 +9,8 @@ NUMBERS = {  # of a row by what stands above them
     "95% high": "high",
 }
 BIASED = (
-    "An interval that leaves a bias out may miss the policy's value however many "
-    "rounds there are."
+    "These intervals leave out a bias that their evaluators have by design: they may "
+    "miss the policy's value however many rounds there are."
 )
 LEFT = ("interval", "note", "warnings")  # columns of words, aligned to the left
 
@@ -45,9 +45,33 @@ def value_record(value, level):
     }
 
 
-def mark_of(record):
-    """Return what marks a row: that it is recommended, or what it leaves out."""
+def stars_of(reasons):
+    """Return a mark, one star or more, for each distinct reason to doubt an interval.
+
+    Parameters
+    ----------
+    reasons : iterable of str or False
+        `leaves_bias_out` of the values.
+    """
+    distinct = dict.fromkeys(reason for reason in reasons if reason)
+    return {reason: "*" * (i + 1) for i, reason in enumerate(distinct)}
+
+
+def marks_of(records):
+    """Return what marks each row: that it is recommended, or biased by design."""
+    stars = stars_of(record.get("leaves_bias_out") for record in records)
+    return [_mark(record, stars) for record in records]
+
+
+def _mark(record, stars):
     if record.get("recommended"):
         return "recommended"
-    left_out = record.get("leaves_bias_out")
-    return f"leaves out {left_out}" if left_out else ""
+    reason = record.get("leaves_bias_out")
+    return f"biased {stars[reason]}" if reason else ""
+
+
+def bias_notes(records):
+    """Return what the marks of biased rows mean, in lines for below the table."""
+    stars = stars_of(record.get("leaves_bias_out") for record in records)
+    notes = [f"{star} leaves out {reason}" for reason, star in stars.items()]
+    return [*notes, BIASED] if notes else []

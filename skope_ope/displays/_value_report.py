@@ -5,7 +5,7 @@
 import json
 import math
 
-from skope_ope.displays._value_record import BIASED, LEFT, mark_of, value_record
+from skope_ope.displays._value_record import LEFT, bias_notes, marks_of, value_record
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
@@ -106,8 +106,11 @@ def to_text(report):
     if report.get("recommendation"):
         name, reason = report["recommendation"].values()
         lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
-    if any(record["leaves_bias_out"] for record in report["values"]):
-        lines += ["", *wrapped(BIASED)]
+    notes = bias_notes(report["values"])
+    if notes:
+        lines.append("")
+    for text in notes:
+        lines += wrapped(text)
     for text in report["notes"]:
         lines += ["", *wrapped(text)]
     if report["warnings"]:
@@ -126,7 +129,8 @@ def _table(report):
     has_truth = "truth" in report
     has_gain = any("gain" in record for record in records)
     has_other = any("z_on_policy" in record for record in records)
-    has_marks = any(map(mark_of, records))
+    marks = [*marks_of(records), *("" for _ in extra)]
+    has_marks = any(marks)
     header = ["", "value", "std. error", f"{percent} low", f"{percent} high"]
     header.append("interval")
     header += ["error", "covers"] if has_truth else ["eff. rounds"]
@@ -136,7 +140,7 @@ def _table(report):
     header += ["warnings"] if report["warnings"] else []
     places = decimals([record["standard_error"] for record in records])
     rows = []
-    for record in [*records, *extra]:
+    for record, mark in zip([*records, *extra], marks, strict=True):
         row = [record["evaluator"]]
         row += [
             number(record.get(name), places)
@@ -155,13 +159,13 @@ def _table(report):
         if has_other:
             row.append(number(record.get("z_on_policy"), 1))
         if has_marks:
-            row.append(mark_of(record))
+            row.append(mark)
         if report["warnings"]:
-            marks = [
+            numbers = [
                 str(i)
                 for i, warning in enumerate(report["warnings"], 1)
                 if record["evaluator"] in warning["evaluators"]
             ]
-            row.append(f"[{','.join(marks)}]" if marks else "")
+            row.append(f"[{','.join(numbers)}]" if numbers else "")
         rows.append(row)
     return text_table(header, rows, left=LEFT)

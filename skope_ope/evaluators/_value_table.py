@@ -5,10 +5,10 @@
 from collections.abc import Mapping
 
 from skope_ope.displays._value_record import (
-    BIASED,
     LEFT,
     NUMBERS,
-    mark_of,
+    bias_notes,
+    marks_of,
     value_record,
 )
 from skope_ope.logs._html import table_html
@@ -166,8 +166,7 @@ class ValueTable(Mapping):
         if self.reason:
             name = self.recommended or "none of these"
             notes.append(f"Recommended: {name}; {self.reason}.")
-        if any(value.leaves_bias_out for value in self._values.values()):
-            notes.append(BIASED)
+        notes += bias_notes([vars(value) for value in self._values.values()])
         for need in dict.fromkeys(self._needs.values()):
             names = ", ".join(n for n, its in self._needs.items() if its == need)
             notes.append(f"Left out, for want of {need}: {names}.")
@@ -182,7 +181,7 @@ class ValueTable(Mapping):
         columns["interval"] = [record["interval"] for record in records]
         sizes = [record["effective_sample_size"] for record in records]
         columns["eff. rounds"] = ["-" if n != n else number(n, 1) for n in sizes]
-        columns["note"] = [mark_of(record) for record in records]
+        columns["note"] = marks_of(records)
         columns["warnings"] = [record["warnings"] for record in records]
         for name in ("note", "warnings"):  # where they are wanted
             if not any(columns[name]):

@@ -97,7 +97,8 @@ def test_text(table, logs):
     assert " ".join(lines[3].split()) == header
     assert lines[4].startswith("IPS ")
     assert lines[5].startswith("DirectMethod ")
-    assert lines[5].endswith("-  leaves out the error of the reward model  [1]")
+    assert lines[5].endswith("-  biased *  [1]")
+    assert "* leaves out the error of the reward model" in lines
     assert lines[6].startswith("logger ")
     assert "Mind the gap." in lines
     assert any(

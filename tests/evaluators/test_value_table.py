@@ -141,10 +141,12 @@ def test_the_recommended_row_is_marked():
 def test_intervals_that_leave_a_bias_out_are_marked():
     reason = "leaves out the bias of shrunk weights"
     assert MARKED["DRos"].leaves_bias_out in reason
-    [row] = [line for line in repr(MARKED).splitlines() if reason in line]
+    [row] = [line for line in repr(MARKED).splitlines() if line.endswith("biased *")]
     assert row.startswith("DRos ")
-    assert reason in MARKED._repr_html_()
-    sentence = "An interval that leaves a bias out may miss the"
+    assert "<td>biased *</td>" in MARKED._repr_html_()
+    for text in (repr(MARKED), MARKED._repr_html_()):
+        assert f"* {reason}" in text
+    sentence = "These intervals leave out a bias that their evaluators have by"
     assert sentence in repr(MARKED) and sentence in MARKED._repr_html_()
     assert sentence not in repr(TABLE)
     assert MARKED.to_records()[0]["leaves_bias_out"] == "the bias of shrunk weights"
