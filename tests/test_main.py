@@ -142,7 +142,7 @@ def test_the_table_holds_what_evaluate_finds(log, world, values):
     found = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
     assert list(found) == list(DEFAULTS)
     for name, value in expected.items():
-        low, high = value.confidence_interval()
+        low, high = value._interval()
         assert found[name]["value"] == pytest.approx(value.value, rel=1e-12)
         for key, number in (
             ("standard_error", value.standard_error),
