@@ -73,6 +73,9 @@ class PolicyValue:
         The rounds, which must agree where two values are subtracted.
     estimator : str
         How the value was estimated.
+    leaves_bias_out : str or False
+        What the standard error and the intervals leave out: a bias that the evaluator
+        has by design, in a few words. False: there is none.
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary
@@ -109,10 +112,12 @@ class PolicyValue:
         successes=None,
         reach=None,
         plain_weights=None,
+        leaves_bias_out=False,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
         self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
+        self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
         if estimate.frame.clustered:
@@ -322,6 +327,7 @@ class PolicyValue:
             warnings=warned,
             successes=self._group_successes(rows),
             reach=self._find_reach and self._find_reach.take(places),
+            leaves_bias_out=self.leaves_bias_out,
         )
         return found._with_mixture(mixture)
 
@@ -405,6 +411,7 @@ class PolicyValue:
             diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,
             reach=DifferenceReach(first, second),
+            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
         if left_out is not None:
             out._operands = first, second
@@ -443,6 +450,15 @@ class PolicyValue:
             )
         return mine
 
+    def _at(self, logs):
+        """Return the same value of these logs, which a process may have left behind."""
+        rows = self._rows.at(logs)
+        if rows is self._rows:
+            return self
+        out = copy(self)
+        out._rows = rows
+        return out
+
     def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
         if not warnings:
@@ -480,9 +496,11 @@ class PolicyValue:
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
+        left_out = self.leaves_bias_out
         return (
             f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
-            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
+            + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
@@ -492,6 +510,7 @@ class PolicyValue:
             ("standard error", f"{self.standard_error:.3g}"),
             ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
             ("method", interval.method),
+            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             *(
@@ -517,3 +536,10 @@ def _group_entries(estimate):
         "effective_groups": estimate.frame.effective_clusters,
         "design_effect": estimate.design_effect,
     }
+
+
+def _either(one, other):
+    """Return what intervals of a difference leave out: what those of either do."""
+    if one and other and one != other:
+        return f"{one}; {other}"
+    return one or other

@@ -178,6 +178,7 @@ class SequentialEvaluator(BaseEvaluator):
             warnings=self._warnings(history, found, estimate, diagnostics),
             bound=self._deviation_bound,
             successes=self._successes(history, found),
+            leaves_bias_out=self._acceptances_count(history) and self._leaves_bias_out,
             history=history,
             trajectories=found,
             horizon=self.horizon,
@@ -224,6 +225,10 @@ class SequentialEvaluator(BaseEvaluator):
     def _freedom(self, history):
         """Return at most how many degrees of freedom a single trace has, or None."""
         return None
+
+    def _acceptances_count(self, history):
+        """Whether the value depends on which rounds were accepted."""
+        return True
 
     def _values_the_progressive_policy(self):
         return False

@@ -303,9 +303,17 @@ class DRns(SequentialEvaluator):
             return history_overlap_warnings(logs, overlap)
         return overlap_warnings(overlap, logs) + propensity_warnings(logs)
 
-    def _acceptance_warnings(self, history, diagnostics):
+    @property
+    def _leaves_bias_out(self):
+        biased = self.acceptance == "quantile" and self.q > 0
+        return biased and "the bias of rounds accepted too rarely"
+
+    def _acceptances_count(self, history):
         # R / C of a policy that does not learn does not depend on its acceptances.
-        counts = history.adaptive or self.horizon is not None or not self.normalize
+        return history.adaptive or self.horizon is not None or not self.normalize
+
+    def _acceptance_warnings(self, history, diagnostics):
+        counts = self._acceptances_count(history)
         warned = []
         if counts:
             warned += super()._acceptance_warnings(history, diagnostics)

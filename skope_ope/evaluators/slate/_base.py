@@ -188,6 +188,7 @@ class SlateEvaluator(BaseEvaluator):
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
+            leaves_bias_out=self._leaves_bias_out,
             reach=_reach(found, terms, logs),
             plain_weights=_plain_weights(found, positive),
         )
