@@ -58,7 +58,7 @@ class HistoryDisplay:
     >>> from skope_ope import DRns, EpsilonGreedy, HistoryDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
-    >>> evaluator = DRns(horizon=100, random_state=0).fit(logs)
+    >>> evaluator = DRns(q=0.01, horizon=100, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy())
     >>> display = HistoryDisplay.from_value(result)
     >>> bool(display.history_length[-1] == len(result.accepted))

@@ -145,7 +145,7 @@ class DRns(SequentialEvaluator):
     >>> from skope_ope import DRns, EpsilonGreedy
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
-    >>> evaluator = DRns(q=0.05, horizon=100, random_state=0).fit(logs)
+    >>> evaluator = DRns(q=0.01, horizon=50, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy(epsilon=0.1))
     >>> bool(0 < result.standard_error < 0.05)
     True

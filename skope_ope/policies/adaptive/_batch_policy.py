@@ -245,7 +245,7 @@ class _Trials:
     def _segments(self, X, n_rounds):
         """Yield the label and the rows of every segment."""
         if isinstance(self.policy, SegmentedPolicy):
-            return self.policy.segment_rows(X)
+            return self.policy._segment_rows(X)
         return [(None, np.arange(n_rounds))]
 
 

@@ -106,14 +106,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
             return SegmentRows(context, logs.columns[self.segment], self.segment)
         return context
 
-    def segment_rows(self, X):
-        """Yield the label of every segment and its rows, in their order.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, frame or other rows
-            What `context_of` returns.
-        """
+    def _segment_rows(self, X):
+        """Yield the label of every segment and its rows, in their order."""
         return _groups(self._split(X)[0])
 
     def _split(self, X):
