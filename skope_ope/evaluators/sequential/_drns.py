@@ -241,6 +241,9 @@ class DRns(SequentialEvaluator):
         predict = self.reward_source_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
 
+    def _slopes(self, history, below):
+        return below * history.w if self.normalize else None
+
     def _trajectory(self, segment, logs, rows, accepted):
         trace, reward = segment.trace, logs.reward[segment.rows][rows]
         w = trace.pi[rows] / logs.propensity[segment.rows][rows]
