@@ -172,6 +172,9 @@ class Estimate(_Certain):
             np.divide(units, units - 1, out=np.ones(len(units)), where=units > 1)
         )
         formed = bool((units[used & self.shares.needed] > 1).all())
+        formed = formed and not self.shares.alone
+        if self.shares.inflation is not None:
+            kappa = kappa * np.sqrt(self.shares.inflation)
         return float(kappa[0]) if frame.n_strata == 1 else kappa, freedom, formed
 
     @property

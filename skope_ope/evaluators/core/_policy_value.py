@@ -73,6 +73,9 @@ class PolicyValue:
         The rounds, which must agree where two values are subtracted.
     estimator : str
         How the value was estimated.
+    leaves_bias_out : str or False
+        What the standard error and the intervals leave out: a bias that the evaluator
+        has by design, in a few words. False: there is none.
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary
@@ -93,6 +96,7 @@ class PolicyValue:
 
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
+    _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
 
     def __init__(
@@ -107,10 +111,13 @@ class PolicyValue:
         bound=None,
         successes=None,
         reach=None,
+        plain_weights=None,
+        leaves_bias_out=False,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
-        self._find_reach = reach
+        self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
+        self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
         if estimate.frame.clustered:
@@ -157,12 +164,12 @@ class PolicyValue:
         group = design.cluster if design.clustered else None
         return deviations_of(self.round_values, self.value, group)
 
-    def _reach(self, max_weight=None):
+    def _reach(self, max_weight=None, error=None):
         """Return the `Reach` of the round values, or None where no range is known."""
         if self._find_reach is None:
             return None
-        if max_weight is not None:
-            return self._find_reach(self, max_weight)
+        if max_weight is not None or error is not None:
+            return self._find_reach(self, max_weight, error)
         return self._usual_reach
 
     @cached_property
@@ -193,12 +200,15 @@ class PolicyValue:
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
             "clopper_pearson" : the exact interval for values that are a share of
-            `successes`.
+            0/1 rewards.
+
+            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
+            plain importance weights times rewards, from the bounds of both.
         max_weight : float, default=None
             Upper bound on the importance weights that the policy may have on logs such
             as these. `None`: what `logging_proba`, or propensities that belong to the
             actions, give; where there are none "auto" takes the largest logged weight,
-            and "gamma" refuses.
+            and the methods that need a bound refuse.
 
         Returns
         -------
@@ -288,6 +298,11 @@ class PolicyValue:
             text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
             warned = type(first)(f"{text} first: {first}", first.value)
             python_warnings.warn(warned, stacklevel=2)
+        if self._mixture is not None:
+            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            if doubt is not None:
+                python_warnings.warn(doubt, stacklevel=2)
+                values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
 
     def _checked_group(self, estimate):
@@ -304,14 +319,17 @@ class PolicyValue:
         if not self.independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
-        return PolicyValue(
+        mixture = self._mixture and self._mixture.take(places)
+        found = PolicyValue(
             estimate,
             rows,
             estimator=f"{self.estimator} of {label!r}",
             warnings=warned,
             successes=self._group_successes(rows),
             reach=self._find_reach and self._find_reach.take(places),
+            leaves_bias_out=self.leaves_bias_out,
         )
+        return found._with_mixture(mixture)
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""
@@ -344,7 +362,7 @@ class PolicyValue:
             entries |= _group_entries(estimate)
         out._estimate, out.effective_sample_size = estimate, size
         out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
-        out._bound = out.successes = None
+        out._bound = out.successes = out._plain_weights = None
         return out
 
     def _estimate_without(self, left_out):
@@ -393,10 +411,11 @@ class PolicyValue:
             diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,
             reach=DifferenceReach(first, second),
+            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
         if left_out is not None:
             out._operands = first, second
-        return out
+        return out._with_mixture(self._mixture or other._mixture)
 
     def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""
@@ -431,6 +450,15 @@ class PolicyValue:
             )
         return mine
 
+    def _at(self, logs):
+        """Return the same value of these logs, which a process may have left behind."""
+        rows = self._rows.at(logs)
+        if rows is self._rows:
+            return self
+        out = copy(self)
+        out._rows = rows
+        return out
+
     def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
         if not warnings:
@@ -440,12 +468,26 @@ class PolicyValue:
         return out
 
     def __getstate__(self):
-        # what finds the reach holds the logs, which stay behind
-        state = self.__dict__.copy()
+        # what finds the reach and the weights holds the logs, which stay behind
+        state = self.__dict__ | {"_plain_weights": None}
         if self._find_reach is not None:
             reach = self._reach() if np.isfinite(self.value) else None
             state["_find_reach"] = StatedReach(self._limits, reach)
         return state
+
+    def __copy__(self):
+        # not by the state of a pickle, which leaves the rounds behind
+        out = self.__class__.__new__(self.__class__)
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def _with_mixture(self, mixture):
+        """Return the same value, with the mixture by which its rounds are weighted."""
+        if mixture is None:
+            return self
+        out = copy(self)
+        out._mixture = mixture
+        return out
 
     def __float__(self):
         return float(self.value)
@@ -454,9 +496,11 @@ class PolicyValue:
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
+        left_out = self.leaves_bias_out
         return (
             f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
-            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
+            + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
@@ -466,6 +510,7 @@ class PolicyValue:
             ("standard error", f"{self.standard_error:.3g}"),
             ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
             ("method", interval.method),
+            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             *(
@@ -491,3 +536,10 @@ def _group_entries(estimate):
         "effective_groups": estimate.frame.effective_clusters,
         "design_effect": estimate.design_effect,
     }
+
+
+def _either(one, other):
+    """Return what intervals of a difference leave out: what those of either do."""
+    if one and other and one != other:
+        return f"{one}; {other}"
+    return one or other

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds behind an estimate, where they are at hand."""
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -58,6 +59,14 @@ class Rows:
     def n_left_out(self):
         """Number of the rounds that the estimate is not about."""
         return 0 if self.left_out is None else int(np.count_nonzero(self.left_out))
+
+    def at(self, logs):
+        """Return the same with the logs at hand, where they were left behind."""
+        if self.logs is not None:
+            return self
+        out = copy(self)
+        out.logs = logs
+        return out
 
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""

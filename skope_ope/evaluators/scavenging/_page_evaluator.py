@@ -211,6 +211,7 @@ class PageEvaluator(BaseEvaluator):
             estimator=type(self).__name__,
             diagnostics=diagnostics,
             warnings=warned,
+            bound=refuse_bound,
             pages=pages,
             formula=formula,
             attention=attention,
@@ -267,6 +268,16 @@ class PageEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
         return tags
+
+
+def refuse_bound(result, delta, **assumptions):
+    """Raise: no theorem is about clicks that are divided by attention."""
+    raise ValueError(
+        f"no theorem bounds the deviation of {result.estimator}: those of exploration "
+        "scavenging are about sums over whole actions, and this value divides clicks "
+        "by the attention of their slots and by counts of items. Use "
+        "confidence_interval."
+    )
 
 
 def _spread(replicates, warned):

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import (
     CornerReach,
@@ -64,6 +65,9 @@ class SlateTerms:
     follows_reward : bool
         Whether the first term moves by `weight` where the reward of a round moves by
         one.
+    plain : bool
+        Whether the estimate is the mean or the ratio of the rewards times `weight`,
+        which is never negative and has mean one.
     """
 
     terms: tuple
@@ -77,6 +81,7 @@ class SlateTerms:
     warnings: list = field(default_factory=list)
     bound: object = None
     follows_reward: bool = False
+    plain: bool = False
 
     def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
@@ -183,7 +188,9 @@ class SlateEvaluator(BaseEvaluator):
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
+            leaves_bias_out=self._leaves_bias_out,
             reach=_reach(found, terms, logs),
+            plain_weights=_plain_weights(found, positive),
         )
 
     def _unstated(self, logs):
@@ -226,6 +233,14 @@ def _reach(found, terms, logs):
     limits = known_range(logs)
     given = partial(weighted_corners, terms, found.weight, logs.reward, limits)
     return CornerReach(limits, given)
+
+
+def _plain_weights(found, positive):
+    """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
+    if not found.plain:
+        return None
+    ratio = found.combine is not mean
+    return PlainWeights(positive.all_logs, positive, lambda: found.weight, ratio)
 
 
 def estimate_of_parts(combine, sums, tally):

@@ -67,6 +67,7 @@ class SlateIPS(SlateEvaluator):
             diagnostics={"unsupported_share": lost},
             warnings=slate_support_warnings(lost, "slates"),
             follows_reward=True,
+            plain=True,
         )
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio
