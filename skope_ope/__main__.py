@@ -234,8 +234,8 @@ def _add_evaluation(command):
         default="none",
         metavar="MODEL",
         help="ridge, logistic or hist, fitted out of fold for each action; a number; "
-        "'none', the default: the mean reward of the action (of DRns the middle of the "
-        "range of rewards, where that is known)",
+        "'none', the default: the mean reward of the action (of DRns: of all actions "
+        "together)",
     )
     add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
     add(

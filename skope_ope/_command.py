@@ -304,7 +304,7 @@ def model_text(args, model, values):
     if model is None:
         own = any(value.estimator == "DRns" for value in values.values())
         return "mean reward of the action, out of fold" + (
-            " (DRns: the middle of the range of rewards, where it is known)" * own
+            " (DRns: of all actions together)" * own
         )
     if isinstance(model, float):
         return f"{model:g} everywhere"
