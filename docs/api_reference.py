@@ -83,6 +83,12 @@ API_REFERENCE = {
             "intervals.normal_interval",
             "intervals.student_interval",
             "intervals.clopper_pearson_interval",
+            "intervals.betting_interval",
+            "intervals.betting_ratio_interval",
+            "intervals.empirical_likelihood_interval",
+            "intervals.empirical_likelihood_value",
+            "intervals.cressie_read_interval",
+            "intervals.cressie_read_value",
         ],
     },
     "evaluators": {

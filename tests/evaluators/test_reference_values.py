@@ -77,6 +77,14 @@ CHANGED |= {
     for entry in ("", " sums", " worst", *(f" {one}" for one in PARTS + LEARNERS))
 }
 CHANGED |= {
+    f"loggers_weighted/MultiLogger* weighted*/{quantity}": (
+        "cells of one round, with weights of their own: their error is overstated or "
+        "NaN, it was understated"
+    )
+    for quantity in ERRORS
+    if quantity not in ("round_values", "difference_freedom")
+}
+CHANGED |= {
     f"{world}/{entry}/{quantity}": "rounds of weight 0 do not count in n"
     for world, entry in sorted(ZERO)
     for quantity in ERRORS

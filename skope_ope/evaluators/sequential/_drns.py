@@ -241,6 +241,9 @@ class DRns(SequentialEvaluator):
         predict = self.reward_source_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
 
+    def _slopes(self, history, below):
+        return below * history.w if self.normalize else None
+
     def _trajectory(self, segment, logs, rows, accepted):
         trace, reward = segment.trace, logs.reward[segment.rows][rows]
         w = trace.pi[rows] / logs.propensity[segment.rows][rows]
@@ -303,9 +306,17 @@ class DRns(SequentialEvaluator):
             return history_overlap_warnings(logs, overlap)
         return overlap_warnings(overlap, logs) + propensity_warnings(logs)
 
-    def _acceptance_warnings(self, history, diagnostics):
+    @property
+    def _leaves_bias_out(self):
+        biased = self.acceptance == "quantile" and self.q > 0
+        return biased and "the bias of rounds accepted too rarely"
+
+    def _acceptances_count(self, history):
         # R / C of a policy that does not learn does not depend on its acceptances.
-        counts = history.adaptive or self.horizon is not None or not self.normalize
+        return history.adaptive or self.horizon is not None or not self.normalize
+
+    def _acceptance_warnings(self, history, diagnostics):
+        counts = self._acceptances_count(history)
         warned = []
         if counts:
             warned += super()._acceptance_warnings(history, diagnostics)

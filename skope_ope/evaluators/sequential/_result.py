@@ -152,7 +152,8 @@ class SequentialValue(PolicyValue):
 
     def __getstate__(self):
         learned = self.learned_policy  # it may need the logs, which stay behind
-        return self.__dict__ | {"learned_policy": learned, "_last_history": None}
+        state = super().__getstate__()
+        return state | {"learned_policy": learned, "_last_history": None}
 
 
 def ratio_terms(round_values, below, value):
