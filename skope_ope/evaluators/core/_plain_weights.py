@@ -90,6 +90,12 @@ def bounded_interval(value, method, level, max_weight):
             "have on such logs, or logging_proba=... with the logs. The largest weight "
             "that was logged is no bound."
         )
+    if bound < 1 - ROUNDING:
+        raise ValueError(
+            f"method={method!r} rests on weights that average 1, and none can be "
+            f"larger than {bound:.6g}: the policy takes actions that the logger never "
+            "takes, and the logs say nothing of these."
+        )
     if method == "betting" and not plain.ratio:
         low, high = (bound * end for end in limits)
         found = betting_interval(
