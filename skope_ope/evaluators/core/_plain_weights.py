@@ -175,8 +175,8 @@ def _share(value, plain, limits, weight, reward, known, level):
         raise ValueError(
             "method='clopper_pearson' is for values that are a share: rewards of 0 and "
             "1, and a single weight that is not zero, the only one that the policy can "
-            f"have. This value of {value.estimator} has "
-            f"{'other weights' if zero_one else 'other rewards'}. Use 'auto'."
+            f"have. This value of {value.estimator} is not one: it has other "
+            f"{'weights' if zero_one else 'rewards'}. Use 'auto'."
         )
     rewarded, n_matched = int(reward[matched].sum()), int(matched.sum())
     if plain.ratio:

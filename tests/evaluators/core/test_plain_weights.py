@@ -215,10 +215,10 @@ def test_other_values_are_no_shares():
         (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
     ):
         value = SNIPS().fit(logs).evaluate(target)
-        with pytest.raises(ValueError, match=f"has {found}"):
+        with pytest.raises(ValueError, match=f"it has {found}"):
             value.confidence_interval(method="clopper_pearson")
     value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
-    with pytest.raises(ValueError, match="has other weights"):
+    with pytest.raises(ValueError, match="it has other weights"):
         value.confidence_interval(method="clopper_pearson", max_weight=7)
 
 
