@@ -117,6 +117,7 @@ API_REFERENCE = {
             "LoggerOverlap",
             "pooling_variance_ratio",
             "replay_log_length",
+            "drns_sum_bias_bound",
             "repeated_runs",
             "ExplorationScavenging",
             "AttentionDecay",
@@ -171,6 +172,7 @@ API_REFERENCE = {
             "WeightsDisplay",
             "ClippingCurveDisplay",
             "HistoryDisplay",
+            "QuantileCurveDisplay",
         ],
     },
     "datasets": {
@@ -222,6 +224,7 @@ API_REFERENCE = {
             "exceptions.SupportWarning",
             "exceptions.LowOverlapWarning",
             "exceptions.PropensityWarning",
+            "exceptions.BiasWarning",
             "exceptions.ExplorationWarning",
             "exceptions.LearnedRoundsWarning",
             "exceptions.ModelErrorWarning",

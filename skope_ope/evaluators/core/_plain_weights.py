@@ -156,7 +156,7 @@ def _bound(value, plain, weight, max_weight):
         return stated_weight(max_weight, weight), "stated"
     if plain.bound is not None:
         return plain.bound, ON_POLICY
-    reach = value._reach()
+    reach = value._reach(None, 0.0)
     return (None, None) if reach is None else (reach.max_weight, reach.source)
 
 

@@ -151,6 +151,7 @@ class StaticEvaluator(BaseEvaluator):
             bound=self._deviation_bound,
             reach=self._reach(job, positive),
             plain_weights=job.evaluator._plain_weights(job.target, positive),
+            leaves_bias_out=self._leaves_bias_out,
         )
 
     def _reach(self, job, positive):

@@ -71,6 +71,10 @@ class IPS(StaticEvaluator):
     def __init__(self, *, cmax=None):
         self.cmax = cmax
 
+    @property
+    def _leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
     def _weights(self, w):
         return clip(w, self.cmax)
 
