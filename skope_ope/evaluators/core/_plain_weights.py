@@ -90,6 +90,12 @@ def bounded_interval(value, method, level, max_weight):
             "have on such logs, or logging_proba=... with the logs. The largest weight "
             "that was logged is no bound."
         )
+    if bound < 1 - ROUNDING:
+        raise ValueError(
+            f"method={method!r} rests on weights that average 1, and none can be "
+            f"larger than {bound:.6g}: the policy takes actions that the logger never "
+            "takes, and the logs say nothing of these."
+        )
     if method == "betting" and not plain.ratio:
         low, high = (bound * end for end in limits)
         found = betting_interval(
@@ -169,8 +175,8 @@ def _share(value, plain, limits, weight, reward, known, level):
         raise ValueError(
             "method='clopper_pearson' is for values that are a share: rewards of 0 and "
             "1, and a single weight that is not zero, the only one that the policy can "
-            f"have. This value of {value.estimator} has "
-            f"{'other weights' if zero_one else 'other rewards'}. Use 'auto'."
+            f"have. This value of {value.estimator} is not one: it has other "
+            f"{'weights' if zero_one else 'rewards'}. Use 'auto'."
         )
     rewarded, n_matched = int(reward[matched].sum()), int(matched.sum())
     if plain.ratio:

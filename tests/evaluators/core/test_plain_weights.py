@@ -22,7 +22,7 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import FewEventsWarning, OPEWarning
+from skope_ope.exceptions import FewEventsWarning, OPEWarning, SupportWarning
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -155,6 +155,27 @@ def test_rounds_of_no_weight_do_not_count(method):
     assert found == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("method", BOUNDED)
+@pytest.mark.parametrize("known", [True, False])
+def test_weights_that_cannot_average_one_refuse(method, known):
+    """A third of the policy is on an action that the logger never takes."""
+    logs = make_logs()
+    mu = np.tile([0.5, 0.5, 0.0], (N, 1))
+    other = BanditLogs(
+        logs.context,
+        np.arange(N) % 2,
+        logs.reward,
+        np.full(N, 0.5),
+        actions=[0, 1, 2],
+        logging_proba=mu if known else None,
+        reward_range=(0, 1),
+    )
+    with pytest.warns(SupportWarning):
+        value = IPS().fit(other).evaluate(np.tile([0.4, 0.3, 0.3], (N, 1)))
+    with pytest.raises(ValueError, match=r"none can be larger than 0\.8: the policy"):
+        value.confidence_interval(method=method)
+
+
 def test_shares_have_an_exact_interval():
     """0/1 rewards and one weight that is not zero: w k / n, and k of T."""
     logs = make_logs(uniform=True)
@@ -194,10 +215,10 @@ def test_other_values_are_no_shares():
         (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
     ):
         value = SNIPS().fit(logs).evaluate(target)
-        with pytest.raises(ValueError, match=f"has {found}"):
+        with pytest.raises(ValueError, match=f"it has {found}"):
             value.confidence_interval(method="clopper_pearson")
     value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
-    with pytest.raises(ValueError, match="has other weights"):
+    with pytest.raises(ValueError, match="it has other weights"):
         value.confidence_interval(method="clopper_pearson", max_weight=7)
 
 
