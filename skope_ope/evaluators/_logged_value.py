@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the logger earned: the mean reward of the logs."""
 
+from functools import partial
+
+import numpy as np
+
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._reach import CornerReach
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import Sums
+from skope_ope.logs._known_range import known_range
 
 
 def logged_value(logs):
@@ -33,9 +39,16 @@ def logged_value(logs):
     sums = Sums(design)
     sums.add(design.block(0, n), (logs.reward,))
     mass, square = sums.mass, sums.square
+    limits = known_range(logs)
     return PolicyValue(
         Estimate(sums, mean),
         Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
+        reach=CornerReach(limits, partial(_corners, limits, n)),
     )
+
+
+def _corners(limits, n, max_weight=None):
+    """Return the rewards that rounds might have had; there are no weights."""
+    return [[(np.full(n, end),)] for end in limits], None, None

@@ -173,7 +173,7 @@ class PolicyComparison(ValueTable):
         level = self.level if level is None else level
         if self.correction is not None:  # all of them hold together
             level = 1 - (1 - level) / (n_intervals or len(self))
-        return value.confidence_interval(level)
+        return value._interval(level)
 
     def to_records(self, level=None):
         """Rows of the table as a list of dicts.

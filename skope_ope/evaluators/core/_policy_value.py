@@ -8,17 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._intervals import interval_of
+from skope_ope.evaluators.core._reach import DifferenceReach, StatedReach
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
-from skope_ope.intervals import (
-    clopper_pearson_interval,
-    normal_interval,
-    student_interval,
-)
+from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._groups import factorise
 from skope_ope.logs._html import table_html
 from skope_ope.logs._validation import check_labels
@@ -88,7 +85,7 @@ class PolicyValue:
     >>> result = IPS().fit(logs).evaluate(np.tile([0.5, 0.5], (4, 1)))
     >>> float(result), f"{result.standard_error:.4f}", f"{result:.2f}"
     (0.5, '0.2887', '0.50')
-    >>> low, high = result.confidence_interval(0.9)
+    >>> low, high = result.confidence_interval(0.9, "student")
     >>> round(low, 3), round(high, 3)
     (-0.179, 1.179)
     """
@@ -108,8 +105,10 @@ class PolicyValue:
         warnings=(),
         bound=None,
         successes=None,
+        reach=None,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
+        self._find_reach = reach
         self.estimator, self.successes = estimator, successes
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
@@ -152,42 +151,77 @@ class PolicyValue:
         terms = rows.terms if self._estimate.needs_terms else None
         return self._estimate.round_values(terms, rows.design)
 
-    def confidence_interval(self, level=0.95, method="student"):
+    @cached_property
+    def _deviations(self):
+        """Sums of the deviations of the round values, or of their sums by group."""
+        design = self._rows.design
+        group = design.cluster if design.clustered else None
+        return deviations_of(self.round_values, self.value, group)
+
+    def _reach(self, max_weight=None):
+        """Return the `Reach` of the round values, or None where no range is known."""
+        if self._find_reach is None:
+            return None
+        if max_weight is not None:
+            return self._find_reach(self, max_weight)
+        return self._usual_reach
+
+    @cached_property
+    def _usual_reach(self):
+        return self._find_reach(self)
+
+    @property
+    def _limits(self):
+        """Range of the value, (low, high), or None where it is not known."""
+        return None if self._find_reach is None else self._find_reach.limits
+
+    def confidence_interval(self, level=0.95, method="auto", *, max_weight=None):
         """Two-sided interval for the value.
+
+        Read more in the :ref:`User Guide <intervals>`.
 
         Parameters
         ----------
         level : float, default=0.95
             Coverage, in (0, 1).
-        method : {"student", "normal", "clopper_pearson"}, default="student"
-            Quantiles of Student's distribution (with `degrees_of_freedom`) or of the
-            normal; or the exact interval for values that are a share of `successes`.
+        method : str, default="auto"
+            "auto" : the paired gamma interval where the range of the rewards is known
+            (`reward_range` of the logs, or rewards that are all 0 or 1), which holds
+            for few events and stays in the range; Student's where no round can be
+            large beside the standard error, or the range is not known. The limits
+            then come with a `TailWarning` where a few rounds make the spread.
+
+            "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
+
+            "clopper_pearson" : the exact interval for values that are a share of
+            `successes`.
+        max_weight : float, default=None
+            Upper bound on the importance weights that the policy may have on logs such
+            as these. `None`: what `logging_proba`, or propensities that belong to the
+            actions, give; where there are none "auto" takes the largest logged weight,
+            and "gamma" refuses.
 
         Returns
         -------
-        low, high : float
+        interval : ConfidenceInterval
+            The tuple (low, high), which says the method that answered and the
+            `max_weight` that it used.
+
+        Warns
+        -----
+        FewEventsWarning
+            With the effective number of events below ten.
+        TailWarning
+            Where Student's interval rests on a few rounds.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {level}.")
-        method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
-        if method == "normal":
-            return normal_interval(self.value, self.standard_error, level)
-        if method == "student":
-            return student_interval(
-                self.value, self.standard_error, self.degrees_of_freedom, level
-            )
-        if method == "clopper_pearson":
-            if self.successes is None:
-                raise ValueError(
-                    "method='clopper_pearson' is for the share of ones among 0/1 "
-                    "rewards that Replay or RejectionSampling accepted for a "
-                    f"stationary policy; this value of {self.estimator} is not one. "
-                    "Use 'student'."
-                )
-            return clopper_pearson_interval(*self.successes, level)
-        raise ValueError(
-            f"method must be 'student', 'normal' or 'clopper_pearson', got {method!r}."
-        )
+        found = self._interval(level, method, max_weight)
+        for warning in found.warnings:
+            python_warnings.warn(warning, stacklevel=2)
+        return found
+
+    def _interval(self, level=0.95, method="auto", max_weight=None):
+        """Return the interval without a word; its warnings are in it."""
+        return interval_of(self, level, method, max_weight)
 
     def deviation_bound(self, delta=0.05, **assumptions):
         """Bound ``|value - truth|`` with probability 1 - delta.
@@ -283,6 +317,7 @@ class PolicyValue:
             estimator=f"{self.estimator} of {label!r}",
             warnings=warned,
             successes=self._group_successes(rows),
+            reach=self._find_reach and self._find_reach.take(places),
         )
         return found._with_mixture(mixture)
 
@@ -317,6 +352,7 @@ class PolicyValue:
             rows,
             estimator=f"{self.estimator} - {other.estimator}",
             warnings=warned,
+            reach=DifferenceReach(self, other),
         )
         return found._with_mixture(self._mixture or other._mixture)
 
@@ -369,6 +405,14 @@ class PolicyValue:
         out._mixture = mixture
         return out
 
+    def __getstate__(self):
+        # what finds the reach holds the logs, which stay behind
+        state = self.__dict__.copy()
+        if self._find_reach is not None:
+            reach = self._reach() if np.isfinite(self.value) else None
+            state["_find_reach"] = StatedReach(self._limits, reach)
+        return state
+
     def __float__(self):
         return float(self.value)
 
@@ -382,13 +426,17 @@ class PolicyValue:
         )
 
     def _repr_html_(self):
-        low, high = self.confidence_interval()
+        interval = self._interval()
         rows = [
             ("value", f"{self.value:.6g}"),
             ("standard error", f"{self.standard_error:.3g}"),
-            ("95% interval", f"{low:.6g} to {high:.6g}"),
+            ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
+            ("method", interval.method),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
-            *(("warning", str(warning)) for warning in self.warnings),
+            *(
+                ("warning", str(warning))
+                for warning in (*self.warnings, *interval.warnings)
+            ),
         ]
         return table_html(self.estimator, ("", ""), rows)

@@ -16,6 +16,7 @@ from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._reach import range_alone, reach_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
@@ -148,7 +149,14 @@ class StaticEvaluator(BaseEvaluator):
             diagnostics=self._facts(job, positive, overlap).entries(),
             warnings=warned,
             bound=self._deviation_bound,
+            reach=self._reach(job, positive),
         )
+
+    def _reach(self, job, positive):
+        """Return what finds how far the value of a round may lie from the estimate."""
+        if not self._uses_weights:  # model values are what they are
+            return range_alone(positive.all_logs)
+        return reach_of_job(job, positive)
 
     def _unstated(self, logs):
         auto = self._auto

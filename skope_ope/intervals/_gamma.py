@@ -1,0 +1,193 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interval for few events: gamma limits of the deviations up and down."""
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
+
+
+class Deviations(NamedTuple):
+    """Sums of the deviations of round values from their mean.
+
+    Attributes
+    ----------
+    n : int
+        Number of rounds.
+    up, up_square : float
+        Sum and sum of squares of those above; of the sums of groups, where there are
+        groups.
+    down, down_square : float
+        Sum and sum of squares of the sizes of those below.
+    third : float
+        Sum of the third powers of all.
+    largest, least : float
+        The extremes of all.
+    """
+
+    n: int
+    up: float
+    up_square: float
+    down: float
+    down_square: float
+    third: float
+    largest: float
+    least: float
+
+    @property
+    def effective_events(self):
+        """The smaller of (sum c)^2 / sum c^2 over the deviations up, and down."""
+        sides = (self.up, self.up_square), (self.down, self.down_square)
+        return min(total * total / square if square else 0.0 for total, square in sides)
+
+    @property
+    def skewness(self):
+        """G = |sum c^3| / (sum c^2)^1.5, NaN where all are zero."""
+        square = self.up_square + self.down_square
+        return abs(self.third) / square**1.5 if square else float("nan")
+
+
+def deviations_of(round_values, value, group=None):
+    """Return the `Deviations` of round values.
+
+    Parameters
+    ----------
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value.
+    value : float
+        The value.
+    group : ndarray of int of shape (n_rounds,), default=None
+        Group of every round; deviations are summed by group.
+    """
+    change = round_values - value
+    n = len(change)
+    if group is not None:
+        change = np.bincount(group, change)
+    up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+    square = change * change
+    return Deviations(
+        n,
+        float(up.sum()),
+        float(up @ up),
+        float(down.sum()),
+        float(down @ down),
+        float(square @ change),
+        float(change.max()),
+        float(change.min()),
+    )
+
+
+def gamma_interval(round_values, up, down, level=0.95, *, group=None):
+    r"""Return the paired gamma interval of a mean of round values.
+
+    The deviations :math:`c_i = z_i - \hat V` above and below the mean are taken for
+    two weighted Poisson counts. With :math:`y = \sum c`, :math:`v = \sum c^2` of the
+    one kind and the largest deviation b that a round may have, their gamma limits [1]_
+    are, for gamma variables :math:`\Gamma(y, v)` of mean y and variance v,
+
+    .. math:: P(\Gamma(y, v) < L) = \tfrac{\alpha}{2}, \qquad
+        \tfrac12 P(\Gamma(y, v) > U) + \tfrac12 P(\Gamma(y + b, v + b^2) > U)
+        = \tfrac{\alpha}{2}
+
+    (half a jump more, as the mid-p limits of a binomial have it [2]_), and the limits
+    of the mean combine both kinds,
+
+    .. math:: \hat V + \frac1n \sqrt{(U_+ - y_+)^2 + (y_- - L_-)^2}, \qquad
+        \hat V - \frac1n \sqrt{(y_+ - L_+)^2 + (U_- - y_-)^2},
+
+    widened as Student's limits are against normal ones. With many events it tends to
+    Student's interval; with none it still has the width that an unseen event of size b
+    gives.
+
+    Parameters
+    ----------
+    round_values : array-like of shape (n_rounds,)
+        Terms whose mean is the value.
+    up, down : float
+        The largest deviations from the mean that a round may have, upwards and
+        downwards, whether or not they were seen.
+    level : float, default=0.95
+        Coverage, two-sided.
+    group : array-like of int of shape (n_rounds,), default=None
+        Group of every round, 0, 1, ...: the deviations are summed by group. `None`:
+        rounds are independent.
+
+    Returns
+    -------
+    low, high : float
+
+    References
+    ----------
+    .. [1] Fay, M. P., & Feuer, E. J. (1997). Confidence intervals for directly
+       standardized rates. Statistics in Medicine 16(7).
+    .. [2] Fay, M. P., & Kim, S. (2017). Confidence intervals for directly
+       standardized rates using mid-p gamma intervals. Biometrical Journal 59(2).
+
+    Examples
+    --------
+    No event in 100 rounds, each of which may bring 1:
+
+    >>> import numpy as np
+    >>> from skope_ope.intervals import gamma_interval
+    >>> low, high = gamma_interval(np.zeros(100), up=1.0, down=0.0)
+    >>> low, round(high, 4)
+    (0.0, 0.0305)
+    """
+    round_values = np.asarray(round_values, dtype=float)
+    value = float(round_values.mean())
+    found = deviations_of(round_values, value, group)
+    units = len(round_values) if group is None else len(np.unique(group))
+    return gamma_limits(value, found, up, down, level, units - 1)
+
+
+def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
+    """Return the limits of `gamma_interval` from sums of the deviations."""
+    d, tail = deviations, (1 - level) / 2
+    # what a group brought may be more than what a round can
+    up, down = max(up, d.largest), max(down, -d.least)
+    more_up = _beyond(d.up, d.up_square, up, tail)
+    more_down = _beyond(d.down, d.down_square, down, tail)
+    less_up, less_down = (
+        _short(d.up, d.up_square, tail),
+        _short(d.down, d.down_square, tail),
+    )
+    # the round values hold n / (n - 1), and Student's quantile what a spread that is
+    # estimated costs: with many events these are Student's limits
+    scale = stdtrit(degrees_of_freedom, 1 - tail) / ndtri(1 - tail)
+    scale /= sqrt(d.n * max(d.n - 1, 1))
+    high = value + scale * sqrt(more_up**2 + less_down**2)
+    low = value - scale * sqrt(less_up**2 + more_down**2)
+    return float(low), float(high)
+
+
+def _short(total, square, tail):
+    """Return y - L, by how much the expected sum may lie below the observed one."""
+    if square <= 0:
+        return 0.0
+    return total - square / total * gammaincinv(total * total / square, tail)
+
+
+def _beyond(total, square, largest, tail):
+    """Return U - y, by how much the expected sum may lie above the observed one."""
+    largest = max(largest, 0.0)
+    if largest == 0 and square <= 0:
+        return 0.0
+
+    def chance(limit):  # of more than the limit, with and without one more jump
+        more = _gamma_tail(total + largest, square + largest * largest, limit)
+        return (more + _gamma_tail(total, square, limit)) / 2 - tail
+
+    top = total + largest + 4 * sqrt(square + largest * largest)
+    while chance(top) > 0:
+        top *= 2
+    return brentq(chance, total, top, xtol=1e-12 * top, rtol=1e-12) - total
+
+
+def _gamma_tail(mean, variance, limit):
+    """Return the probability of more than a limit; all mass at 0 for mean 0."""
+    if variance <= 0:
+        return 0.0
+    return gammaincc(mean * mean / variance, limit * mean / variance)
