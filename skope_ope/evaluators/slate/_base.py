@@ -131,8 +131,20 @@ class SlateEvaluator(BaseEvaluator):
                     "drew from the slates it shows."
                     f"{at_hand * ('slot_propensity' in logs.columns)}"
                 )
-        elif "logger" in needs or ("propensity" in needs and logs.propensity is None):
+        elif self._asks_logger(logs):
             check_logged_slates(logs)
+
+    def _asks_logger(self, logs):
+        """Whether the probabilities of the logging policy are used."""
+        needs = self._needs
+        return "logger" in needs or ("propensity" in needs and logs.propensity is None)
+
+    def _doubts_of_logger(self, logs):
+        """Return warnings where the logs speak against their logging policy."""
+        logger = logs.logging_policy
+        if not (isinstance(logger, BaseSlatePolicy) and self._asks_logger(logs)):
+            return []
+        return logger._doubts(logs)
 
     def _evaluate(self, policy, logs, sample_weight):
         target = SlateTarget(policy, logs)
@@ -144,7 +156,7 @@ class SlateEvaluator(BaseEvaluator):
         estimate = estimate_of_rounds(design, terms, combine)
         name = type(self).__name__
         known, warned, size = _of_weights(found, positive)
-        warned = [*found.warnings, *warned]
+        warned = [*self._doubts_of_logger(logs), *found.warnings, *warned]
         if isnan(estimate.value):
             warned.append(combine.warning(name, estimate))
         weighted = omega is not None and found.bound is not None
