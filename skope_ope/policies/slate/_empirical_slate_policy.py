@@ -224,6 +224,11 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             )
         return codes
 
+    def _lists_of(self, logs):
+        """Return the slates that may be shown in every round, a list of arrays."""
+        lists = [slates[proba > 0] for slates, proba in self._lists()[1]]
+        return [lists[number] for number in self._number_of(logs)]
+
     def _doubts(self, logs):
         labels, lists = self._lists()
         given = self.proba if isinstance(self.proba, dict) else {ALL: self.proba}
