@@ -140,6 +140,7 @@ API_REFERENCE = {
             "SlopeSearch",
             "compare_policies",
             "PolicyComparison",
+            "rounds_needed",
         ],
     },
     "learning": {
@@ -160,6 +161,7 @@ API_REFERENCE = {
         "guide": "displays",
         "objects": [
             "PolicyValueDisplay",
+            "PolicyComparisonDisplay",
             "WeightsDisplay",
             "ClippingCurveDisplay",
             "HistoryDisplay",

@@ -9,6 +9,7 @@ been, how sure that is, and whether the logs can support the answer at all.
 from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
+    PolicyComparisonDisplay,
     PolicyValueDisplay,
     WeightsDisplay,
 )
@@ -100,6 +101,7 @@ from skope_ope.selection import (
     compare_policies,
     in_order,
     one_standard_error,
+    rounds_needed,
 )
 
 __version__ = "0.1.0"
@@ -192,6 +194,7 @@ __all__ = [  # noqa: RUF022
     "compare_policies",
     "in_order",
     "one_standard_error",
+    "rounds_needed",
     # what to deploy
     "DRPolicy",
     "IPSPolicy",
@@ -201,6 +204,7 @@ __all__ = [  # noqa: RUF022
     # what we show
     "ClippingCurveDisplay",
     "HistoryDisplay",
+    "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "WeightsDisplay",
 ]
