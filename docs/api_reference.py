@@ -78,6 +78,8 @@ API_REFERENCE = {
         "summary": "How sure we are.",
         "guide": "intervals",
         "objects": [
+            "intervals.ConfidenceInterval",
+            "intervals.gamma_interval",
             "intervals.normal_interval",
             "intervals.student_interval",
             "intervals.clopper_pearson_interval",
@@ -221,7 +223,9 @@ API_REFERENCE = {
             "exceptions.ModelErrorWarning",
             "exceptions.LogsWarning",
             "exceptions.HorizonWarning",
+            "exceptions.FewEventsWarning",
             "exceptions.FewGroupsWarning",
+            "exceptions.TailWarning",
             "exceptions.LoggerWarning",
             "exceptions.SingleTrajectoryWarning",
         ],

@@ -72,7 +72,7 @@ class ClippingCurveDisplay:
         self.own = own
         self.level = level
         self.name = name
-        intervals = [value.confidence_interval(level) for value in values]
+        intervals = [value._interval(level) for value in values]
         self.value = np.array([value.value for value in values])
         self.low, self.high = np.array(intervals).T
 

@@ -23,7 +23,7 @@ class PolicyValueDisplay:
         `PolicyValue` by name of the evaluator, or by (policy, evaluator).
     level : float, default=0.95
         Coverage of the intervals.
-    method : str, default="student"
+    method : str, default="auto"
         Method of the intervals, see `PolicyValue.confidence_interval`.
 
     Attributes
@@ -63,12 +63,12 @@ class PolicyValueDisplay:
     >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
     """
 
-    def __init__(self, values, *, level=0.95, method="student"):
+    def __init__(self, values, *, level=0.95, method="auto"):
         self.level = level
         self.method = method
         self.keys = list(values)
         results = list(values.values())
-        intervals = [r.confidence_interval(level, method) for r in results]
+        intervals = [r._interval(level, method) for r in results]
         self.value = np.array([r.value for r in results])
         self.low, self.high = np.array(intervals).T
         self.model_error_included = np.array(
@@ -76,7 +76,7 @@ class PolicyValueDisplay:
         )
 
     @classmethod
-    def from_values(cls, values, *, level=0.95, method="student"):
+    def from_values(cls, values, *, level=0.95, method="auto"):
         """Show values that were computed before.
 
         Parameters
@@ -85,7 +85,7 @@ class PolicyValueDisplay:
             What `evaluate` returns, or values by name, or by (policy, evaluator).
         level : float, default=0.95
             Coverage of the intervals.
-        method : str, default="student"
+        method : str, default="auto"
             Method of the intervals, see `PolicyValue.confidence_interval`.
 
         Returns
@@ -111,9 +111,7 @@ class PolicyValueDisplay:
         return cls(values, level=level, method=method)
 
     @classmethod
-    def from_evaluator(
-        cls, evaluator, policy, *, logs=None, level=0.95, method="student"
-    ):
+    def from_evaluator(cls, evaluator, policy, *, logs=None, level=0.95, method="auto"):
         """Evaluate one policy, or several, and show the values.
 
         Parameters
@@ -126,7 +124,7 @@ class PolicyValueDisplay:
             Rounds to evaluate on; `None`: those of `fit`.
         level : float, default=0.95
             Coverage of the intervals.
-        method : str, default="student"
+        method : str, default="auto"
             Method of the intervals, see `PolicyValue.confidence_interval`.
 
         Returns

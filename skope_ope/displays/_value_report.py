@@ -14,7 +14,7 @@ def value_record(name, value, level, baseline=None):
 
     With a `baseline` from the same rounds, its paired difference is in there, too.
     """
-    low, high = value.confidence_interval(level)
+    low, high = value._interval(level)
     record = {
         "evaluator": name,
         "value": value.value,
@@ -26,7 +26,7 @@ def value_record(name, value, level, baseline=None):
     }
     if baseline is not None:
         gain = value - baseline
-        low, high = gain.confidence_interval(level)
+        low, high = gain._interval(level)
         record["gain"] = {
             "value": gain.value,
             "standard_error": gain.standard_error,

@@ -51,4 +51,4 @@ def logged_value(logs):
 
 def _corners(limits, n, max_weight=None):
     """Return the rewards that rounds might have had; there are no weights."""
-    return [(np.full(n, reward),) for reward in limits], None, None
+    return [[(np.full(n, end),)] for end in limits], None, None

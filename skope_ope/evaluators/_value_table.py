@@ -71,7 +71,7 @@ class ValueTable(Mapping):
         records = []
         for key, result in self._values.items():
             policy, evaluator = key if isinstance(key, tuple) else (None, key)
-            low, high = result.confidence_interval(level)
+            low, high = result._interval(level)
             record = {"policy": policy} if self._by_policy else {}
             record.update(
                 evaluator=evaluator,

@@ -6,7 +6,8 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri, stdtrit
+from scipy.optimize import brentq
+from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
 
 class Deviations(NamedTuple):
@@ -23,6 +24,8 @@ class Deviations(NamedTuple):
         Sum and sum of squares of the sizes of those below.
     third : float
         Sum of the third powers of all.
+    largest, least : float
+        The extremes of all.
     """
 
     n: int
@@ -31,6 +34,8 @@ class Deviations(NamedTuple):
     down: float
     down_square: float
     third: float
+    largest: float
+    least: float
 
     @property
     def effective_events(self):
@@ -70,6 +75,8 @@ def deviations_of(round_values, value, group=None):
         float(down.sum()),
         float(down @ down),
         float(square @ change),
+        float(change.max()),
+        float(change.min()),
     )
 
 
@@ -79,19 +86,21 @@ def gamma_interval(round_values, up, down, level=0.95, *, group=None):
     The deviations :math:`c_i = z_i - \hat V` above and below the mean are taken for
     two weighted Poisson counts. With :math:`y = \sum c`, :math:`v = \sum c^2` of the
     one kind and the largest deviation b that a round may have, their gamma limits [1]_
-    are
+    are, for gamma variables :math:`\Gamma(y, v)` of mean y and variance v,
 
-    .. math:: L = \frac{v}{2y} \chi^2_{\alpha/2}\Big(\frac{2 y^2}{v}\Big), \qquad
-        U = \frac{v + b^2}{2 (y + b)} \chi^2_{1 - \alpha/2}\Big(
-        \frac{2 (y + b)^2}{v + b^2}\Big),
+    .. math:: P(\Gamma(y, v) < L) = \tfrac{\alpha}{2}, \qquad
+        \tfrac12 P(\Gamma(y, v) > U) + \tfrac12 P(\Gamma(y + b, v + b^2) > U)
+        = \tfrac{\alpha}{2}
 
-    and the limits of the mean combine both kinds,
+    (half a jump more, as the mid-p limits of a binomial have it [2]_), and the limits
+    of the mean combine both kinds,
 
     .. math:: \hat V + \frac1n \sqrt{(U_+ - y_+)^2 + (y_- - L_-)^2}, \qquad
         \hat V - \frac1n \sqrt{(y_+ - L_+)^2 + (U_- - y_-)^2},
 
     widened as Student's limits are against normal ones. With many events it tends to
-    Student's interval; with none it still has the width that one event of size b gives.
+    Student's interval; with none it still has the width that an unseen event of size b
+    gives.
 
     Parameters
     ----------
@@ -114,6 +123,8 @@ def gamma_interval(round_values, up, down, level=0.95, *, group=None):
     ----------
     .. [1] Fay, M. P., & Feuer, E. J. (1997). Confidence intervals for directly
        standardized rates. Statistics in Medicine 16(7).
+    .. [2] Fay, M. P., & Kim, S. (2017). Confidence intervals for directly
+       standardized rates using mid-p gamma intervals. Biometrical Journal 59(2).
 
     Examples
     --------
@@ -123,7 +134,7 @@ def gamma_interval(round_values, up, down, level=0.95, *, group=None):
     >>> from skope_ope.intervals import gamma_interval
     >>> low, high = gamma_interval(np.zeros(100), up=1.0, down=0.0)
     >>> low, round(high, 4)
-    (0.0, 0.0376)
+    (0.0, 0.0305)
     """
     round_values = np.asarray(round_values, dtype=float)
     value = float(round_values.mean())
@@ -135,6 +146,8 @@ def gamma_interval(round_values, up, down, level=0.95, *, group=None):
 def gamma_limits(value, deviations, up, down, level, degrees_of_freedom):
     """Return the limits of `gamma_interval` from sums of the deviations."""
     d, tail = deviations, (1 - level) / 2
+    # what a group brought may be more than what a round can
+    up, down = max(up, d.largest), max(down, -d.least)
     more_up = _beyond(d.up, d.up_square, up, tail)
     more_down = _beyond(d.down, d.down_square, down, tail)
     less_up, less_down = (
@@ -160,8 +173,21 @@ def _short(total, square, tail):
 def _beyond(total, square, largest, tail):
     """Return U - y, by how much the expected sum may lie above the observed one."""
     largest = max(largest, 0.0)
-    total_more, square_more = total + largest, square + largest * largest
-    if square_more <= 0:
+    if largest == 0 and square <= 0:
         return 0.0
-    shape = total_more * total_more / square_more
-    return square_more / total_more * gammaincinv(shape, 1 - tail) - total
+
+    def chance(limit):  # of more than the limit, with and without one more jump
+        more = _gamma_tail(total + largest, square + largest * largest, limit)
+        return (more + _gamma_tail(total, square, limit)) / 2 - tail
+
+    top = total + largest + 4 * sqrt(square + largest * largest)
+    while chance(top) > 0:
+        top *= 2
+    return brentq(chance, total, top, xtol=1e-12 * top, rtol=1e-12) - total
+
+
+def _gamma_tail(mean, variance, limit):
+    """Return the probability of more than a limit; all mass at 0 for mean 0."""
+    if variance <= 0:
+        return 0.0
+    return gammaincc(mean * mean / variance, limit * mean / variance)

@@ -95,7 +95,7 @@ def check_score_is_the_value(evaluator):
         assert score == result.value == float(result), "score is not the value"
         assert np.isfinite(score), f"the value is {score}"
         assert result.n_rounds == len(rounds)
-        low, high = result.confidence_interval()
+        low, high = result._interval()
         assert low <= score <= high, "the interval does not hold the value"
         assert all(name in result.diagnostics for name in result.diagnostics)
 
@@ -159,7 +159,7 @@ def check_logs_are_left_alone(evaluator):
         for kind in all_kinds(evaluator):
             fitted = fit(evaluator, rounds, kind, rounds.logs(propensity=propensity))
             result = evaluate(fitted, rounds.pi, sample_weight=rounds.sample_weight)
-            result.confidence_interval()
+            result._interval()
             assert len(result.round_values) == len(rounds)
             dict(result.diagnostics)
         for name, array in arrays.items():
@@ -204,7 +204,7 @@ def check_pickle(evaluator):
         )
         stored = pickle.loads(pickle.dumps(result))
         _assert_identical(stored, result, "a pickled result differs")
-        assert stored.confidence_interval() == result.confidence_interval()
+        assert stored._interval() == result._interval()
         assert set(stored.diagnostics) == set(result.diagnostics)
         assert (stored - result).value == 0, "a pickled result has other row_id"
 

@@ -104,7 +104,7 @@ def check_slates_score_is_the_value(evaluator):
     assert score == result.value == float(result), "score is not the value"
     assert np.isfinite(score), f"the value is {score}"
     assert result.n_rounds == len(logs)
-    low, high = result.confidence_interval()
+    low, high = result._interval()
     assert low <= score <= high, "the interval does not hold the value"
     assert all(name in result.diagnostics for name in result.diagnostics)
     assert_close(result.round_values.mean(), score, "mean of the round values")

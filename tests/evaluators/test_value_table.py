@@ -133,7 +133,8 @@ def test_values_that_could_not_be_formed():
         table = evaluate(target, logs, evaluators=["IPS", "SNIPS"])
     assert all(np.isnan(value.value) for value in table.values())
     assert "nan" in repr(table)
-    assert np.isnan(table.to_records()[0]["low"])
+    record = table.to_records()[0]
+    assert np.isnan(record["value"])
 
 
 def test_pickle():

@@ -15,7 +15,7 @@ from skope_ope.intervals import (
 from skope_ope.intervals._gamma import gamma_limits
 
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
-NEGLIGIBLE = 0.05  # bound of a round value, in standard errors of the sum of all
+NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
 NEARLY_ALL = 0.8  # of the range of the rewards
 KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions")
@@ -45,7 +45,9 @@ def _auto(value, level, max_weight):
     if reach is None or isnan(reach.up):
         return _student(value, level, reach, _tail_warnings(deviations))
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
-    if max(reach.up, reach.down) <= NEGLIGIBLE * spread:
+    # of a round, or of what a group brought
+    largest = max(reach.up, reach.down, deviations.largest, -deviations.least)
+    if largest <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
     return _paired_gamma(value, level, reach)
 

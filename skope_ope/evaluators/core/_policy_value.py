@@ -85,7 +85,7 @@ class PolicyValue:
     >>> result = IPS().fit(logs).evaluate(np.tile([0.5, 0.5], (4, 1)))
     >>> float(result), f"{result.standard_error:.4f}", f"{result:.2f}"
     (0.5, '0.2887', '0.50')
-    >>> low, high = result.confidence_interval(0.9)
+    >>> low, high = result.confidence_interval(0.9, "student")
     >>> round(low, 3), round(high, 3)
     (-0.179, 1.179)
     """

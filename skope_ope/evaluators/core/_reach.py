@@ -14,25 +14,28 @@ from math import inf, nan
 import numpy as np
 
 from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._jobs import observers_of
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.logs._known_range import known_range
 
-# Importance weights, and model values of the logged actions and of the policy.
-PARTS = Extract(
-    lambda rounds: [x for x in (rounds.w, rounds.q, rounds.v) if x is not None]
-)
+LOGGED = "largest logged weight"
 
 
 @dataclass(frozen=True)
 class Reach:
     """What is known of the round values beyond those that were seen.
 
+    A round value is linear in its reward, so that it is furthest from the estimate
+    with the best or the worst one. Both are kept apart: in a difference of two values
+    they share the reward.
+
     Attributes
     ----------
     low, high : float
         Range of the value.
-    up, down : float
-        Largest deviations of a round value from the estimate. NaN: not known.
+    best, worst : tuple (float, float)
+        Lowest and highest deviation of a round value from the estimate with the best
+        and with the worst reward. NaN: not known.
     max_weight : float or None
         The bound on the importance weights behind them; None: none was needed.
     source : str or None
@@ -41,10 +44,20 @@ class Reach:
 
     low: float
     high: float
-    up: float = nan
-    down: float = nan
+    best: tuple = (nan, nan)
+    worst: tuple = (nan, nan)
     max_weight: float | None = None
     source: str | None = None
+
+    @property
+    def up(self):
+        """Largest deviation upwards."""
+        return max(self.best[1], self.worst[1])
+
+    @property
+    def down(self):
+        """Largest deviation downwards."""
+        return -min(self.best[0], self.worst[0])
 
     def __sub__(self, other):
         """Return the reach of a difference of two values of the same rounds."""
@@ -52,8 +65,8 @@ class Reach:
         return Reach(
             self.low - other.high,
             self.high - other.low,
-            self.up + other.down,
-            self.down + other.up,
+            (self.best[0] - other.best[1], self.best[1] - other.best[0]),
+            (self.worst[0] - other.worst[1], self.worst[1] - other.worst[0]),
             largest.max_weight,
             largest.source,
         )
@@ -124,9 +137,9 @@ class CornerReach:
     limits : tuple (float, float) or None
         The known range of the rewards.
     corners : callable
-        Takes a bound on the weights, or None, and returns a list of terms of all
-        rounds (as they would be with the largest and the smallest weight and reward),
-        the bound that was used, and where it comes from.
+        Takes a bound on the weights, or None. Returns for the worst and for the best
+        reward a list of terms of all rounds (with the largest and with the smallest
+        weight); the bound that was used; and where it comes from.
     rows : ndarray of int, default=None
         Places of the rounds of the estimate; `None`: all.
     """
@@ -138,14 +151,20 @@ class CornerReach:
         """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
         if self.limits is None:
             return None
-        terms, max_weight, source = self.corners(max_weight)
-        up = down = 0.0
-        for one in terms:
+        corners, max_weight, source = self.corners(max_weight)
+        worst, best = (self._extremes(value, terms) for terms in corners)
+        return Reach(*self.limits, best, worst, max_weight, source)
+
+    def _extremes(self, value, corners):
+        """Return the lowest and the highest deviation."""
+        lows, highs = [], []
+        for terms in corners:
             if self.rows is not None:
-                one = [term[self.rows] for term in one]
-            change = value._estimate.round_values(one, value._rows.design) - value.value
-            up, down = max(up, float(change.max())), max(down, float(-change.min()))
-        return Reach(*self.limits, up, down, max_weight, source)
+                terms = [term[self.rows] for term in terms]
+            z = value._estimate.round_values(terms, value._rows.design)
+            lows.append(float(z.min()) - value.value)
+            highs.append(float(z.max()) - value.value)
+        return min(lows), max(highs)
 
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
@@ -174,29 +193,58 @@ def reach_of_job(job, positive):
 
 
 def _corners(job, positive, limits, max_weight=None):
-    """Return the terms of all rounds with the largest weight, or none."""
+    """Return the terms of all rounds with the largest weight, or none.
+
+    A round of every stratum is as heavy as the heaviest that the stratum may have.
+    """
     logs, evaluator = positive.all_logs, job.evaluator
-    bound = WeightBound(logs, job.target)
-    tables = bound.by_action is not None and not job.target.logged_only
-    w, *model = terms_of(PARTS, logs, job.target, job.source, positive, [bound], tables)
+    weight = evaluator._tallied_weight
+    parts = Extract(lambda r: [x for x in (weight(r), r.q, r.v) if x is not None])
+    bound = WeightBound(logs, job.target, several=job.design.n_strata > 1)
+    observers = [*observers_of([job], positive).values(), bound]
+    w, *model = terms_of(
+        parts, logs, job.target, job.source, positive, observers, bound.needs_tables
+    )
     q, v = (part - job.offset for part in model) if model else (None, None)
-    largest, source = bound.largest(positive.of(w))
+    largest, source = bound.largest(w, job.design)
     if max_weight is not None:
-        largest, source = stated_weight(max_weight, w), "stated"
+        largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
     shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
-    terms = []
-    for weight in (largest, 0.0):
-        for reward in limits if weight else limits[:1]:
-            rounds = StoredRounds(
-                w=np.full(len(w), weight),
-                r=np.full(len(w), reward - job.offset),
-                q=q,
-                v=v,
-                n_rounds=len(logs),
-                shift=shift,
-            )
-            terms.append(evaluator._terms(rounds))
-    return terms, largest, source
+    known = {"q": q, "v": v, "n_rounds": len(logs), "shift": shift}
+
+    def terms(weights, end):
+        reward = np.full(len(w), end - job.offset)
+        return evaluator._terms(StoredRounds(w=weights, b=weights, r=reward, **known))
+
+    none = np.zeros(len(w))
+    corners = [[terms(weights, end) for weights in (largest, none)] for end in limits]
+    return corners, float(largest.max()), source
+
+
+def weighted_corners(terms, w, reward, limits, max_weight=None):
+    """Return the terms of all rounds with the best and with the worst reward.
+
+    The first term is w r, or moves with the reward as w r does; where there is a
+    second it is w.
+
+    Parameters
+    ----------
+    terms : sequence of k ndarray of shape (n_rounds,)
+        The terms.
+    w, reward : ndarray of shape (n_rounds,)
+        Weights and rewards.
+    limits : tuple (float, float)
+        Range of the rewards.
+    max_weight : float, default=None
+        Not known here: the weights are those that were logged.
+    """
+    if max_weight is not None:
+        raise ValueError(
+            "max_weight cannot be stated for this evaluator: its interval takes the "
+            "weights that were logged."
+        )
+    corners = [[(terms[0] + w * (end - reward), *terms[1:])] for end in limits]
+    return corners, float(w.max(initial=0.0)), LOGGED
 
 
 def stated_weight(max_weight, w):
@@ -226,50 +274,69 @@ class WeightBound:
         The rounds.
     target : Target
         The policy.
+    several : bool, default=False
+        Whether several loggers acted, so that weights are against more than the
+        propensities.
 
     Attributes
     ----------
-    by_action : ndarray of shape (n_actions,) or None
-        Propensities of the actions; None: they differ by round.
     found : float
-        The largest weight seen so far.
+        The largest weight that the logging distribution allows, so far.
     """
 
-    def __init__(self, logs, target):
+    def __init__(self, logs, target, several=False):
         self.logs, self.found = logs, 0.0
-        whole = logs.logging_proba is not None and not target.logged_only
-        self.by_action = None if whole else propensity_by_action(logs)
+        self.proba = self.by_action = None
+        if several or target.logged_only:
+            return
+        self.proba = logs.logging_proba
+        if self.proba is None:
+            self.by_action = propensity_by_action(logs)
+
+    @property
+    def needs_tables(self):
+        """Whether it needs the policy's probabilities of all actions."""
+        return self.proba is not None or self.by_action is not None
 
     def begin(self, block):
         """Nothing is to be done for a block alone."""
 
     def see(self, key, target):
         """Take what a policy does in a block."""
-        if target.table is None:
+        if not self.needs_tables:
             return
-        proba = self.logs.logging_proba
-        mu = self.by_action if proba is None else proba[target.block.rows]
-        if mu is not None:
-            table = target.table if mu.ndim > 1 else target.table.max(axis=0)
-            ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
-            self.found = max(self.found, float(ratio.max()))
+        table, mu = target.table, self.by_action
+        if mu is None:
+            mu = self.proba[target.block.rows]
+        else:
+            table = table.max(axis=0)
+        ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
+        self.found = max(self.found, float(ratio.max()))
 
-    def largest(self, w):
-        """Return the bound, and where it comes from.
+    def largest(self, w, design):
+        """Return the bound of every round, and where it comes from.
 
         Parameters
         ----------
         w : ndarray of shape (n_rounds,)
             Weights of the logged actions.
+        design : Design
+            Strata of the rounds.
         """
         logged = float(w.max(initial=0.0))
         if self.found > 0:
-            whole = self.logs.logging_proba is not None
-            source = "logging_proba" if whole else "propensities of the actions"
-            return max(self.found, logged), source
-        if logged > 0:
-            return logged, "largest logged weight"
-        return 1 / float(self.logs.propensity.min()), "smallest propensity"
+            source = "propensities of the actions"
+            if self.proba is not None:
+                source = "logging_proba"
+            return np.full(len(w), max(self.found, logged)), source
+        if not logged > 0:
+            smallest = float(self.logs.propensity.min())
+            return np.full(len(w), 1 / smallest), "smallest propensity"
+        if design.n_strata == 1:
+            return np.full(len(w), logged), LOGGED
+        by_stratum = np.zeros(design.n_strata)
+        np.maximum.at(by_stratum, design.stratum, w)
+        return by_stratum[design.stratum], LOGGED
 
 
 def propensity_by_action(logs):

@@ -221,7 +221,7 @@ class ArmsEstimate(Estimate):
 
     def round_values(self, terms=None, design=None):
         """Return z_i, ndarray of shape (n_rounds,)."""
-        return super().round_values(self.terms, self.design)
+        return super().round_values(self.terms if terms is None else terms, self.design)
 
 
 def _shares(stratum_of, mixes, sought, mass, units):

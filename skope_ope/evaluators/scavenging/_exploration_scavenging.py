@@ -11,6 +11,7 @@ from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
+from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
@@ -31,6 +32,7 @@ from skope_ope.evaluators.scavenging._matching import (
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._known_range import known_range
 from skope_ope.logs._validation import check_reward_range, label_codes, plain
 
 ROUNDED = 1e-3  # relative; propensities may be recorded with few digits
@@ -267,6 +269,7 @@ class ExplorationScavenging(BaseEvaluator):
             bound=theorem_bound,
             arms=arms,
             bound_facts=self._bound_facts(logs, match, predicted),
+            reach=_reach(found, arms, logs),
         )
 
     def _match(self, policy, logs, omega):
@@ -359,6 +362,16 @@ class ExplorationScavenging(BaseEvaluator):
         tags.consistent = self.match == "action"
         tags.constant_reward = tags.shift_equivariant = bool(self.self_normalized)
         return tags
+
+
+def _reach(found, arms, logs):
+    """Return what finds how far the value of a round may lie from the estimate."""
+    limits, offset = known_range(logs), arms.offset
+    if limits is None:
+        return None
+    moved = limits[0] - offset, limits[1] - offset
+    given = found.terms, found.terms[1], arms.reward - offset, moved
+    return CornerReach(limits, partial(weighted_corners, *given))
 
 
 def _doubts_of_mixture(arms, found, match, logs):

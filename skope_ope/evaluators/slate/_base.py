@@ -13,6 +13,11 @@ from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_o
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
+from skope_ope.evaluators.core._reach import (
+    CornerReach,
+    range_alone,
+    weighted_corners,
+)
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
@@ -23,6 +28,7 @@ from skope_ope.evaluators.slate._estimability import Estimable, SlateValue
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._known_range import known_range
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 
@@ -50,6 +56,9 @@ class SlateTerms:
     warnings : list of OPEWarning
     bound : callable or None
         See `PolicyValue.deviation_bound`; a function of a module.
+    follows_reward : bool
+        Whether the first term moves by `weight` where the reward of a round moves by
+        one.
     """
 
     terms: tuple
@@ -61,6 +70,7 @@ class SlateTerms:
     diagnostics: dict = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     bound: object = None
+    follows_reward: bool = False
 
     def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
@@ -146,6 +156,7 @@ class SlateEvaluator(BaseEvaluator):
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
+            reach=_reach(found, terms, logs),
         )
 
     def _unstated(self, logs):
@@ -179,6 +190,15 @@ class SlateEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False
         return tags
+
+
+def _reach(found, terms, logs):
+    """Return what finds how far the value of a round may lie from the estimate."""
+    if not found.follows_reward:
+        return range_alone(logs)
+    limits = known_range(logs)
+    given = partial(weighted_corners, terms, found.weight, logs.reward, limits)
+    return CornerReach(limits, given)
 
 
 def estimate_of_parts(combine, sums, tally):

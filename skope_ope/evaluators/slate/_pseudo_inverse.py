@@ -177,6 +177,7 @@ class PseudoInverse(SlateEvaluator):
             diagnostics=diagnostics,
             warnings=warned,
             bound=theorem_one if plain else None,
+            follows_reward=True,
         )
 
     def __sklearn_tags__(self):

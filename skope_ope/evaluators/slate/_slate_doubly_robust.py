@@ -128,6 +128,7 @@ class SlateDoublyRobust(SlateEvaluator):
             supported=self.cmax is None,
             diagnostics=diagnostics,
             warnings=warned + inexact_warnings(logger, diagnostics),
+            follows_reward=True,
         )
 
     def __sklearn_tags__(self):

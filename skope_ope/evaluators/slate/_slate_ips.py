@@ -65,6 +65,7 @@ class SlateIPS(SlateEvaluator):
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
             warnings=slate_support_warnings(lost, "slates"),
+            follows_reward=True,
         )
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio

@@ -87,7 +87,7 @@ def test_clopper_pearson_is_for_shares_of_ones():
     for result in (learner, real, static):
         with pytest.raises(ValueError, match=f"value of {result.estimator} is not one"):
             result.confidence_interval(method="clopper_pearson")
-    with pytest.raises(ValueError, match="'student', 'normal' or 'clopper_pearson'"):
+    with pytest.raises(ValueError, match="'normal', 'clopper_pearson', got 'exact'"):
         static.confidence_interval(method="exact")
 
 

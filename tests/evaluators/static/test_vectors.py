@@ -84,7 +84,7 @@ def test_intervals_of_ips_on_the_fixed_log():
     assert_allclose(ips.effective_sample_size, 3.328, rtol=0, atol=6e-4)
     normal = ips.confidence_interval(method="normal")
     assert_allclose(normal, (-0.141500, 2.066500), rtol=0, atol=6e-7)
-    student = ips.confidence_interval()
+    student = ips.confidence_interval(method="student")
     assert_allclose(student, (-0.369435, 2.294435), rtol=0, atol=6e-7)
 
 

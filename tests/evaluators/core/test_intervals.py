@@ -1,0 +1,351 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which interval answers, what it says, and whether it covers."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    EpsilonGreedy,
+    ExplorationScavenging,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    PseudoInverse,
+    SlateIPS,
+    SlateLogs,
+    UniformSlatePolicy,
+)
+from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.exceptions import FewEventsWarning, PropensityWarning, TailWarning
+
+
+def clicks(n, n_actions, rate, seed=0, **fields):
+    """Uniform logs of clicks, and the target that always takes action 0."""
+    rng = np.random.default_rng(seed)
+    action = rng.integers(n_actions, size=n)
+    reward = (rng.random(n) < rate).astype(float)
+    fields = {"reward_range": (0, 1), "actions": np.arange(n_actions)} | fields
+    logs = BanditLogs(
+        np.zeros((n, 1)), action, reward, np.full(n, 1 / n_actions), **fields
+    )
+    target = np.zeros((n, n_actions))
+    target[:, 0] = 1
+    return logs, target
+
+
+def quiet(evaluator, logs, target):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluator.fit(logs).evaluate(target)
+
+
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS(), DoublyRobust(), SNDR()])
+def test_a_log_without_a_click_is_no_certainty(evaluator):
+    logs, target = clicks(200, 5, 0.0)
+    value = quiet(evaluator, logs, target)
+    assert value.confidence_interval(method="student") == (0, 0)
+    with pytest.warns(FewEventsWarning, match="0.0 effective events") as caught:
+        interval = value.confidence_interval()
+    assert caught[0].message.value == 0
+    assert interval.low == 0 and 0.05 < interval.high < 0.5
+    assert (interval.method, interval.max_weight) == ("gamma", 5)
+    assert interval.max_weight_from == "propensities of the actions"
+    assert interval.reward_range == (0, 1)
+
+
+def test_one_click_has_no_negative_limit():
+    logs, target = clicks(200, 2, 0.0)
+    reward = np.zeros(200)
+    reward[np.flatnonzero(logs.action_index == 0)[0]] = 1
+    value = quiet(IPS(), logs.replace(reward=reward), target)
+    assert value.confidence_interval(method="student").low < 0
+    interval = value._interval()
+    assert 0 <= interval.low < value.value < interval.high < 0.1
+    assert_allclose(interval.warnings[0].value, 1)
+
+
+@pytest.mark.parametrize(
+    "evaluator", [IPS(), SNIPS(), DoublyRobust(), SNDR()], ids=lambda e: repr(e)
+)
+@pytest.mark.parametrize(("n_actions", "rate"), [(2, 0.005), (5, 0.05), (34, 0.3)])
+def test_coverage_with_few_events(evaluator, n_actions, rate):
+    """Student's covers .15 to .75 of these; nominal .95, 4 standard errors below."""
+    hits, n_logs = 0, 100
+    for seed in range(n_logs):
+        logs, target = clicks(100, n_actions, rate, seed)
+        low, high = quiet(evaluator, logs, target)._interval()
+        assert 0 <= low <= high <= 1
+        hits += low <= rate <= high
+    assert hits / n_logs >= 0.95 - 4 * np.sqrt(0.05 * 0.95 / n_logs)
+
+
+def test_where_no_round_is_large_student_answers():
+    logs, target = clicks(5000, 2, 0.4)
+    for evaluator in (IPS(), DoublyRobust()):
+        value = quiet(evaluator, logs, target)
+        interval = value.confidence_interval()
+        assert interval == value.confidence_interval(method="student")
+        assert interval.method == "student" and interval.max_weight is None
+
+
+def test_rewards_of_zero_and_one_have_a_known_range():
+    logs, target = clicks(300, 5, 0.02, reward_range=None)
+    assert set(logs.reward) == {0, 1}
+    assert quiet(IPS(), logs, target)._interval().reward_range == (0, 1)
+    scaled = quiet(IPS(), logs.replace(reward=2 * logs.reward), target)._interval()
+    assert scaled.method == "student" and scaled.reward_range is None
+
+
+def test_tails_of_unknown_range_ring():
+    rng = np.random.default_rng(3)
+    logs, target = clicks(200, 3, 0.0, reward_range=None)
+    heavy = quiet(IPS(), logs.replace(reward=rng.lognormal(0, 2, 200)), target)
+    with pytest.warns(TailWarning, match="State reward_range") as caught:
+        interval = heavy.confidence_interval()
+    change = heavy.round_values - heavy.value
+    expected = abs((change**3).sum()) / (change**2).sum() ** 1.5
+    assert_allclose(caught[0].message.value, expected)
+    assert interval == heavy.confidence_interval(method="student")
+    calm = logs.replace(reward=rng.normal(5, 1, 200))
+    assert not quiet(SNIPS(), calm, target)._interval().warnings
+    alike = quiet(IPS(), logs, target)
+    with pytest.warns(TailWarning, match="all round values are alike"):
+        assert alike.confidence_interval() == (0, 0)
+
+
+def test_max_weight():
+    logs, target = clicks(100, 4, 0.1)
+    mixed = logs.replace(propensity=np.where(np.arange(100) % 2, 0.25, 0.24))
+    value = quiet(IPS(), mixed, target)
+    usual = value._interval()
+    assert usual.max_weight_from == "largest logged weight"
+    assert_allclose(usual.max_weight, 1 / 0.24)
+    with pytest.raises(ValueError, match="pass max_weight"):
+        value.confidence_interval(method="gamma")
+    with pytest.warns(FewEventsWarning):
+        stated = value.confidence_interval(method="gamma", max_weight=20)
+    assert (stated.max_weight, stated.max_weight_from) == (20, "stated")
+    assert stated.high > usual.high
+    with pytest.raises(ValueError, match=r"max_weight=2 is below .* row \d+, 4.1"):
+        value.confidence_interval(max_weight=2)
+    with pytest.raises(ValueError, match="max_weight must be a positive number"):
+        value.confidence_interval(max_weight=-1)
+    whole = logs.replace(logging_proba=np.full((100, 4), 0.25))
+    known = quiet(IPS(), whole, target)._interval(method="gamma")
+    assert (known.max_weight, known.max_weight_from) == (4, "logging_proba")
+
+
+def test_unseen_heavy_actions_count():
+    """The logged weights are 1.1; the policy may meet one of 10."""
+    n = 60
+    mu = np.tile([0.9, 0.1], (n, 1))
+    logs = BanditLogs(
+        np.zeros((n, 1)),
+        np.zeros(n, dtype=int),
+        np.tile([0.0, 1.0], n // 2),
+        mu[:, 0],
+        actions=[0, 1],
+        logging_proba=mu,
+    )
+    target = np.tile([0.5, 0.5], (n, 1))
+    interval = quiet(IPS(), logs, target)._interval()
+    assert_allclose(interval.max_weight, 5)
+    without = quiet(IPS(), logs.replace(logging_proba=None), target)._interval()
+    assert without.max_weight < 1.1 or without.max_weight_from != "logging_proba"
+
+
+def test_the_reach_bounds_every_round_value():
+    """No reward in the range and no weight below the bound leads further."""
+    rng = np.random.default_rng(5)
+    n, K = 60, 3
+    mu = rng.dirichlet(np.ones(K) * 3, n)
+    action = np.array([rng.choice(K, p=row) for row in mu])
+    logs = BanditLogs(
+        rng.normal(size=(n, 2)),
+        action,
+        rng.uniform(-1, 2, n),
+        mu[np.arange(n), action],
+        logging_proba=mu,
+        reward_range=(-1, 2),
+    )
+    pi = rng.dirichlet(np.ones(K), n)
+    q = rng.normal(size=(n, K))
+    for evaluator in (IPS(), SNIPS(), DoublyRobust(), SNDR()):
+        evaluator = evaluator.fit(logs, q) if evaluator._uses_model else evaluator
+        value = quiet(evaluator, logs, pi) if not evaluator._uses_model else None
+        if value is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = evaluator.evaluate(pi)
+        reach = value._reach()
+        change = value.round_values - value.value
+        assert reach.down >= -change.min() and reach.up >= change.max()
+        assert_allclose(reach.max_weight, (pi / mu).max())
+        if isinstance(evaluator, IPS) and not isinstance(evaluator, SNIPS):
+            assert_allclose(reach.up, 2 * reach.max_weight - value.value)
+            assert_allclose(reach.down, reach.max_weight + value.value)
+
+
+def test_differences_stay_in_their_range():
+    logs, target = clicks(100, 5, 0.02, seed=4)
+    other = np.zeros((100, 5))
+    other[:, 1] = 1
+    evaluator = IPS().fit(logs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gain = evaluator.evaluate(target) - evaluator.evaluate(other)
+        against = evaluator.evaluate(target) - logged_value(logs)
+    for difference in (gain, against):
+        interval = difference._interval()
+        assert interval.method == "gamma" and interval.reward_range == (-1, 1)
+        assert -1 <= interval.low < difference.value < interval.high <= 1
+        assert interval.width > 0.02
+    assert gain._reach().up <= 5 + abs(gain.value) + 1e-9  # one of both is heavy
+
+
+def test_a_value_outside_the_range_is_told():
+    n = 50
+    logs = BanditLogs(
+        np.zeros((n, 1)),
+        np.zeros(n, int),
+        np.ones(n),
+        np.full(n, 0.1),
+        actions=[0, 1],
+        reward_range=(0, 1),
+    )
+    value = quiet(IPS(), logs, np.tile([1.0, 0.0], (n, 1)))
+    with pytest.warns(FewEventsWarning), pytest.warns(PropensityWarning) as caught:
+        assert value.confidence_interval(method="auto") == (1, 1)
+    assert any("outside the range of the rewards" in str(w.message) for w in caught)
+
+
+def test_a_value_that_cannot_be_formed_may_be_anything():
+    logs, target = clicks(20, 2, 0.5)
+    logs = logs[logs.action_index == 1]
+    value = quiet(SNIPS(), logs, target[: len(logs)])
+    assert np.isnan(value.value)
+    with pytest.warns(FewEventsWarning, match="whole range"):
+        assert value.confidence_interval() == (0, 1)
+    logs, target = clicks(20, 2, 0.0, reward_range=None)
+    logs = logs[logs.action_index == 1]
+    unknown = quiet(SNIPS(), logs, target[: len(logs)])
+    assert np.isnan(unknown.confidence_interval()).all()
+
+
+def test_groups_are_clustered():
+    rng = np.random.default_rng(6)
+    logs, target = clicks(400, 3, 0.1)
+    user = np.repeat(np.arange(80), 5)
+    reward = (rng.random(80) < 0.03)[user].astype(float)
+    grouped = logs.replace(reward=reward, group=user)
+    value, plain = (
+        quiet(IPS(), one, target) for one in (grouped, grouped.replace(group=None))
+    )
+    wide, narrow = value._interval(), plain._interval()
+    assert wide.method == "gamma" and wide.low >= 0
+    assert wide.width > 1.2 * narrow.width
+    assert value._deviations.effective_events < plain._deviations.effective_events
+
+
+def test_results_keep_their_interval_when_pickled():
+    logs, target = clicks(100, 5, 0.05)
+    value = quiet(SNIPS(), logs, target)
+    gain = value - logged_value(logs)
+    for one in (value, gain):
+        stored = pickle.loads(pickle.dumps(one))
+        assert stored._interval() == one._interval()
+        assert stored._interval(0.8) == one._interval(0.8)
+        assert stored._interval().max_weight == one._interval().max_weight
+        with pytest.raises(ValueError, match="max_weight cannot be stated"):
+            stored._interval(max_weight=50)
+
+
+def test_groups_of_rounds_have_such_intervals_too():
+    logs, target = clicks(300, 5, 0.02)
+    day = np.repeat([0, 1, 2], 100)
+    value = quiet(IPS(), logs, target)
+    for label, one in value.by(day).items():
+        alone = quiet(IPS(), logs[day == label], target[day == label])
+        assert one._interval().method == "gamma"
+        assert_allclose(one._interval(), alone._interval(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("pooling", ["naive", "balanced", "weighted"])
+@pytest.mark.parametrize("cls", [MultiLoggerIPS, MultiLoggerDR])
+def test_loggers(cls, pooling):
+    rng = np.random.default_rng(7)
+    n, K = 300, 4
+    logger = rng.integers(2, size=n)
+    under = np.array([[0.25] * 4, [0.7, 0.1, 0.1, 0.1]])
+    action = np.array([rng.choice(K, p=under[g]) for g in logger])
+    proba = under[:, action].T
+    logs = BanditLogs(
+        np.zeros((n, 1)),
+        action,
+        np.zeros(n),
+        proba[np.arange(n), logger],
+        logger=logger,
+        logger_proba=proba,
+        reward_range=(0, 1),
+    )
+    target = np.tile([0.0, 0, 0, 1.0], (n, 1))
+    interval = quiet(cls(pooling=pooling), logs, target)._interval()
+    assert interval.method == "gamma"
+    assert interval.low == 0 and 0.01 < interval.high < 0.5
+
+
+def test_slates():
+    rng = np.random.default_rng(8)
+    n = 100
+    slates = rng.permuted(np.tile(np.arange(6), (n, 1)), axis=1)[:, :3]
+    fields = {"logging_policy": UniformSlatePolicy(3), "reward_range": (0, 1)}
+    logs = SlateLogs(np.zeros((n, 1)), slates, np.zeros(n), n_candidates=6, **fields)
+    target = np.tile([0, 1, 2], (n, 1))
+    for evaluator in (PseudoInverse(), PseudoInverse(self_normalized=True)):
+        interval = quiet(evaluator, logs, target)._interval()
+        assert interval.method == "gamma" and 0.02 < interval.high <= 1
+    missed = quiet(SlateIPS(), logs[:20], target[:20])
+    if np.isnan(missed.value):
+        assert missed._interval() == (0, 1)
+
+
+def test_scavenging():
+    logs, target = clicks(100, 3, 0.0)
+    value = quiet(ExplorationScavenging(), logs.replace(propensity=None), target)
+    interval = value._interval()
+    assert interval.method == "gamma" and 0.02 < interval.high < 0.2
+
+
+def test_what_is_no_mean_of_rounds_is_students():
+    logs, target = clicks(400, 2, 0.2)
+    model = quiet(DirectMethod(), logs, target)._interval()
+    assert model.method == "student" and model.low >= 0
+    learner = EpsilonGreedy()
+    evaluator = DRns(horizon=30, n_splits=4)
+    several = quiet(evaluator, logs, learner)
+    assert several._interval().method == "student"
+    assert_array_equal(
+        several._interval(), several._interval(method="student"), strict=False
+    )
+
+
+def test_unknown_methods():
+    logs, target = clicks(100, 2, 0.2)
+    value = quiet(IPS(), logs, target)
+    with pytest.raises(ValueError, match=r"must be one of 'auto', 'gamma', .* got 'x'"):
+        value.confidence_interval(method="x")
+    logs, target = clicks(100, 2, 0.2, reward_range=None)
+    unknown = quiet(IPS(), logs.replace(reward=3 * logs.reward), target)
+    with pytest.raises(ValueError, match="needs the range of the rewards"):
+        unknown.confidence_interval(method="gamma")
