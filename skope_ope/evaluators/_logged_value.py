@@ -49,6 +49,6 @@ def logged_value(logs):
     )
 
 
-def _corners(limits, n, max_weight=None):
+def _corners(limits, n, max_weight=None, spare=0.0):
     """Return the rewards that rounds might have had; there are no weights."""
     return [[(np.full(n, end),)] for end in limits], None, None

@@ -157,12 +157,12 @@ class PolicyValue:
         group = design.cluster if design.clustered else None
         return deviations_of(self.round_values, self.value, group)
 
-    def _reach(self, max_weight=None):
+    def _reach(self, max_weight=None, error=None):
         """Return the `Reach` of the round values, or None where no range is known."""
         if self._find_reach is None:
             return None
-        if max_weight is not None:
-            return self._find_reach(self, max_weight)
+        if max_weight is not None or error is not None:
+            return self._find_reach(self, max_weight, error)
         return self._usual_reach
 
     @cached_property

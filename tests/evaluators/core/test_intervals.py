@@ -191,7 +191,10 @@ def test_the_reach_bounds_every_round_value():
         reach = value._reach()
         change = value.round_values - value.value
         assert reach.down >= -change.min() and reach.up >= change.max()
-        assert_allclose(reach.max_weight, (pi / mu).max())
+        assert reach.max_weight <= (pi / mu).max()
+        # what is above has too little probability to matter
+        rare = (pi * (pi / mu > reach.max_weight)).sum() / n
+        assert rare * 3 <= 0.25 * value.standard_error
         if isinstance(evaluator, IPS) and not isinstance(evaluator, SNIPS):
             assert_allclose(reach.up, 2 * reach.max_weight - value.value)
             assert_allclose(reach.down, reach.max_weight + value.value)
