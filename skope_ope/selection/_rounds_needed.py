@@ -71,7 +71,7 @@ def rounds_needed(
     >>> rounds_needed(0.002, 0.1)
     19623.0
     >>> rounds_needed(0.002, 0.1, n_comparisons=20)
-    37284.0
+    37345.0
     """
     if isinstance(gain, PolicyValue):
         if standard_deviation is None:

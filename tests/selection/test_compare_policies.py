@@ -138,7 +138,7 @@ def test_keep():
 def test_the_choice_has_the_greatest_lower_limit():
     # action 1 is better than action 2 by its estimate, but hardly ever logged
     rng = np.random.RandomState(0)
-    p = np.array([0.49, 0.02, 0.49])
+    p = np.array([0.495, 0.01, 0.495])
     action = rng.choice(3, size=6000, p=p)
     reward = rng.random_sample(6000) < np.array([0.1, 0.6, 0.5])[action]
     logs = BanditLogs(np.zeros((6000, 1)), action, reward, p[action])
