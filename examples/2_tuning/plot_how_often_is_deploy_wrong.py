@@ -21,9 +21,9 @@ from skope_ope import BanditLogs, compare_policies, rounds_needed
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-parser.add_argument("--full", action="store_true", help="1,000 logs a cell, not 60")
+parser.add_argument("--full", action="store_true", help="200 logs a cell, not 40")
 args = parser.parse_known_args()[0]
-repetitions = 1000 if args.full else 60
+repetitions = 200 if args.full else 40
 N_ACTIONS, N_CONTEXTS, N_USERS = 5, 4, 50
 
 # %%

@@ -14,7 +14,6 @@ from skope_ope import (
     DirectMethod,
     DoublyRobust,
     DRns,
-    DRos,
     EpsilonGreedy,
     MultiLoggerIPS,
     PolicyComparison,
