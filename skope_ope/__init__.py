@@ -11,6 +11,7 @@ from skope_ope.displays import (
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
+    QuantileCurveDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -46,6 +47,7 @@ from skope_ope.evaluators import (
     SwitchDR,
     ValueTable,
     dcg_attention,
+    drns_sum_bias_bound,
     evaluate,
     logger_overlap,
     pooling_variance_ratio,
@@ -180,6 +182,7 @@ __all__ = [  # noqa: RUF022
     "SwitchDR",
     "ValueTable",
     "dcg_attention",
+    "drns_sum_bias_bound",
     "evaluate",
     "logger_overlap",
     "pooling_variance_ratio",
@@ -206,5 +209,6 @@ __all__ = [  # noqa: RUF022
     "HistoryDisplay",
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
+    "QuantileCurveDisplay",
     "WeightsDisplay",
 ]

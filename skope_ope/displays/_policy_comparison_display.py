@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.displays._axes import two_axes
+from skope_ope.displays._axes import axes_for
 
 COLOUR = {"better": "#0072B2", "worse": "#0072B2", "cannot tell": "#D55E00"}
 BASELINE, TRUTH = "#666666", "#009E73"
@@ -131,8 +131,7 @@ class PolicyComparisonDisplay:
         display : PolicyComparisonDisplay
             Itself.
         """
-        axes = two_axes(self, len(self.policies) + 1) if ax is None else ax
-        self.axes_ = np.atleast_1d(axes)
+        self.axes_ = np.atleast_1d(self._two_axes() if ax is None else ax)
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
         name, truth = str(self.baseline["policy"]), truth or {}
@@ -153,6 +152,13 @@ class PolicyComparisonDisplay:
             ax.set_yticks(range(len(labels)), [])
             ax.set_xlabel(f"value\n{told}")
         return self
+
+    def _two_axes(self):
+        """Return two axes side by side in a new figure, high enough for the rows."""
+        figure = axes_for(self, None).figure
+        figure.clear()
+        figure.set_size_inches(9.6, max(2.4, 1.75 + 0.55 * len(self.policies)))
+        return figure.subplots(1, 2)
 
     def _baseline_row(self, ax, value, low, high):
         """Draw the baseline as a line, and its own interval in the last row."""

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._estimate import spread_estimate
 from skope_ope.evaluators.core._intervals import interval_of
@@ -72,6 +73,9 @@ class PolicyValue:
         The rounds, which must agree where two values are subtracted.
     estimator : str
         How the value was estimated.
+    leaves_bias_out : str or False
+        What the standard error and the intervals leave out: a bias that the evaluator
+        has by design, in a few words. False: there is none.
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary
@@ -92,6 +96,8 @@ class PolicyValue:
 
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
+    _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
+    _operands = None  # of a difference of values that are not about all rounds
 
     def __init__(
         self,
@@ -105,16 +111,17 @@ class PolicyValue:
         bound=None,
         successes=None,
         reach=None,
+        plain_weights=None,
+        leaves_bias_out=False,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
-        self._find_reach = reach
+        self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
+        self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
         if estimate.frame.clustered:
-            entries["n_groups"] = len(estimate.frame.cluster_sizes)
-            entries["effective_groups"] = estimate.frame.effective_clusters
-            entries["design_effect"] = estimate.design_effect
+            entries |= _group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
 
@@ -193,12 +200,15 @@ class PolicyValue:
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
             "clopper_pearson" : the exact interval for values that are a share of
-            `successes`.
+            0/1 rewards.
+
+            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
+            plain importance weights times rewards, from the bounds of both.
         max_weight : float, default=None
             Upper bound on the importance weights that the policy may have on logs such
             as these. `None`: what `logging_proba`, or propensities that belong to the
             actions, give; where there are none "auto" takes the largest logged weight,
-            and "gamma" refuses.
+            and the methods that need a bound refuse.
 
         Returns
         -------
@@ -288,6 +298,11 @@ class PolicyValue:
             text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
             warned = type(first)(f"{text} first: {first}", first.value)
             python_warnings.warn(warned, stacklevel=2)
+        if self._mixture is not None:
+            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            if doubt is not None:
+                python_warnings.warn(doubt, stacklevel=2)
+                values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
 
     def _checked_group(self, estimate):
@@ -304,14 +319,17 @@ class PolicyValue:
         if not self.independent_rounds:
             estimate = estimate.without_error()
             warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
-        return PolicyValue(
+        mixture = self._mixture and self._mixture.take(places)
+        found = PolicyValue(
             estimate,
             rows,
             estimator=f"{self.estimator} of {label!r}",
             warnings=warned,
             successes=self._group_successes(rows),
             reach=self._find_reach and self._find_reach.take(places),
+            leaves_bias_out=self.leaves_bias_out,
         )
+        return found._with_mixture(mixture)
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""
@@ -322,8 +340,50 @@ class PolicyValue:
         """Return `successes` of some rounds."""
         return None
 
+    def _without(self, left_out):
+        """Return the value without some rounds (a mask), estimated anew."""
+        if self._operands is not None:
+            first, second = (one._without(left_out) for one in self._operands)
+            return first - second
+        out = copy(self)
+        for name in ("round_values", "_deviations", "_usual_reach"):
+            out.__dict__.pop(name, None)
+        if self._find_reach is not None:
+            out._find_reach = self._find_reach.take(np.arange(self.n_rounds))
+        estimate, out._rows = self._estimate_without(left_out)
+        design = out._rows.design
+        entries = {"n_common_rounds": int(np.count_nonzero(design.omega))}
+        if entries["n_common_rounds"]:
+            size, known = self._overlap_without(design)
+            entries |= known
+        else:
+            estimate, size = estimate.without_value(), float("nan")
+        if estimate.frame.clustered:
+            entries |= _group_entries(estimate)
+        out._estimate, out.effective_sample_size = estimate, size
+        out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
+        out._bound = out.successes = out._plain_weights = None
+        return out
+
+    def _estimate_without(self, left_out):
+        """Return the estimate without some rounds (a mask), and its `Rows`."""
+        rows = self._rows.without(left_out)
+        return rows.estimate(self._estimate), rows
+
+    def _overlap_without(self, design):
+        """Return the effective sample size of the rounds of a design, and entries."""
+        if np.isnan(self.effective_sample_size):
+            return self.effective_sample_size, {}
+        mass = design.mass.sum()  # no importance weights: those of the rounds
+        return float(mass * mass / design.squared_mass.sum()), {}
+
     def __sub__(self, other):
-        """Paired difference of two values from the same rounds."""
+        """Paired difference of two values from the same rounds.
+
+        Where one of them is not about all rounds (slates that the logger never
+        composes), both are estimated anew on those that they have in common, and a
+        warning says how many; `diagnostics["n_common_rounds"]` does, too.
+        """
         if not isinstance(other, PolicyValue):
             return NotImplemented
         if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
@@ -331,21 +391,31 @@ class PolicyValue:
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."
             )
-        change = self.round_values - other.round_values
-        value = self.value - other.value
-        if self._differ_by_rounding(other, change):
+        pair = {"the first": self, "the second": other}
+        pair, warned = on_common_rounds(pair)
+        first, second = pair.values()
+        change = first.round_values - second.round_values
+        value = first.value - second.value
+        if first._differ_by_rounding(second, change):
             value, change = 0.0, np.zeros(len(change))
-        estimate, warned = self._paired_estimate(other, value, change)
+        estimate, doubts = first._paired_estimate(second, value, change)
+        warned = (*warned, *doubts)
         for warning in warned:
             python_warnings.warn(warning, stacklevel=2)
-        rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
-        return PolicyValue(
+        rows = first._rows
+        left_out, design = rows.left_out, rows.design
+        out = PolicyValue(
             estimate,
-            rows,
+            Rows(design, change[None], self.row_id, rows.logs, left_out),
             estimator=f"{self.estimator} - {other.estimator}",
+            diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,
-            reach=DifferenceReach(self, other),
+            reach=DifferenceReach(first, second),
+            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
+        if left_out is not None:
+            out._operands = first, second
+        return out._with_mixture(self._mixture or other._mixture)
 
     def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""
@@ -380,6 +450,15 @@ class PolicyValue:
             )
         return mine
 
+    def _at(self, logs):
+        """Return the same value of these logs, which a process may have left behind."""
+        rows = self._rows.at(logs)
+        if rows is self._rows:
+            return self
+        out = copy(self)
+        out._rows = rows
+        return out
+
     def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
         if not warnings:
@@ -389,12 +468,26 @@ class PolicyValue:
         return out
 
     def __getstate__(self):
-        # what finds the reach holds the logs, which stay behind
-        state = self.__dict__.copy()
+        # what finds the reach and the weights holds the logs, which stay behind
+        state = self.__dict__ | {"_plain_weights": None}
         if self._find_reach is not None:
             reach = self._reach() if np.isfinite(self.value) else None
             state["_find_reach"] = StatedReach(self._limits, reach)
         return state
+
+    def __copy__(self):
+        # not by the state of a pickle, which leaves the rounds behind
+        out = self.__class__.__new__(self.__class__)
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def _with_mixture(self, mixture):
+        """Return the same value, with the mixture by which its rounds are weighted."""
+        if mixture is None:
+            return self
+        out = copy(self)
+        out._mixture = mixture
+        return out
 
     def __float__(self):
         return float(self.value)
@@ -403,9 +496,11 @@ class PolicyValue:
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
+        left_out = self.leaves_bias_out
         return (
             f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
-            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
+            + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
@@ -415,6 +510,7 @@ class PolicyValue:
             ("standard error", f"{self.standard_error:.3g}"),
             ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
             ("method", interval.method),
+            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             *(
@@ -423,3 +519,27 @@ class PolicyValue:
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)
+
+
+def _n_common(design, other):
+    """Return the number of rounds that count in both designs."""
+    weights = [one.omega for one in (design, other) if one.omega is not None]
+    if not weights:
+        return design.n_rounds
+    return int(np.count_nonzero(np.minimum.reduce(weights)))
+
+
+def _group_entries(estimate):
+    """Return what is known of the groups, by name."""
+    return {
+        "n_groups": len(estimate.frame.cluster_sizes),
+        "effective_groups": estimate.frame.effective_clusters,
+        "design_effect": estimate.design_effect,
+    }
+
+
+def _either(one, other):
+    """Return what intervals of a difference leave out: what those of either do."""
+    if one and other and one != other:
+        return f"{one}; {other}"
+    return one or other

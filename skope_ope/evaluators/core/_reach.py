@@ -187,6 +187,48 @@ class CornerReach:
         return CornerReach(self.limits, self.corners, places)
 
 
+class LinearReach:
+    """The reach of round values that move with the reward of their round.
+
+    Parameters
+    ----------
+    limits : tuple (float, float) or None
+        The known range of the rewards.
+    slope : ndarray of shape (n_rounds,)
+        What one unit of reward adds to the value of its round.
+    reward : ndarray of shape (n_rounds,)
+        The rewards.
+    """
+
+    def __init__(self, limits, slope, reward):
+        self.limits, self.slope, self.reward = limits, slope, reward
+
+    def __call__(self, value, max_weight=None, error=None):
+        """Return the `Reach` of a `PolicyValue`, or None where no range is known."""
+        if self.limits is None:
+            return None
+        _refuse_stated(max_weight)
+        change = value.round_values - value.value
+        ends = []
+        for end in self.limits:
+            moved = change + self.slope * (end - self.reward)
+            ends.append((float(moved.min()), float(moved.max())))
+        worst, best = ends
+        return Reach(*self.limits, best, worst)
+
+    def take(self, rows):
+        """Return the reach of some rounds: only the range is known."""
+        return StatedReach(self.limits, self.limits and Reach(*self.limits))
+
+
+def _refuse_stated(max_weight):
+    if max_weight is not None:
+        raise ValueError(
+            "max_weight cannot be stated for this evaluator: its interval takes the "
+            "weights that were logged."
+        )
+
+
 def range_alone(logs):
     """Return a reach of which only the range of the rewards is known."""
     limits = known_range(logs)
@@ -255,11 +297,7 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
     spare : float, default=0.0
         Not needed.
     """
-    if max_weight is not None:
-        raise ValueError(
-            "max_weight cannot be stated for this evaluator: its interval takes the "
-            "weights that were logged."
-        )
+    _refuse_stated(max_weight)
     corners = [[(terms[0] + w * (end - reward), *terms[1:])] for end in limits]
     return corners, float(w.max(initial=0.0)), LOGGED
 
