@@ -5,7 +5,9 @@ What the examples on intervals share: worlds whose values are known exactly
 ===========================================================================
 
 A world has a few contexts, all equally likely, so that the value of a policy is a sum
-over contexts and actions and needs no simulation.
+over contexts and actions and needs no simulation. Only in the world of
+:func:`~skope_ope.datasets.make_bandit_logs`, whose contexts are normal, it is a mean
+over half a million of them.
 """
 
 from collections.abc import Callable
@@ -28,6 +30,7 @@ from skope_ope import (
     SlateLogs,
     UniformSlatePolicy,
 )
+from skope_ope.datasets import make_bandit_logs
 
 STATIC = {
     "IPS": IPS(),
@@ -169,6 +172,36 @@ class SlateWorld:
         return logs, {"policy": policy, "other": other}
 
 
+class NormalWorld:
+    """Normal contexts, a softmax logger: weights to 300, where hardly anyone goes."""
+
+    evaluators = STATIC
+    reward_range = (0.0, 1.0)
+
+    def __init__(self):
+        values = []
+        for temperature in (0.5, np.inf):  # of the policy, and of the uniform one
+            draws = [
+                make_bandit_logs(
+                    1,
+                    target_temperature=temperature,
+                    world_random_state=0,
+                    random_state=seed,
+                    return_truth=True,
+                )
+                for seed in range(4)
+            ]
+            values.append(np.mean([truth.population_value for _, _, truth in draws]))
+            if temperature == 0.5:
+                self.policy = draws[0][1]
+        self.truth = values[0], values[0] - values[1]
+
+    def draw(self, n_rounds, rng):
+        """Return logs and the policies."""
+        logs = make_bandit_logs(n_rounds, world_random_state=0, random_state=rng)
+        return logs, {"policy": self.policy, "other": np.full((n_rounds, 3), 1 / 3)}
+
+
 def clicks_world(rate, rng, n_actions=5, spread=0.5, **options):
     """20 contexts, a logger that explores and a policy of its own mind."""
     shape = 20, n_actions
@@ -266,6 +299,7 @@ def make_worlds():
         "clicks 1%": clicks_world(0.01, rng[1]),
         "clicks 10%": clicks_world(0.1, rng[2]),
         "clicks 60 to 95%": mild_world(0.6, 0.95, rng[3]),
+        "softmax logger, rarely 300": NormalWorld(),
         "34 actions, weights to 57": heavy_world(rng[4]),
         "rare weights of 90": hidden_world(rng[5]),
         "300 actions, one is right": catalogue_world(rng[6]),
