@@ -172,6 +172,9 @@ class Estimate(_Certain):
             np.divide(units, units - 1, out=np.ones(len(units)), where=units > 1)
         )
         formed = bool((units[used & self.shares.needed] > 1).all())
+        formed = formed and not self.shares.alone
+        if self.shares.inflation is not None:
+            kappa = kappa * np.sqrt(self.shares.inflation)
         return float(kappa[0]) if frame.n_strata == 1 else kappa, freedom, formed
 
     @property
@@ -311,6 +314,17 @@ def difference(a, b):
             "the two estimates are of different groups: "
             f"{' and '.join(_clusters_text(one.frame) for one in (a, b))}. Sum both "
             "over the same rounds, and write both with the same n_buckets."
+        )
+    masses = [
+        np.bincount(one[frame.cell_cluster], frame.cell_mass, n)
+        for one, frame in ((code[:n], a.frame), (code[n:], b.frame))
+    ]
+    mine, others = (mass / max(mass.sum(), 1e-300) for mass in masses)
+    if not np.allclose(mine, others, rtol=1e-9, atol=0):
+        raise ValueError(
+            "the two estimates are not about the same rounds: each leaves out rounds "
+            "in which the logger never shows what the policy shows. Sums do not tell "
+            "which these are; subtract results, evaluate(a) - evaluate(b)."
         )
     change = np.zeros(n)
     change[code[:n]] += a.cluster_sums

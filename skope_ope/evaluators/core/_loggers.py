@@ -7,8 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap, Support, sums_of_weights
-from skope_ope.evaluators.core._sums import Sums, dot
+from skope_ope.evaluators.core._sums import Sums
 
+SURE = 1e-12  # a mixture of certain loggers is one but for rounding
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
 
@@ -193,6 +194,9 @@ class OverlapByLogger:
     max_w, missing : ndarray of shape (n_loggers,)
         Largest weight, and sum of the policy's probability of what the logger could
         not do.
+    certain : ndarray of shape (n_loggers,)
+        What comes on top in its own rounds where it was certain of its action: all
+        others had probability 0.
     lost : ndarray of shape (n_loggers,)
         Sum of the weights pi / (mixture of the loggers) of the rounds in which the
         logger could not have acted as another did; `sum_b` is that of all rounds.
@@ -200,7 +204,8 @@ class OverlapByLogger:
 
     def __init__(self, loggers):
         self.loggers, self.sums = loggers, Sums(loggers.design)
-        self.max_w, self.missing, self.lost = np.zeros((3, len(loggers)))
+        self.max_w, self.missing = np.zeros((2, len(loggers)))
+        self.certain, self.lost = np.zeros((2, len(loggers)))
         self.sum_b = 0.0
 
     def add(self, target):
@@ -222,38 +227,58 @@ class OverlapByLogger:
         if len(loggers) == 1:
             self.missing[0] += target.missing
             return
-        told = target.table is not None or target.mass_on is not None
         if target.table is not None and loggers.logs.logging_proba is not None:
             mu = loggers.logs.logging_proba[block.rows]
             if mu.min() == 0:
                 self._add_mass(block, (target.table * (mu == 0)).sum(axis=1))
-        elif loggers.proba is not None:
-            if loggers.has_gaps:
-                b = _counted(block, target.b)
-                self.lost += b @ (loggers.proba[block.rows] == 0)
-                self.sum_b += float(b.sum())
-            if told and block.positive.unseen.size:
-                self._add_mass(block, target.of(block.positive.unseen))
-        elif told:
-            for i, codes in enumerate(loggers.never_taken):
-                if codes.size:
-                    own = block.loggers.index == i
-                    self.missing[i] += dot(_counted(block, target.of(codes)), own * 1.0)
+            return
+        if loggers.proba is not None and loggers.has_gaps:
+            b = _counted(block, target.b)
+            self.lost += b @ (loggers.proba[block.rows] == 0)
+            self.sum_b += float(b.sum())
+        if target.table is None and target.mass_on is None:
+            return
+        mass = self._never_taken(block, target)
+        if mass is not None:
+            self._add_mass(block, mass)
+        if block.p is not None and block.p.max() >= 1:
+            # where the logged action was certain, all others had probability 0
+            known = 0.0 if mass is None else mass
+            own = np.where(block.p >= 1, 1 - target.pi, known) - known
+            self.certain += self._by_logger(block, own)
+
+    def _never_taken(self, block, target):
+        """Return the policy's mass on what no round shows, or None for nothing."""
+        loggers, unseen = self.loggers, block.positive.unseen
+        if loggers.proba is not None:  # what others did is told by its probability
+            return target.of(unseen) if unseen.size else None
+        mass = None
+        for i, codes in enumerate(loggers.never_taken):
+            if codes.size:
+                own = np.where(block.loggers.index == i, target.of(codes), 0.0)
+                mass = own if mass is None else mass + own
+        return mass
 
     def _add_mass(self, block, mass):
-        by_logger = block.of(self.loggers.design).by_stratum
-        self.missing += by_logger(_counted(block, mass))
+        self.missing += self._by_logger(block, mass)
+
+    def _by_logger(self, block, mass):
+        return block.of(self.loggers.design).by_stratum(_counted(block, mass))
 
     @property
     def missing_mass(self):
         """Mean of the policy's probability of what each logger could not do."""
-        missing = self.missing / self.loggers.sizes
+        missing, certain = (
+            mass / self.loggers.sizes for mass in (self.missing, self.certain)
+        )
         if not self.lost.any():
-            return missing
+            return missing + certain
         # What logger i cannot do is seen in the rounds of the others: by the weights b,
         # E[b 1(pi_i = 0)] is the mass that it misses. Divided by their sum, which is
-        # one in expectation, it never exceeds the mass on what anyone did.
-        return missing + (1 - missing) * self.lost / self.sum_b
+        # one in expectation, it never exceeds the mass on what anyone did. Its own
+        # certain rounds tell of the same, and of what nobody did there.
+        others = (1 - missing) * self.lost / self.sum_b
+        return missing + np.maximum(others, certain)
 
     @property
     def effective_sample_size(self):
@@ -275,11 +300,20 @@ class MixtureSupport(Support):
             self.overlaps[key] = Overlap(positive.design, positive.n)
         if len(block.loggers.whole) == 1:
             missing = target.missing
-        elif positive.unseen.size and (target.table is not None or target.mass_on):
-            missing = float(_counted(block, target.of(positive.unseen)).sum())
-        else:  # someone took every action
+        elif target.table is not None or target.mass_on:
+            missing = self._missing(block, target)
+        else:
             missing = 0.0
         self.overlaps[key].add(block.of(positive.design), target.b, missing)
+
+    def _missing(self, block, target):
+        """Return the sum of the policy's mass on what no logger could do."""
+        unseen = self.positive.unseen
+        mass = target.of(unseen) if unseen.size else np.zeros(len(target.pi))
+        certain = block.loggers.mixture > 1 - SURE  # all of them, of this action
+        if certain.any():
+            mass = np.where(certain, 1 - target.pi, mass)
+        return float(_counted(block, mass).sum())
 
 
 def _counted(block, values):

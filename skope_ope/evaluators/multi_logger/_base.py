@@ -3,9 +3,11 @@
 """The template of evaluators that know which logger acted."""
 
 from collections.abc import Mapping
+from math import isnan
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._logger_mixture import LoggerMixture
 from skope_ope.evaluators.core._loggers import Loggers, label_list
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import PerLoggerJob, PooledJob
@@ -16,6 +18,7 @@ from skope_ope.evaluators.multi_logger._poolings import (
     WeightedAsGiven,
 )
 from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.exceptions import LoggerWarning
 
 
 class MultiLoggerEvaluator(StaticEvaluator):
@@ -88,7 +91,14 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return super()._propensity_warnings(job, logs)
 
     def _own_warnings(self, job, estimate, positive):
-        return list(job.weighing.warnings)
+        return [*job.weighing.warnings, *_alone_warnings(job, estimate)]
+
+    def _policy_value(self, job, positive, observed):
+        result, loggers = super()._policy_value(job, positive, observed), job.loggers
+        if self.pooling != "balanced" or len(loggers) == 1:
+            return result
+        mixture = LoggerMixture(loggers.index, loggers.proba, loggers.shares)
+        return result._with_mixture(mixture)
 
     def _unstated(self, logs):
         if self.pooling == "weighted":
@@ -124,3 +134,24 @@ class MultiLoggerEvaluator(StaticEvaluator):
         # Of a fold by itself the cells are incomplete.
         tags.consistent = self.pooling != "weighted" or self.cross_fit is None
         return tags
+
+
+def _alone_warnings(job, estimate):
+    """Return a warning where nothing tells how the rounds of a logger spread."""
+    alone = estimate.shares.alone
+    if not alone or isnan(estimate.value) or estimate.frame.clustered:
+        return []  # groups have a warning of their own
+    part, label = "", estimate.frame.strata[alone[0]]
+    if job.strata.fold is not None:
+        part, label = " in one of the folds", label[0]
+    known = job.loggers.proba is not None
+    pooling = "balanced" if known else "naive"
+    return [
+        LoggerWarning(
+            f"logger {label!r} has a single round{part}, which tells no spread, and "
+            "weighs more than the rounds of any other logger together, whose spread "
+            "might stand for it: the standard error is NaN. Leave the logger out, or "
+            f"use pooling={pooling!r}, which weighs all rounds the same.",
+            len(alone),
+        )
+    ]

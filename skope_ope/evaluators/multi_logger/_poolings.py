@@ -19,6 +19,8 @@ from skope_ope.evaluators.multi_logger._jobs import LoggerJob
 from skope_ope.evaluators.multi_logger._weighed_overlap import WeighedOverlap
 from skope_ope.exceptions import LoggerWarning
 
+DROPPED = 0.01  # of its share of the rounds: a logger that weighs less is left out
+
 
 @dataclass(frozen=True)
 class Weighing:
@@ -132,7 +134,9 @@ class Weighted(Naive):
         # one round: nothing says that the logger is near
         divergences, low = floored(np.where(unknown & ~unknown.all(), np.inf, found))
         weights = optimal_weights(divergences, job.strata.sizes[:, 0])[:, None]
-        return _weighing(job, weights, divergences, _unknown(job, unknown, why), low)
+        warned = _unknown(job, unknown, why)
+        warned += _dropped(job, weights, divergences, ~unknown & ~low.any())
+        return _weighing(job, weights, divergences, warned, low)
 
     def _by_fold(self, job):
         """Return weights of the rounds of every fold that the other folds tell."""
@@ -152,7 +156,9 @@ class Weighted(Naive):
             "the mean of the other loggers' stands for it. Choose groups that do not "
             "hold whole loggers, or"
         )
-        return _weighing(job, weights, divergences, _unknown(job, unknown, why), low)
+        warned = _unknown(job, unknown, why)
+        warned += _dropped(job, weights, divergences, ~unknown & ~low.any())
+        return _weighing(job, weights, divergences, warned, low)
 
     def overlap(self, job, observed):
         """Return sums of the weights as they enter, n lambda_i w."""
@@ -242,3 +248,49 @@ def _unknown(job, unknown, why):
         )
         for i in np.flatnonzero(unknown)
     ]
+
+
+def _dropped(job, weights, divergences, known):
+    """Return warnings of the loggers whose rounds estimated divergences leave out.
+
+    Parameters
+    ----------
+    job : LoggerJob
+        Its loggers, and how they cover the policy.
+    weights : ndarray of shape (n_loggers, n_folds)
+        Weight of a round.
+    divergences : ndarray of shape (n_loggers,)
+        From which they follow.
+    known : ndarray of bool of shape (n_loggers,)
+        Loggers whose divergence the rounds tell; none where one was raised from zero,
+        of which another warning tells.
+    """
+    loggers, sizes = job.loggers, job.strata.sizes
+    total = weights * sizes
+    if len(loggers) == 1 or not total.any():
+        return []
+    by_fold = total / np.maximum(total.sum(axis=0), 1e-300)
+    low = (by_fold < DROPPED * sizes / sizes.sum(axis=0)) & (sizes > 0)
+    share = (total.sum(axis=1) / total.sum()).round(4).tolist()
+    shares, found = dict(zip(loggers.labels, share, strict=True)), []
+    for i in np.flatnonzero(known & low.any(axis=1)):
+        label, part = loggers.labels[i], float(loggers.shares[i])
+        why = f"its divergence of {divergences[i]:.3g} is far above theirs"
+        if np.isinf(divergences[i]):
+            lost = job.overlap.missing_mass[i]
+            why = (
+                f"it cannot take what the policy wants with {lost:.2%} of its "
+                "probability, and its divergence is infinite"
+            )
+        if not low[i].all():
+            why += f" as {np.count_nonzero(low[i])} of {low.shape[1]} folds see it"
+        found.append(
+            LoggerWarning(
+                f"the divergences leave out logger {label!r}, {loggers.count[i]:,} "
+                f"rounds ({part:.0%} of all): {why}. The loggers weigh {shares}. "
+                "pooling='balanced' asks only that some logger takes an action, and "
+                "uses the other rounds of this one: compare the standard errors.",
+                part,
+            )
+        )
+    return found

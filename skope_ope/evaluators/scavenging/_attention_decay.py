@@ -118,13 +118,18 @@ class AttentionDecay(BaseEstimator):
 
     Parameters
     ----------
-    method : str, default="min_variance"
-        "naive", "uniform", "min_variance" or "equal_variance".
+    method : str, default="equal_variance"
+        "equal_variance", "min_variance", "uniform" or "naive".
         How items are weighted. "naive" compares the click rates of the slots; it is
         biased where better items are shown in better slots. The others compare the
-        click rates of every item in the two slots: with weights that minimise the
-        variance (for clicks, 0 or 1), with those that would if all variances were
-        equal, or with equal weights.
+        click rates of every item in the two slots: with weights that would minimise
+        the variance if it were the same for all clicks ("equal_variance", for rewards
+        of any kind), with the paper's, which estimate it item by item
+        ("min_variance", for clicks, 0 or 1), or with equal weights ("uniform").
+
+        .. versionchanged:: 0.2
+            The default was "min_variance", whose coefficients are too low where
+            items have few impressions.
     n_bootstrap : int, default=None
         Bootstrap samples of pages for `standard_errors_`, two or more; `None`: none.
     random_state : int, RandomState instance or None, default=None
@@ -158,12 +163,17 @@ class AttentionDecay(BaseEstimator):
         {\sum_a \alpha_a\, C(a, 1) / M(a, 1)}
 
     is consistent for any positive :math:`\alpha`. Items that one of the two slots never
-    showed get no weight. "min_variance" is
+    showed get no weight. "equal_variance" and "min_variance" are
 
-    .. math:: \alpha_a = \frac{2 M(a, i) M(a, 1)}
+    .. math:: \alpha_a = \frac{M(a, i) M(a, 1)}{M(a, i) + M(a, 1)}, \qquad
+        \alpha_a = \frac{2 M(a, i) M(a, 1)}
         {M(a, i)\, s_{a1}^2 + M(a, 1)\, s_{ai}^2},
 
-    with :math:`s^2 = p (1 - p)` and :math:`p = (C + 1) / (M + 2)`. Slates must be
+    with :math:`s^2 = p (1 - p)` and :math:`p = (C + 1) / (M + 2)`. The second is the
+    best weighting where :math:`s^2` is known (Theorem 7 of the paper). Estimated from
+    the clicks that it averages, it gives less weight to items that happened to be
+    clicked, which lowers the rates of slots with few clicks most: its coefficients are
+    too low where items have few impressions. Slates must be
     composed independently of the context: `fit` warns where the items of the first
     slots can be predicted from it. The items of a page share its context, so
     the bootstrap draws pages.
@@ -186,7 +196,7 @@ class AttentionDecay(BaseEstimator):
 
     _doc_link_module = "skope_ope"
     _parameter_constraints: dict = {
-        "method": [StrOptions({"naive", "uniform", "min_variance", "equal_variance"})],
+        "method": [StrOptions({"equal_variance", "min_variance", "uniform", "naive"})],
         "n_bootstrap": [
             Interval(Integral, 2, None, closed="left"),
             Options(Integral, {0}),  # the old name of None
@@ -195,7 +205,7 @@ class AttentionDecay(BaseEstimator):
         "random_state": ["random_state"],
     }
 
-    def __init__(self, *, method="min_variance", n_bootstrap=None, random_state=None):
+    def __init__(self, *, method="equal_variance", n_bootstrap=None, random_state=None):
         self.method = method
         self.n_bootstrap = n_bootstrap
         self.random_state = random_state

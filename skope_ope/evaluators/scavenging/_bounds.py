@@ -1,9 +1,15 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Deviation bounds of exploration scavenging, for rewards in [0, 1]."""
+"""Deviation bounds of exploration scavenging, and what they hold for."""
 
 import numpy as np
 
+from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
+from skope_ope.evaluators.scavenging._predictability import HIGH_Z
+from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.logs._validation import check_reward_range, label_codes, plain
+
+ROUNDED = 1e-3  # relative; propensities may be recorded with few digits
 METHODS = ("azuma", "hoeffding")
 
 
@@ -12,13 +18,13 @@ def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
 
     .. math:: \sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}
 
-    is Theorem 3 of the paper; its terms have a conditional range of one, not two, so
-    that half of it holds as well (`method="hoeffding"`).
+    is Theorem 3 of the paper, for rewards in [0, 1]; its terms have a conditional range
+    of one, not two, so that half of it holds as well (`method="hoeffding"`).
 
     Parameters
     ----------
     counts : array-like
-        :math:`T_a` of the arms that the policy can play.
+        :math:`T_a` of the arms that the policy can play, all positive.
     n_rounds, n_arms : int
         T and k.
     delta : float
@@ -28,7 +34,7 @@ def history_bound(counts, n_rounds, n_arms, delta, method="azuma"):
     """
     counts = np.asarray(counts, dtype=float)
     if (counts == 0).any():
-        return float("inf")
+        raise ValueError("an arm that was never logged has no bound.")
     bound = np.sqrt(2 * np.log(2 * n_arms * n_rounds / delta) / counts).sum()
     return float(bound if method == "azuma" else bound / 2)
 
@@ -64,13 +70,152 @@ def reward_span(reward, reward_range):
     The rewards that the policy does not want count as 0, so the range includes it.
     """
     if reward_range is None:
-        low, high = float(reward.min()), float(reward.max())
-        if low < 0 or high > 1:
+        ones = reward == 1
+        if not ones.any() or (reward[~ones] != 0).any():
             raise ValueError(
-                "the bound is for rewards in [0, 1]; these reach from "
-                f"{low:.6g} to {high:.6g}. Pass reward_range=(low, high), known "
-                "beforehand, to the logs or to deviation_bound."
+                "the bound needs a range of the rewards that is known beforehand, not "
+                f"what was seen ({float(reward.min()):.6g} to "
+                f"{float(reward.max()):.6g}). Pass reward_range=(low, high) to the "
+                "logs or to deviation_bound."
             )
         return 1.0
     low, high = reward_range
     return max(float(high), 0.0) - min(float(low), 0.0)
+
+
+def theorem_bound(
+    result,
+    delta,
+    *,
+    form="arms",
+    method="azuma",
+    uniform_logging=False,
+    arms=None,
+    reward_range=None,
+    **unknown,
+):
+    r"""Bound the deviation of a value: Theorem 3 (`form="arms"`) or 5 (`form="1/k"`).
+
+    Theorem 5 bounds :math:`|U - V|` for the `uniform_value` U. With the distance of U,
+    :math:`|\hat V - V| \le |\hat V - U| + |U - V|`, it bounds the value.
+    """
+    if unknown:
+        raise ValueError(
+            f"the bound knows no {sorted(unknown)[0]!r}; it takes form, method, "
+            "uniform_logging, arms and reward_range."
+        )
+    facts, sample, n = result.bound_facts, result.arms, result.n_rounds
+    check_method(method)
+    if form not in ("arms", "1/k"):
+        raise ValueError(f"form must be 'arms' or '1/k', got {form!r}.")
+    _check_covered(result)
+    known = facts["reward_range"]
+    if reward_range is not None:
+        known = check_reward_range(reward_range, sample.reward)
+    span = reward_span(sample.reward, known)
+    if form == "1/k":
+        _check_uniform(uniform_logging, result.arm_counts, facts["propensity"])
+        distance = abs(result.value - result.diagnostics["uniform_value"])
+        return distance + span * uniform_bound(n, sample.n_arms, delta, method)
+    code = np.arange(sample.n_arms)
+    if arms is not None:
+        code = _playable(arms, facts)
+    _check_logged(code, result)
+    return span * history_bound(
+        result.arm_counts[code], n, sample.n_arms, delta, method
+    )
+
+
+def _check_covered(result):
+    """Raise where the theorems are about another value, or other rounds."""
+    facts, sample = result.bound_facts, result.arms
+    beyond = {
+        "self_normalized=True: that is a ratio, and they bound the sum above its line "
+        "alone": sample.self_normalized,
+        "strata: they take all rounds for one sample of contexts": (
+            sample.stratum is not None
+        ),
+        "a mixture of loggers: its weights may be above one": sample.under is not None,
+        "sample weights that differ": sample.omega is not None,
+        "groups: they are for rounds that do not depend on each other": (
+            sample.design.clustered
+        ),
+        "slates, whose number is not known": facts["arms"] is None,
+        "a policy that has learned from these rounds": any(
+            isinstance(warned, LearnedRoundsWarning) for warned in result.warnings
+        ),
+    }
+    for what, found in beyond.items():
+        if found:
+            raise ValueError(f"the theorems do not cover {what}.")
+    if np.isnan(result.value):
+        raise ValueError("the value is NaN: there is nothing to bound.")
+    if facts["predictability"].z > HIGH_Z:
+        raise ValueError(
+            "the theorems need a logger that ignored the context; here the logged "
+            "action is predictable from it (by "
+            f"{facts['predictability'].z:.1f} standard errors)."
+        )
+
+
+def _playable(arms, facts):
+    """Return the codes of the arms that the policy is said to be able to play."""
+    code = np.unique(label_codes(facts["arms"], np.asarray(arms).ravel()))
+    if not code.size or code[0] < 0:
+        raise ValueError(
+            f"arms must name one or more of {facts['arms'].tolist()}, got {arms!r}."
+        )
+    beyond = np.setdiff1d(np.flatnonzero(facts["plays"]), code)
+    if beyond.size:
+        raise ValueError(
+            f"arms={np.asarray(arms).tolist()} leaves out "
+            f"{plain(facts['arms'][beyond[0]])!r}, which the policy plays in these "
+            "rounds; the bound sums over every action that it can play."
+        )
+    return code
+
+
+def _check_logged(code, result):
+    """Raise where an arm of the sum was never logged: it has no term."""
+    facts, never = result.bound_facts, code[result.arm_counts[code] == 0]
+    if not never.size:
+        return
+    played = never[facts["plays"][never]]
+    name = plain(facts["arms"][played[0] if played.size else never[0]])
+    if played.size:
+        raise ValueError(
+            f"the policy plays {name!r}, which was never logged: the value leaves out "
+            f"what it would bring ({facts['mass']:.2%} of the policy's probability), "
+            "and no bound covers that."
+        )
+    raise ValueError(
+        f"{name!r} was never logged ({len(never)} such), and the sum over all actions "
+        "has no bound. If the policy cannot play it, name the actions that it can "
+        "play: arms=[...]."
+    )
+
+
+def _check_uniform(claimed, counts, propensity):
+    """Raise unless logging is said to be uniform, and nothing speaks against it."""
+    if claimed is not True:
+        raise ValueError(
+            "form='1/k' holds only where the logger chose all actions with equal "
+            "probability (a uniform target is not enough); say "
+            "uniform_logging=True if it did."
+        )
+    chance = chance_if_uniform(counts)
+    if chance < SURPRISE:
+        raise ValueError(
+            "uniform_logging=True contradicts the logs: counts as uneven as "
+            f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "
+            "uniform logging."
+        )
+    if propensity is None:
+        return
+    off = np.abs(len(counts) * propensity - 1)
+    if off.max() > ROUNDED:
+        row = int(off.argmax())
+        raise ValueError(
+            "uniform_logging=True contradicts the recorded propensities: row "
+            f"{row} has {propensity[row]:.6g}, not 1/{len(counts)}."
+        )

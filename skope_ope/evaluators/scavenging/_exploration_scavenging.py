@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -15,10 +16,9 @@ from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
-from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
 from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
-from skope_ope.evaluators.scavenging import _bounds
 from skope_ope.evaluators.scavenging._arms import SURE, Arms, estimate_of_parts
+from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
@@ -29,13 +29,10 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
     wanted_by,
 )
-from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
+from skope_ope.evaluators.scavenging._predictability import predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
-from skope_ope.logs._validation import check_reward_range, label_codes, plain
-
-ROUNDED = 1e-3  # relative; propensities may be recorded with few digits
 
 
 class ScavengedValue(PolicyValue):
@@ -58,6 +55,16 @@ class ScavengedValue(PolicyValue):
         # the counts of the arms, and the mixture of the loggers, are the group's own
         found = self.arms.take(places).estimate()
         return found, Rows(found.design, found.terms)
+
+    def _estimate_without(self, left_out):
+        arms, rows = self.arms, self._rows
+        found = replace(arms, design=arms.design.without(left_out)).estimate()
+        facts = rows.row_id, rows.logs, left_out
+        return found, Rows(found.design, found.terms, *facts)
+
+    def _overlap_without(self, design):
+        found = replace(self.arms, design=design).estimate()
+        return found.effective_sample_size, {"mean_weight": found.mean_weight}
 
 
 class ExplorationScavenging(BaseEvaluator):
@@ -111,10 +118,15 @@ class ExplorationScavenging(BaseEvaluator):
 
     `deviation_bound(delta, method=..., arms=None)` is Theorem 3 of the paper,
     :math:`\sum_a \sqrt{2 \ln(2 k T / \delta) / T_a}`, and half of it by
-    `method="hoeffding"`; `arms` names all actions that the policy can play, where that
-    is known beforehand. `deviation_bound(delta, form="1/k", uniform_logging=True)` is
-    that of :math:`(k/T) \sum_t r_t h(a_t|x_t)`, which is
-    `diagnostics["uniform_value"]`, and holds under uniform logging only.
+    `method="hoeffding"`, for rewards of a range of one that is known (`reward_range`,
+    or rewards 0 and 1); `arms` names all actions that the policy can play, where that
+    is known beforehand. Under uniform logging alone,
+    `deviation_bound(delta, form="1/k", uniform_logging=True)` is Theorem 5. That one is
+    about :math:`U = (k/T) \sum_t r_t h(a_t|x_t)`, `diagnostics["uniform_value"]`; the
+    distance :math:`|\hat V - U|` is added, so that it bounds the value. What the
+    theorems do not cover is refused: actions that were never logged,
+    `self_normalized`, strata, mixtures of loggers, groups, unequal sample weights,
+    slates, and policies that have learned from the rounds.
 
     References
     ----------
@@ -324,6 +336,7 @@ class ExplorationScavenging(BaseEvaluator):
             "arms": getattr(logs, "actions" if by_action else "loggers", None),
             "plays": match.plays,
             "propensity": getattr(logs, "propensity", None) if by_action else None,
+            "mass": match.missing_mass,
         }
 
     def _judged(self, found, match, something, warned):
@@ -400,96 +413,3 @@ def _doubts_of_mixture(arms, found, match, logs):
         missing_mass=match.missing_mass,
     )
     return mean_weight_warnings(weights, logs)
-
-
-def theorem_bound(
-    result,
-    delta,
-    *,
-    form="arms",
-    method="azuma",
-    uniform_logging=False,
-    arms=None,
-    reward_range=None,
-    **unknown,
-):
-    """Theorem 3 (`form="arms"`) or Theorem 5 (`form="1/k"`) of the paper."""
-    if unknown:
-        raise ValueError(
-            f"the bound knows no {sorted(unknown)[0]!r}; it takes form, method, "
-            "uniform_logging, arms and reward_range."
-        )
-    facts, sample, n = result.bound_facts, result.arms, result.n_rounds
-    _bounds.check_method(method)
-    if form not in ("arms", "1/k"):
-        raise ValueError(f"form must be 'arms' or '1/k', got {form!r}.")
-    beyond = {
-        "self_normalized=True": sample.self_normalized,
-        "strata": sample.stratum is not None,
-        "a mixture of loggers": sample.under is not None,
-        "sample weights": sample.omega is not None,
-        "slates, whose number is not known": facts["arms"] is None,
-    }
-    for what, found in beyond.items():
-        if found:
-            raise ValueError(f"the theorems do not cover {what}.")
-    if facts["predictability"].z > HIGH_Z:
-        raise ValueError(
-            "the theorems need a logger that ignored the context; here the logged "
-            "action is predictable from it (by "
-            f"{facts['predictability'].z:.1f} standard errors)."
-        )
-    known = facts["reward_range"]
-    if reward_range is not None:
-        known = check_reward_range(reward_range, sample.reward)
-    span = _bounds.reward_span(sample.reward, known)
-    if form == "1/k":
-        _check_uniform(uniform_logging, result.arm_counts, facts["propensity"])
-        return span * _bounds.uniform_bound(n, sample.n_arms, delta, method)
-    counts = result.arm_counts
-    if arms is not None:
-        counts = counts[_playable(arms, facts)]
-    return span * _bounds.history_bound(counts, n, sample.n_arms, delta, method)
-
-
-def _playable(arms, facts):
-    """Return the codes of the arms that the policy is said to be able to play."""
-    code = np.unique(label_codes(facts["arms"], np.asarray(arms).ravel()))
-    if not code.size or code[0] < 0:
-        raise ValueError(
-            f"arms must name one or more of {facts['arms'].tolist()}, got {arms!r}."
-        )
-    beyond = np.setdiff1d(np.flatnonzero(facts["plays"]), code)
-    if beyond.size:
-        raise ValueError(
-            f"arms={np.asarray(arms).tolist()} leaves out "
-            f"{plain(facts['arms'][beyond[0]])!r}, which the policy plays in these "
-            "rounds; the bound sums over every action that it can play."
-        )
-    return code
-
-
-def _check_uniform(claimed, counts, propensity):
-    """Raise unless logging is said to be uniform, and nothing speaks against it."""
-    if claimed is not True:
-        raise ValueError(
-            "form='1/k' holds only where the logger chose all actions with equal "
-            "probability (a uniform target is not enough); say "
-            "uniform_logging=True if it did."
-        )
-    chance = chance_if_uniform(counts)
-    if chance < SURPRISE:
-        raise ValueError(
-            "uniform_logging=True contradicts the logs: counts as uneven as "
-            f"{counts.min()} to {counts.max()} have probability {chance:.1g} under "
-            "uniform logging."
-        )
-    if propensity is None:
-        return
-    off = np.abs(len(counts) * propensity - 1)
-    if off.max() > ROUNDED:
-        row = int(off.argmax())
-        raise ValueError(
-            "uniform_logging=True contradicts the recorded propensities: row "
-            f"{row} has {propensity[row]:.6g}, not 1/{len(counts)}."
-        )

@@ -86,6 +86,49 @@ def test_a_single_unit_joins_another_stratum():
     assert_allclose(z.mean(), found.value)
 
 
+def test_unequal_weights_share_a_centre_that_overstates():
+    def shares(units, weights):
+        units = np.array(units)
+        return stratified(np.array(weights, float))(units.astype(float), units)
+
+    assert shares([5, 1, 3], (1, 1, 1)).inflation.tolist() == [1, 1, 1]
+    assert shares([5, 2, 3], (1, 9, 1)).inflation is None
+    found = shares([3, 1], (1, 2))  # p: .2, .2, .2 and .4
+    assert_array_equal(found.centre, [0, 0])
+    smallest = 1 - 2 * 0.4 + 3 * 0.04 + 0.16
+    assert_allclose(found.inflation, (1 - 1 / 4) / smallest)
+    # the smallest other that is not outweighed
+    assert_array_equal(shares([9, 2, 1], (1, 1, 3)).centre, [0, 1, 0])
+    found = shares([2, 1, 4], (1, 9, 1))
+    assert found.alone == (1,) and found.inflation is None
+    # two that are unlike each join another
+    found = shares([5, 1, 1], (1, 1, 2))
+    assert_array_equal(found.centre, [0, 0, 0])
+    assert found.alone == ()
+
+
+def test_the_error_of_unequal_weights_is_above_on_average(global_random_seed):
+    """Terms of different spread: the factor is the smallest of theirs."""
+    rng = np.random.RandomState(global_random_seed)
+    stratum, weights = np.repeat([0, 1], [3, 1]), np.array([1.0, 2.5])
+    for spread in ((1.0, 1.0), (5.0, 0.1), (0.1, 5.0)):
+        noise = np.array(spread)[stratum] * rng.normal(size=(400, 4))
+        found = [estimated(mean, (row,), stratum, weights)[0] for row in noise]
+        squares = np.array([one.standard_error**2 for one in found])
+        share = weights / 5.5
+        variance = 3 * (share[0] * spread[0]) ** 2 + (share[1] * spread[1]) ** 2
+        noise_of_mean = squares.std(ddof=1) / 20
+        assert squares.mean() > variance - 4 * noise_of_mean
+
+
+def test_a_unit_that_outweighs_all_others_has_no_error_in_any_cluster():
+    terms, cluster = np.arange(6.0) ** 2, np.array([0, 1, 2, 3, 3, 3])
+    stratum = np.array([0, 0, 0, 0, 1, 1])  # cluster 3 crosses them
+    assert np.isfinite(estimated(mean, (terms,), stratum)[0].standard_error)
+    found, _ = estimated(mean, (terms,), stratum, np.array([1.0, 9.0]), cluster=cluster)
+    assert np.isnan(found.standard_error)
+
+
 def test_a_stratum_of_one_cluster_joins_another():
     terms, cluster = np.arange(8.0) ** 2, np.array([0, 0, 1, 1, 2, 2, 3, 3])
     stratum = np.array([0, 0, 0, 0, 0, 0, 1, 1])

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import MultiLoggerIPS, evaluate, pooling_variance_ratio
+from skope_ope.exceptions import LoggerWarning
 from tests.evaluators.multi_logger._logs import POOLINGS
 from tests.evaluators.multi_logger._toy import (
     DIVERGENCES,
@@ -81,6 +82,60 @@ def test_the_stratified_variance_is_unbiased():
                 return evaluator.fit(logs).evaluate(pi).standard_error ** 2
 
         assert_allclose(exact_moments(squared_error, 2)[0], variance, rtol=1e-6)
+
+
+def squared_error(evaluator):
+    """The squared standard error of an evaluator as a statistic of logs."""
+
+    def statistic(logs, pi):
+        return evaluator.fit(logs).evaluate(pi).standard_error ** 2
+
+    return statistic
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (1, 3), (1, 1)], ids=str)
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        MultiLoggerIPS(),
+        MultiLoggerIPS(pooling="balanced"),
+        MultiLoggerIPS(pooling="weighted", divergences=[2.0, 1.0]),
+        MultiLoggerIPS(pooling="weighted", divergences=[1.0, 3.0]),
+        ORACLE,
+    ],
+    ids=["naive", "balanced", "2 to 1", "1 to 3", "oracle"],
+)
+def test_cells_of_one_round_never_understate_the_variance(evaluator, sizes):
+    """Over all logs: an error that is too large on average, or none."""
+    _, variance = TOY.exact_moments(score(evaluator), sizes)
+    error, _ = TOY.exact_moments(squared_error(evaluator), sizes)
+    # a round that weighs more than all rounds of the other: nothing tells its spread
+    weights = np.ones(2)
+    if evaluator.pooling == "weighted":
+        weights = 1 / np.asarray(evaluator.divergences)
+    heavier = weights.max() > (weights * sizes).sum() - weights.max()
+    alone = heavier and sizes[np.argmax(weights)] == 1
+    if sizes == (1, 1):
+        alone = weights[0] != weights[1]
+    assert np.isnan(error) == alone
+    if not alone:
+        assert error >= variance * (1 - 1e-9)
+
+
+def test_a_round_that_nothing_tells_the_spread_of_is_named():
+    """Two rounds of logger 0, one of logger 1, which has 97% of the weight."""
+    logs, pi = TOY.logs([(0, 0, 1), (0, 1, 1), (1, 0, 0)])
+    with pytest.warns(
+        LoggerWarning, match="logger 1 has a single round, which"
+    ) as seen:
+        result = ORACLE.fit(logs).evaluate(pi)
+    [warned] = [w.message for w in seen if w.category is LoggerWarning]
+    assert warned.value == 1 and warned in result.warnings
+    assert "the standard error is NaN" in str(warned)
+    assert np.isnan(result.standard_error) and np.isfinite(result.value)
+    balanced = MultiLoggerIPS(pooling="balanced").fit(logs).evaluate(pi)
+    assert not any(isinstance(w, LoggerWarning) for w in balanced.warnings)
+    assert np.isfinite(balanced.standard_error)
 
 
 def test_the_toy_without_logger_1():

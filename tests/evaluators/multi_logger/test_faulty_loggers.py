@@ -233,7 +233,8 @@ def test_support_of_the_mixture_is_enough_for_balanced():
     # a weighted estimate leaves out whom it does not trust
     dropped = MultiLoggerIPS(pooling="weighted", divergences=[1.0, np.inf]).fit(logs)
     assert not any(isinstance(w, SupportWarning) for w in dropped.evaluate(pi).warnings)
-    pooled = MultiLoggerIPS(pooling="weighted").fit(logs).evaluate(pi)
+    with pytest.warns(LoggerWarning, match=r"leave out logger 1, 200 rounds \(50%"):
+        pooled = MultiLoggerIPS(pooling="weighted").fit(logs).evaluate(pi)
     assert pooled.diagnostics["logger_divergences"][1] == np.inf
     assert pooled.diagnostics["logger_shares"] == {0: 1.0, 1: 0.0}
     first = logs[np.flatnonzero(logs.logger == 0)]
@@ -251,3 +252,112 @@ def test_an_action_of_nobody_warns_for_the_mixture():
     never = np.tile([0.0, 0.0, 0.0, 1.0], (400, 1))
     with pytest.warns(SupportWarning):
         assert np.isnan(MultiLoggerIPS(pooling="balanced").fit(logs).score(never))
+
+
+def certain_logs(known, certain, **fields):
+    """Two loggers by coins; where x = 1 those in `certain` always take action 0.
+
+    Those rounds are a third of each logger's.
+    """
+    rows = np.arange(600)
+    logger, x = rows % 2, (rows // 2 % 3 == 0).astype(int)
+    sure = (x == 1)[:, None] & np.isin([0, 1], certain)
+    action = np.where(sure[rows, logger], 0, rows // 4 % 2)
+    proba = np.where(sure, (action == 0)[:, None], 0.5)
+    named = {"logger_proba": proba} if known else {"propensity": proba[rows, logger]}
+    context, reward = x[:, None].astype(float), rows % 5 / 4
+    logs = BanditLogs(context, action, reward, logger=logger, **named, **fields)
+    return logs, np.tile([0.4, 0.6], (600, 1))
+
+
+@pytest.mark.parametrize(
+    ("known", "pooling"), [(True, "naive"), (False, "naive"), (True, "balanced")]
+)
+def test_where_all_loggers_are_certain_the_rest_is_unsupported(known, pooling):
+    """A third of the rounds, in which nobody takes what the policy wants with .6."""
+    logs, pi = certain_logs(known, [0, 1])
+    alone = IPS().fit(logs).evaluate
+    with pytest.warns(SupportWarning, match=r"20\.00%"):
+        assert_allclose(alone(pi).diagnostics["unsupported_mass"], 0.2)
+    evaluator = MultiLoggerIPS(pooling=pooling).fit(logs)
+    with pytest.warns(SupportWarning, match=r"20\.00%"):
+        result = evaluator.evaluate(pi)
+    assert_allclose(result.diagnostics["unsupported_mass"], 0.2)
+    lost = result.diagnostics["logger_unsupported_mass"]
+    assert_allclose([lost[0], lost[1]], 0.2)
+    with pytest.warns(SupportWarning, match=r"30\.00%"):
+        half = evaluator.evaluate(pi, sample_weight=1.0 + logs.context[:, 0])
+    assert_allclose(half.diagnostics["unsupported_mass"], 0.3)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_logger_is_certain(known):
+    logs, pi = certain_logs(known, [1])
+    with pytest.warns(SupportWarning, match="logger 1 never took"):
+        result = MultiLoggerIPS().fit(logs).evaluate(pi)
+    lost = result.diagnostics["logger_unsupported_mass"]
+    assert lost[0] == 0
+    assert_allclose(lost[1], 0.2, atol=0.05 * known)  # the others' rounds tell it, too
+    assert lost[1] >= 0.2 - 1e-12
+    if known:
+        balanced = MultiLoggerIPS(pooling="balanced").fit(logs).evaluate(pi)
+        assert balanced.diagnostics["unsupported_mass"] == 0
+        dropped = MultiLoggerIPS(pooling="weighted", divergences=[1.0, np.inf])
+        assert dropped.fit(logs).evaluate(pi).diagnostics["unsupported_mass"] == 0
+
+
+def far_apart(tail=0.0):
+    """`old`, with three rounds in four, takes action 1 if x > 2.2 with p = `tail`."""
+    rng = np.random.RandomState(0)
+    x, logger = rng.normal(size=4000), np.repeat(["old", "new"], [3000, 1000])
+    old = np.where(x > 2.2, tail, 0.45)
+    ones = rng.random_sample(4000) < np.where(logger == "new", 0.5, old)
+    proba = np.column_stack([np.full(4000, 0.5), np.where(ones, old, 1 - old)])
+    reward = (rng.random_sample(4000) < 0.3 + 0.2 * ones).astype(float)
+    logs = BanditLogs(
+        x[:, None], ones.astype(int), reward, logger=logger, logger_proba=proba
+    )
+    return logs, np.tile([0.4, 0.6], (4000, 1))
+
+
+def test_a_logger_that_divergences_drop_is_named():
+    """It lacks an action in 1.4% of the contexts: all its rounds get no weight."""
+    logs, pi = far_apart()
+    weighted = MultiLoggerIPS(pooling="weighted").fit(logs)
+    with pytest.warns(LoggerWarning, match="leave out logger 'old', 3,000 rou") as seen:
+        result = weighted.evaluate(pi)
+    [warned] = [w.message for w in seen if w.category is LoggerWarning]
+    assert warned.value == 0.75
+    assert "0.84% of its probability, and its divergence is infinite" in str(warned)
+    assert "{'new': 1.0, 'old': 0.0}" in str(warned)
+    assert result.diagnostics["logger_shares"] == {"new": 1.0, "old": 0.0}
+    balanced = MultiLoggerIPS(pooling="balanced").fit(logs).evaluate(pi)
+    assert not any(isinstance(w, LoggerWarning) for w in balanced.warnings)
+    assert result.standard_error > 1.8 * balanced.standard_error
+
+
+def test_a_logger_that_one_fold_drops_is_named():
+    """The rounds that tell what it cannot do are all in the second half."""
+    logs, pi = far_apart()
+    with pytest.warns() as seen:
+        MultiLoggerIPS(pooling="weighted", cross_fit=2).fit(logs).evaluate(pi)
+    [warned] = [w.message for w in seen if w.category is LoggerWarning]
+    assert "leave out logger 'old'" in str(warned)
+    assert "infinite as 1 of 2 folds see it" in str(warned)
+
+
+def test_a_logger_with_a_huge_divergence_is_named():
+    logs, pi = far_apart(1e-9)
+    with pytest.warns(LoggerWarning, match="its divergence of .* is far above theirs"):
+        result = MultiLoggerIPS(pooling="weighted").fit(logs).evaluate(pi)
+    assert result.diagnostics["logger_shares"]["old"] < 1e-4
+    given = MultiLoggerIPS(pooling="weighted", divergences={"old": np.inf, "new": 1})
+    assert not given.fit(logs).evaluate(pi).warnings  # it was told to
+
+
+def test_a_logger_that_is_somewhat_worse_is_not_named():
+    logs, pi = several()
+    for divergences in ("pooled", "per_logger"):
+        evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences)
+        result = evaluator.fit(logs).evaluate(pi)
+        assert not any(isinstance(w, LoggerWarning) for w in result.warnings)

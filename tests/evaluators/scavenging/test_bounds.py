@@ -6,8 +6,15 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
 
-from skope_ope import BanditLogs, ExplorationScavenging
+from skope_ope import (
+    BanditLogs,
+    ClassifierPolicy,
+    ExplorationScavenging,
+    PositionScavenging,
+    ReorderingScavenging,
+)
 from skope_ope.evaluators.scavenging._arms import Arms
 from skope_ope.evaluators.scavenging._bounds import (
     check_method,
@@ -15,8 +22,20 @@ from skope_ope.evaluators.scavenging._bounds import (
     reward_span,
     uniform_bound,
 )
-from skope_ope.exceptions import SupportWarning
-from tests.evaluators.scavenging._toys import S6_X, s6
+from skope_ope.exceptions import (
+    FewGroupsWarning,
+    LearnedRoundsWarning,
+    LowOverlapWarning,
+    SupportWarning,
+)
+from tests.evaluators.scavenging._toys import (
+    S6_X,
+    SL4_ATTENTION,
+    SL4_SLATES,
+    enumerate_rounds,
+    s6,
+    sl4,
+)
 
 TARGET = np.eye(2)[S6_X]
 TABLE = {  # counts: Theorem 3, half of it, Theorem 5, with ln(2 / delta)
@@ -43,16 +62,19 @@ def test_table_of_bounds(counts):
 
 
 def test_an_arm_that_was_never_logged_has_no_bound():
-    assert history_bound([10, 0], 10, 2, 0.05) == np.inf
+    with pytest.raises(ValueError, match="never logged has no bound"):
+        history_bound([10, 0], 10, 2, 0.05)
 
 
 def test_span_includes_zero_which_unwanted_rounds_count_as():
     reward = np.array([2.0, 3.0])
     assert reward_span(reward, (1, 4)) == 4
     assert reward_span(reward, (-1, 4)) == 5
-    assert reward_span(reward / 4, None) == 1
-    with pytest.raises(ValueError, match=r"from 2 to 3\. Pass reward_range"):
-        reward_span(reward, None)
+    assert reward_span(np.array([0.0, 1.0]), None) == 1
+    # what was seen is no range: revenue of .5 and .75 may once be 50
+    for seen in (reward / 4, reward, np.zeros(3)):
+        with pytest.raises(ValueError, match=r"known beforehand, .*Pass reward_range"):
+            reward_span(seen, None)
 
 
 def test_methods():
@@ -110,7 +132,8 @@ def test_a_uniform_target_does_not_make_the_short_form_valid():
 
 def test_bounds_of_theorems():
     result = evaluate(s6(actions=[0, 1, 2]), np.column_stack([TARGET, np.zeros(6)]))
-    assert result.deviation_bound(0.05) == np.inf  # action 2 was never logged
+    with pytest.raises(ValueError, match=r"2 was never logged .*actions that it can"):
+        result.deviation_bound(0.05)
     k, n = 3, 6
     expected = 2 * np.sqrt(2 * np.log(2 * k * n / 0.05) / 3)
     assert_allclose(result.deviation_bound(0.05, arms=[0, 1]), expected)
@@ -130,8 +153,9 @@ def test_bounds_sum_over_arms_that_are_played_and_were_never_logged():
     pi = np.full((6, 3), 1 / 3)
     with pytest.warns(SupportWarning, match="33.33%"):
         result = evaluate(s6(actions=[0, 1, 2]), pi)
-    assert result.deviation_bound(0.05) == np.inf
-    assert result.deviation_bound(0.05, arms=[0, 1, 2]) == np.inf
+    for arms in (None, [0, 1, 2]):
+        with pytest.raises(ValueError, match=r"plays 2, which was never.*33\.33% of"):
+            result.deviation_bound(0.05, arms=arms)
     with pytest.raises(ValueError, match="leaves out 2, which the policy plays"):
         result.deviation_bound(0.05, arms=[0, 1])
 
@@ -153,14 +177,13 @@ def test_the_short_form_needs_uniform_logging():
     with pytest.raises(ValueError, match="uniform_logging=True if it did"):
         plain.deviation_bound(0.05, form="1/k")
     bound = plain.deviation_bound(0.05, form="1/k", uniform_logging=True)
-    assert_allclose(bound, 2 * np.sqrt(2 * np.log(4 / 0.05) / 6))
-    assert_allclose(
-        plain.diagnostics["uniform_value"],
-        2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward),
-    )
+    about = 2 * np.mean(TARGET[np.arange(6), s6().action] * s6().reward)
+    assert_allclose(plain.diagnostics["uniform_value"], about)
+    expected = abs(plain.value - about) + 2 * np.sqrt(2 * np.log(4 / 0.05) / 6)
+    assert_allclose(bound, expected)
     code = np.repeat([0, 1], [900, 100])
     uneven = evaluate(
-        BanditLogs(np.zeros((1000, 1)), code, np.zeros(1000)), np.full((1000, 2), 0.5)
+        BanditLogs(np.zeros((1000, 1)), code, code), np.full((1000, 2), 0.5)
     )
     with pytest.raises(ValueError, match=r"contradicts the logs: .* 100 to 900"):
         uneven.deviation_bound(0.05, form="1/k", uniform_logging=True)
@@ -191,9 +214,140 @@ def test_bounds_that_do_not_hold(settings, asked, match):
 def test_rewards_outside_of_the_unit_interval_have_no_bound():
     value = evaluate(s6(reward=np.arange(6.0)))
     with pytest.raises(
-        ValueError, match=r"rewards in \[0, 1\]; these reach from 0 to 5"
+        ValueError, match=r"known beforehand, not what was seen \(0 to 5\)"
     ):
         value.deviation_bound(0.05)
     weighted = ExplorationScavenging().fit(s6()).evaluate(TARGET, None, np.arange(6.0))
     with pytest.raises(ValueError, match="do not cover sample weights"):
         weighted.deviation_bound(0.05)
+
+
+def uneven_uniform_log():
+    """Ten actions by chance as uneven as 1 to 11; the rare one earns all."""
+    action = np.repeat(np.arange(10), [1, 3, 4, 5, 6, 6, 7, 8, 9, 11])
+    logs = BanditLogs(np.zeros((60, 1)), action, (action == 0).astype(float))
+    return logs, np.tile(np.eye(10)[0], (60, 1))
+
+
+@pytest.mark.parametrize("method", ["azuma", "hoeffding"])
+def test_the_short_form_bounds_the_value_and_not_another(method):
+    """Scavenging says 1, the 1/k estimator 10/60: its bound lies around that."""
+    logs, pi = uneven_uniform_log()
+    with pytest.warns(LowOverlapWarning):
+        result = evaluate(logs, pi)
+    assert result.value == 1
+    about = result.diagnostics["uniform_value"]
+    assert_allclose(about, 1 / 6)
+    known = {"form": "1/k", "uniform_logging": True, "method": method}
+    for delta in (0.01, 0.5, 0.999):
+        radius = result.deviation_bound(delta, **known)
+        around = uniform_bound(60, 10, delta, method)
+        # whatever Theorem 5 allows for the truth lies within the radius
+        assert result.value - radius <= about - around + 1e-12
+        assert result.value + radius >= about + around - 1e-12
+
+
+VARIANTS = {
+    "plain": ({}, {}),
+    "hoeffding": ({}, {"method": "hoeffding"}),
+    "named arms": ({}, {"arms": [0, 1], "method": "hoeffding"}),
+    "uniform": ({}, {"form": "1/k", "uniform_logging": True, "method": "hoeffding"}),
+    "logger": ({"match": "logger"}, {"method": "hoeffding"}),
+    "ratio": ({"self_normalized": True}, {}),
+    "strata": ({"strata": "x"}, {}),
+    "mixture": ({"mixture": True}, {}),
+}
+REFUSED = ("ratio", "strata", "mixture")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("delta", [0.2, 0.9])
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_the_bound_holds_for_the_very_value_or_refuses(variant, delta):
+    """All logs of four rounds in turn, of 0/1 rewards with means of .8 and .3."""
+    settings, asked = VARIANTS[variant]
+    settings = dict(settings)
+    mixture = settings.pop("mixture", False)
+    arms = np.arange(4) % 2
+    failed = total = 0.0
+    truth = (0.8 + 0.3) / 2  # the policy takes arm x; the rewards are of arm != x
+    for chance, x, reward in enumerate_rounds(
+        arms, lambda x, a: np.where(a == x, np.where(x == 0, 0.8, 0.3), 0.5)
+    ):
+        named = {}
+        if variant == "logger" or mixture:
+            named["logger"] = arms
+        if mixture:
+            named["logger_proba"] = np.eye(2)[arms]
+        logs = BanditLogs(
+            x[:, None], arms, reward, actions=[0, 1], reward_range=(0, 1), **named
+        )
+        result = evaluate(logs.with_columns(x=x), np.eye(2)[x], **settings)
+        if variant in REFUSED:
+            with pytest.raises(ValueError, match="the theorems do not cover"):
+                result.deviation_bound(delta, **asked)
+            continue
+        total += chance
+        if np.isnan(result.value):  # no round matched
+            with pytest.raises(ValueError, match="the value is NaN"):
+                result.deviation_bound(delta, **asked)
+            continue
+        radius = result.deviation_bound(delta, **asked)
+        failed += chance * (abs(result.value - truth) > radius)
+    if variant not in REFUSED:
+        assert_allclose(total, 1)
+        assert failed <= delta
+
+
+def test_rounds_of_groups_have_no_bound():
+    """Four groups of 500 equal rounds: the bound of single rounds fails too often."""
+    group = np.repeat(np.arange(4), 500)
+    action = np.arange(2000) % 2
+    half, far = np.full((2000, 2), 0.5), 0
+    for coins in product((0.0, 1.0), repeat=4):
+        fields = {"reward_range": (0, 1)}
+        reward = np.array(coins)[group]
+        alone = BanditLogs(np.zeros((2000, 1)), action, reward, **fields)
+        value = evaluate(alone, half)
+        far += abs(value.value - 0.5) > value.deviation_bound(0.05)
+        with pytest.warns(FewGroupsWarning):
+            grouped = evaluate(alone.replace(group=group), half)
+        with pytest.raises(ValueError, match="do not cover groups"):
+            grouped.deviation_bound(0.05)
+    assert far / 16 > 0.05
+
+
+def test_a_policy_that_has_learned_from_the_rounds_has_no_bound():
+    rng = np.random.RandomState(0)
+    x = rng.normal(size=(200, 2))
+    action = np.arange(200) % 2
+    reward = (rng.random_sample(200) < 0.5).astype(float)
+    logs = BanditLogs(x, action, reward, propensity=np.full(200, 0.5))
+    policy = ClassifierPolicy(LogisticRegression()).fit(logs)
+    with pytest.warns(LearnedRoundsWarning):
+        value = evaluate(logs, policy)
+    with pytest.raises(ValueError, match="a policy that has learned from these rounds"):
+        value.deviation_bound(0.05)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_a_value_that_is_none_has_no_bound():
+    pi = np.full((6, 3), 1 / 3)
+    value = evaluate(s6(actions=[0, 1, 2]), pi, on_missing="nan")
+    with pytest.raises(ValueError, match="the value is NaN"):
+        value.deviation_bound(0.05)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_pages_have_no_bound(pooled):
+    logs = sl4()
+    value = (
+        PositionScavenging(attention=SL4_ATTENTION, pooled=pooled)
+        .fit(logs)
+        .evaluate(SL4_SLATES)
+    )
+    with pytest.raises(ValueError, match="divides clicks by the attention"):
+        value.deviation_bound(0.05)
+    ratio = ReorderingScavenging(attention=SL4_ATTENTION).fit(logs)
+    with pytest.raises(ValueError, match=r"Reordering.*Use confidence_interval"):
+        ratio.evaluate(SL4_SLATES).deviation_bound(0.05)
