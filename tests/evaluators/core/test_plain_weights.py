@@ -20,6 +20,7 @@ from skope_ope import (
     SlateIPS,
     SlateLogs,
     UniformPolicy,
+    evaluate,
 )
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.exceptions import FewEventsWarning, OPEWarning, SupportWarning
@@ -124,10 +125,33 @@ def test_values_that_are_not_of_weighted_rewards_refuse(method):
     for other in (
         value - IPS().fit(logs).evaluate(UniformPolicy()),
         value.by(np.arange(N) % 2)[0],
-        pickle.loads(pickle.dumps(value)),
     ):
         with pytest.raises(ValueError, match=r"is not one\. Use 'auto'"):
             other.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_stay_behind(method):
+    value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
+    value.confidence_interval(method=method)
+    far = pickle.loads(pickle.dumps(value))
+    with pytest.raises(ValueError, match="weights of the rounds, which stayed behind"):
+        far.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_of_a_table_keep_their_weights(method):
+    """What is said of a value in addition is said of the same value."""
+    logs = make_logs(uniform=True)
+    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    more = value._with_warnings((OPEWarning("more", 1.0),))
+    assert more.confidence_interval(method=method) == (
+        value.confidence_interval(method=method)
+    )
+    table = evaluate(ConstantPolicy(1), logs)
+    assert table["IPS"].confidence_interval(method=method) == (
+        value.confidence_interval(method=method)
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
