@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which of a few policies to deploy, if any."""
 
+import warnings
 from collections.abc import Mapping
 from numbers import Real
 
@@ -10,7 +11,8 @@ from sklearn.base import clone
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators.static import DoublyRobust
+from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.selection._act_alike import act_alike
@@ -90,7 +92,12 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
     _check(policies, logs, baseline, level)
     evaluator = _evaluator(evaluator, logs)
     values = _values(evaluator, policies, logs)
-    reference = logged_value(logs) if baseline == LOGGER else values[baseline]
+    if baseline == LOGGER:
+        values[LOGGER] = logged_value(logs)
+    values, warned = on_common_rounds(values)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=4)
+    reference = values.pop(LOGGER) if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else policies[baseline]
     alike = [
         name
@@ -147,7 +154,13 @@ def _evaluator(evaluator, logs):
     if evaluator is not None:
         check_search_evaluator(evaluator, "compare_policies")
         return evaluator
-    return DoublyRobust()
+    found = recommended_evaluator(logs)
+    if found.evaluator is None:
+        raise ValueError(
+            f"no evaluator is recommended for these logs: {found.reason}. One that is "
+            "named, evaluator=DirectMethod() say, gives gains, and no decision."
+        )
+    return found.evaluator
 
 
 def _values(evaluator, policies, logs):

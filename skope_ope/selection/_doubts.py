@@ -121,11 +121,10 @@ def _text_of(warning):
 
 def bias_doubts(name, gain):
     """Return a doubt where the interval of a gain leaves out a bias by design."""
-    reason = getattr(gain, "leaves_bias_out", False)
-    if not reason:
+    if not gain.leaves_bias_out:
         return []
-    why = f": {reason}" if isinstance(reason, str) else ""
-    text = f"a bias that the interval of {evaluator_of(gain)} leaves out{why}"
+    text = f"{gain.leaves_bias_out}, which the interval of {evaluator_of(gain)} leaves"
+    text += " out"
     return [Doubt(name, text, ModelErrorWarning)]
 
 

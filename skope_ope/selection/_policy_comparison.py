@@ -3,7 +3,6 @@
 """Policies against a baseline: gains, a decision, and the table that shows them."""
 
 from functools import cached_property
-from html import escape
 from math import isnan, nan
 
 from scipy.optimize import brentq
@@ -326,15 +325,15 @@ class PolicyComparison(ValueTable):
         return notes
 
     def __repr__(self):
-        lines = text_table(*self._texts())
+        lines = text_table(*self._texts(), left=("answer",))
         for note in self._notes():
             lines += wrapped(note)
         return "\n".join(lines)
 
     def _repr_html_(self):
         title = f"{self.decision}: gains over {self._against}"
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return table_html(title, *self._texts()) + notes
+        bold = [i for i, name in enumerate(self) if name == self.choice]
+        return table_html(title, *self._texts(), self._notes(), bold)
 
 
 def _p_text(p):

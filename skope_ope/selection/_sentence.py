@@ -82,22 +82,36 @@ def _undecided(verdicts, baseline, span, n_rounds):
             f"Undecided: {_names(alike)} {verb} as {baseline} does in these rounds, so "
             "there is nothing to choose."
         )
-    open_ones = [verdict for verdict in verdicts if not verdict.alike]
-    parts = [f"Undecided: these {n_rounds:,} rounds cannot tell "]
-    parts.append(f"{_names(open_ones)} from {baseline}.")
+    blocked = [v for v in verdicts if not v.alike and (v.low > 0 or v.high < 0)]
+    open_ones = [v for v in verdicts if not (v.alike or v in blocked)]
+    parts = [f"{_seeming(verdict, baseline)} ({span(verdict)})" for verdict in blocked]
+    if len(blocked) > NAMED:
+        parts = [f"{_names(blocked)} seem better or worse than {baseline}"]
+    if parts:
+        parts = [f"Undecided: {_joined(parts)}, but something stands against it."]
+    if open_ones:
+        start = "These" if parts else "Undecided: these"
+        known = f"{_names(open_ones)} from {baseline}"
+        parts.append(f"{start} {n_rounds:,} rounds cannot tell {known}.")
     if alike:
         verb = "acts" if len(alike) == 1 else "act"
-        parts.append(f" {_names(alike)} {verb} as {baseline} does.")
-    asked = sorted((v for v in open_ones if not isnan(v.rounds)), key=_nearest)
+        parts.append(f"{_names(alike)} {verb} as {baseline} does.")
+    asked = sorted((v for v in verdicts if not isnan(v.rounds)), key=_nearest)
     for verdict in asked[: NAMED if len(asked) <= NAMED else 1]:
         more = max(verdict.rounds - n_rounds, 0)
         parts.append(
-            f" For {verdict.name} ({span(verdict)}) about {rough(more)} more rounds "
+            f"For {verdict.name} ({span(verdict)}) about {rough(more)} more rounds "
             "would tell with probability 0.8, if the gain is what it seems."
         )
     if len(asked) > NAMED:
-        parts.append(" The table says how many for the others.")
-    return "".join(parts)
+        parts.append("The table says how many for the others.")
+    return " ".join(parts)
+
+
+def _seeming(verdict, baseline):
+    """Say what the interval of a policy tells, and nothing confirms."""
+    side = "better" if verdict.low > 0 else "worse"
+    return f"{verdict.name} seems {side} than {baseline}"
 
 
 def _nearest(verdict):
@@ -128,11 +142,13 @@ def _names(verdicts):
 
 
 def _listed(names):
-    if len(names) > NAMED:
-        return f"{len(names)} policies"
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{len(names)} policies" if len(names) > NAMED else _joined(names)
+
+
+def _joined(texts):
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def rough(number):

@@ -7,7 +7,7 @@ from math import nan, sqrt
 
 from scipy.special import ndtri
 
-from skope_ope.exceptions import FewEventsWarning, TailWarning
+from skope_ope.exceptions import FewEventsWarning, ModelErrorWarning, TailWarning
 from skope_ope.selection._doubts import (
     BETTER,
     BOTH,
@@ -114,9 +114,10 @@ class Comparison:
             return []
         name, baseline, gain = str(self.name), str(self.baseline), self.gain
         common = gain.diagnostics.get("n_common_rounds", gain.n_rounds)
+        bias = bias_doubts(name, gain)
         found = [
             *missing_doubts(name, baseline, gain, self.reference),
-            *bias_doubts(name, gain),
+            *bias,
             *support_doubts(
                 (name, baseline),
                 (self.value, self.reference),
@@ -129,6 +130,9 @@ class Comparison:
             *doubts_about(name, self.value.warnings),
             *doubts_about(baseline, self.reference.warnings, is_baseline=True),
         ]
+        if gain.leaves_bias_out:  # which a warning may be about, too
+            model = ModelErrorWarning
+            found = [d for d in found if d in bias or not issubclass(d.kind, model)]
         return list(dict.fromkeys(found))
 
     def _rounds(self, interval, doubts, level, n_comparisons):

@@ -94,7 +94,7 @@ def test_a_bias_by_design():
     gain = SimpleNamespace(estimator="DRos - DRos", leaves_bias_out="what it shrinks")
     (doubt,) = bias_doubts("new", gain)
     assert doubt.forbids == BOTH
-    assert doubt.text.endswith("the interval of DRos leaves out: what it shrinks")
+    assert doubt.text == "what it shrinks, which the interval of DRos leaves out"
     gain.leaves_bias_out = False
     assert bias_doubts("new", gain) == []
 

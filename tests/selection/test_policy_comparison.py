@@ -118,7 +118,7 @@ def test_numbers_of_a_column_have_one_format(found):
 
 def test_html(found):
     text = found._repr_html_()
-    assert "gains over uniform" in text and "<p>" in text
+    assert "gains over uniform" in text and found.sentence in text
     hostile = type(found)({"<b>": found["fitted"]}, found["uniform"], "uniform")
     assert "<b>" not in hostile._repr_html_()
 

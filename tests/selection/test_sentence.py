@@ -75,8 +75,19 @@ def test_what_stands_against_it():
         verdict("a", "cannot tell", 0.3, (learned,)),
         verdict("b", "cannot tell", 0.3, (other,)),
     )
-    assert text.endswith("What stands against a decision: learned (a and b).")
-    assert "more rounds" not in text
+    assert text == (
+        "Undecided: a seems better than the logger (+0.30 per round, +0.20 to +0.40) "
+        "and b seems better than the logger (+0.30 per round, +0.20 to +0.40), but "
+        "something stands against it. What stands against a decision: learned (a and "
+        "b)."
+    )
+    text = sentence(
+        verdict("a", "cannot tell", 0.3, (learned,)),
+        verdict("b", "cannot tell", 0.01, rounds=3000),
+    )
+    assert "These 1,000 rounds cannot tell b from the logger. For b" in text
+    many = [verdict(f"p{k}", "cannot tell", 0.3, (learned,)) for k in range(4)]
+    assert "4 policies seem better or worse than the logger, but" in sentence(*many)
 
 
 def test_alike():
