@@ -391,7 +391,7 @@ def test_a_short_log_gives_nan_with_the_length_that_was_reached():
         result = fitted.evaluate(EpsilonGreedy())
     assert np.isnan(result.value)
     assert np.isnan(result.standard_error)
-    assert result._interval() == (0, 1)  # all that rewards of 0 and 1 can be
+    assert result._interval() == (0, 1)  # all that is possible
     assert result.n_trajectories == 0
     reached = [w.message.value for w in caught if w.category is HorizonWarning]
     assert reached == [len(result.accepted)] == [result.diagnostics["rounds_reached"]]
