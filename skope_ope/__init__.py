@@ -10,6 +10,7 @@ from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
     PolicyValueDisplay,
+    QuantileCurveDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -45,6 +46,7 @@ from skope_ope.evaluators import (
     SwitchDR,
     ValueTable,
     dcg_attention,
+    drns_sum_bias_bound,
     evaluate,
     logger_overlap,
     pooling_variance_ratio,
@@ -178,6 +180,7 @@ __all__ = [  # noqa: RUF022
     "SwitchDR",
     "ValueTable",
     "dcg_attention",
+    "drns_sum_bias_bound",
     "evaluate",
     "logger_overlap",
     "pooling_variance_ratio",
@@ -202,5 +205,6 @@ __all__ = [  # noqa: RUF022
     "ClippingCurveDisplay",
     "HistoryDisplay",
     "PolicyValueDisplay",
+    "QuantileCurveDisplay",
     "WeightsDisplay",
 ]

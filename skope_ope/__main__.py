@@ -12,8 +12,8 @@ from skope_ope import __version__
 from skope_ope._command import LEVEL, run_demo, run_evaluate
 from skope_ope.displays._progress import Progress
 from skope_ope.displays._value_report import to_json, to_text
-from skope_ope.evaluators._evaluate import DEFAULTS
-from skope_ope.evaluators._names import STATIC, evaluators_for
+from skope_ope.evaluators._defaults import DEFAULTS
+from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._learned_policy import LEARNERS
 from skope_ope.readers._read_logs import FORMATS
@@ -224,9 +224,9 @@ def _add_evaluation(command):
         "--evaluators",
         type=names,
         metavar="NAMES",
-        help=f"some of {', '.join(evaluators_for(BanditLogs))}; parameters as in "
-        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)}. A policy that "
-        "learns needs "
+        help=f"some of {', '.join(names_for(BanditLogs))}; parameters as in "
+        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)} (without "
+        "propensities DirectMethod). A policy that learns needs "
         "DRns:horizon=100, RejectionSampling, Replay or DirectMethod",
     )
     add(
@@ -234,8 +234,8 @@ def _add_evaluation(command):
         default="none",
         metavar="MODEL",
         help="ridge, logistic or hist, fitted out of fold for each action; a number; "
-        "'none', the default: the mean reward of the action (of DRns the middle of the "
-        "range of rewards, where that is known)",
+        "'none', the default: the mean reward of the action (of DRns: of all actions "
+        "together)",
     )
     add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
     add(

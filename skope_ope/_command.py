@@ -10,8 +10,9 @@ from sklearn.utils import check_random_state
 
 from skope_ope import __version__
 from skope_ope.datasets._digits_demo import digits_demo
-from skope_ope.displays._value_report import value_record, warning_records
+from skope_ope.displays._value_report import report_record, warning_records
 from skope_ope.evaluators import evaluate
+from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
 from skope_ope.evaluators._names import STATIC
@@ -78,10 +79,17 @@ def run_evaluate(args, progress, caught):
         baseline = logged_value(logs)
         against = baseline if args.gain else None
         records = [
-            value_record(name, value, args.level, against)
+            report_record(
+                name,
+                value,
+                args.level,
+                baseline=against,
+                recommended=values.recommended,
+            )
             for name, value in values.items()
         ]
     report = start_report(args, records)
+    report["recommendation"] = recommendation(values)
     report["about"] = {
         "log": log_text(args, source),
         "policy": told,
@@ -94,7 +102,7 @@ def run_evaluate(args, progress, caught):
             "Name a column or a number with --propensity, or let them be estimated."
         )
     if args.baseline:
-        report["baseline"] = value_record("logger", baseline, args.level)
+        report["baseline"] = report_record("logger", baseline, args.level)
         report["reference_values"] += [report["baseline"], *by_logger(logs, args.level)]
     if args.compare_logs:
         other = read_source(args, args.compare_logs, progress, saved, like=source)
@@ -103,8 +111,13 @@ def run_evaluate(args, progress, caught):
         elif args.policy not in LEARNED:
             policy, _ = target(args, other, saved)
         compare(report, values, logs, other.logs, policy)
-    report["warnings"] = warning_records(values, caught)
+    report["warnings"] = warning_records(values, caught, args.level)
     return report
+
+
+def recommendation(table):
+    """Return which row of a table is recommended, and why it or none."""
+    return {"evaluator": table.recommended, "reason": table.reason}
 
 
 def check_arguments(args):
@@ -268,7 +281,9 @@ def by_logger(logs, level):
     if logs.loggers is None or not 1 < len(logs.loggers) <= MANY_LOGGERS:
         return []
     return [
-        value_record(f"logger {label}", logged_value(logs[logs.logger == label]), level)
+        report_record(
+            f"logger {label}", logged_value(logs[logs.logger == label]), level
+        )
         for label in logs.loggers.tolist()
         if (logs.logger == label).any()
     ]
@@ -289,7 +304,7 @@ def model_text(args, model, values):
     if model is None:
         own = any(value.estimator == "DRns" for value in values.values())
         return "mean reward of the action, out of fold" + (
-            " (DRns: the middle of the range of rewards, where it is known)" * own
+            " (DRns: of all actions together)" * own
         )
     if isinstance(model, float):
         return f"{model:g} everywhere"
@@ -300,7 +315,7 @@ def compare(report, values, logs, other, policy):
     """Put the mean reward of the policy's own log beside the estimates."""
     level, path = report["level"], report["arguments"]["compare_logs"]
     on_policy = logged_value(other)
-    record = value_record("on-policy", on_policy, level)
+    record = report_record("on-policy", on_policy, level)
     report["reference_values"].append(record)
     for entry, value in zip(report["values"], values.values(), strict=True):
         error = np.hypot(value.standard_error, on_policy.standard_error)
@@ -340,14 +355,19 @@ def start_report(args, values):
 def run_demo(args, progress, caught):
     """Return the report of `demo`, see `run_evaluate`."""
     with progress.step("evaluating a policy on handwritten digits"):
-        demo = digits_demo(list(STATIC), args.random_state)
-    report = start_report(
-        args, [value_record(name, value, LEVEL) for name, value in demo.table.items()]
-    )
+        others = [name for name in STATIC if name not in DEFAULTS]
+        demo = digits_demo([*DEFAULTS, *others], args.random_state)
+    table = demo.table
+    records = [
+        report_record(name, value, LEVEL, recommended=table.recommended)
+        for name, value in table.items()
+    ]
+    report = start_report(args, records)
+    report["recommendation"] = recommendation(table)
     report.update(about=demo.about, notes=demo.notes, truth=demo.truth)
     for record in report["values"]:
         record["error"] = record["value"] - demo.truth
         record["covers"] = bool(record["low"] <= demo.truth <= record["high"])
     report["reference_values"].append({"evaluator": "true value", "value": demo.truth})
-    report["warnings"] = warning_records(demo.table, caught)
+    report["warnings"] = warning_records(table, caught, LEVEL)
     return report

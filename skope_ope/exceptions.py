@@ -41,6 +41,13 @@ class PropensityWarning(OPEWarning):
     """The logged propensities contradict the logged actions, or were altered."""
 
 
+class BiasWarning(PropensityWarning):
+    """The acceptance ratio biases the simulated history of a policy, by design.
+
+    Its value is the estimated bias mass; :class:`~skope_ope.DRns` warns above .1.
+    """
+
+
 class ExplorationWarning(OPEWarning):
     """The logged action can be predicted from the context, where it must not."""
 

@@ -20,10 +20,26 @@ def quantile(ratios, q):
     return ratios[max(ceil(q * len(ratios) * (1 - 1e-12)), 1) - 1]
 
 
-def drns(target, x, a, r, p, q_hat, u, *, q=0.05, cmax=1.0, fixed=None, horizon=None):
+def drns(
+    target,
+    x,
+    a,
+    r,
+    p,
+    q_hat,
+    u,
+    *,
+    q=0.05,
+    cmax=1.0,
+    fixed=None,
+    horizon=None,
+    c_init=None,
+    normalize="pooled",
+):
     """Algorithm 1 of Dudik et al. (2012); `fixed` holds c where it does not move."""
     out = SimpleNamespace(accepted=[], c=[], pi=[], rk=[], values=[], sums=[])
-    history, ratios, c = [], [], cmax if fixed is None else fixed
+    out.sums_of_c, history, ratios = [], [], []
+    c = (cmax if c_init is None else c_init) if fixed is None else fixed
     start = 0
     for k in range(len(a)):
         pi = target(history, x[k])
@@ -43,13 +59,19 @@ def drns(target, x, a, r, p, q_hat, u, *, q=0.05, cmax=1.0, fixed=None, horizon=
     if horizon is None:
         _close(out, 0, len(a))
     out.history = history
-    out.value = fsum(out.values) / len(out.values) if out.values else nan
+    if not out.values:
+        out.value = nan
+    elif normalize == "pooled":
+        out.value = fsum(out.sums) / fsum(out.sums_of_c)
+    else:
+        out.value = fsum(out.values) / len(out.values)
     return out
 
 
 def _close(out, start, stop):
     sum_cr = fsum(out.c[k] * out.rk[k] for k in range(start, stop))
-    out.values.append(sum_cr / fsum(out.c[start:stop]))
+    out.sums_of_c.append(fsum(out.c[start:stop]))
+    out.values.append(sum_cr / out.sums_of_c[-1])
     out.sums.append(sum_cr)
 
 

@@ -65,7 +65,7 @@ def test_models_are_told():
     one = {"DRns": SimpleNamespace(estimator="DRns")}
     assert model_text(args, None, {}) == "mean reward of the action, out of fold"
     assert model_text(args, None, one).startswith("mean reward of the action, out of")
-    assert "(DRns: the middle of the range" in model_text(args, None, one)
+    assert "(DRns: of all actions together)" in model_text(args, None, one)
     assert model_text(args, 0.5, one) == "0.5 everywhere"
     assert model_text(args, args, {}) == (
         "SimpleNamespace for each action, out of fold (3 folds)"

@@ -24,7 +24,7 @@ from skope_ope import (
 )
 from skope_ope.__main__ import main
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.evaluators._evaluate import DEFAULTS
+from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC, evaluators_for
 from skope_ope.logs import BanditLogs
 
@@ -137,7 +137,7 @@ def fails(capsys):
 def test_the_table_holds_what_evaluate_finds(log, world, values):
     """Same numbers from the shell as from Python, by another way in."""
     logs, _, pi = world
-    # the file does not hold the whole logging distribution
+    # the file holds the propensities of the logged actions alone
     expected = evaluated(pi, logs.replace(logging_proba=None))
     found = values(log, *COLUMNS, "--policy-columns", "pi_book,pi_film,pi_song")
     assert list(found) == list(DEFAULTS)
@@ -165,6 +165,23 @@ def test_text_says_what_was_read_and_found(log, run):
     first = [line.split(" ")[0] for line in lines]
     for name in (*DEFAULTS, "logger"):
         assert first.count(name) == 1
+    [row] = [line for line in lines if line.endswith("  recommended")]
+    assert row.startswith("DoublyRobust ")
+    assert "Recommended: DoublyRobust; the logs have propensities" in joined
+
+
+def test_intervals_that_leave_a_bias_out_are_marked(log, run):
+    words = ("evaluate", log, *COLUMNS, "--policy", "uniform", "--evaluators")
+    text = run(*words, "IPS:cmax=2,DirectMethod,SNIPS")
+    joined = " ".join(text.split())
+    lines = text.splitlines()
+    for name, mark in (("IPS:cmax=2", "biased *"), ("DirectMethod", "biased **")):
+        [row] = [line for line in lines if line.startswith(f"{name} ")]
+        assert mark in row.split("  ")[-2:] or row.endswith(mark)
+    assert "* leaves out the bias of clipped weights" in lines
+    assert "** leaves out the error of the reward model" in lines
+    assert "These intervals leave out a bias that their evaluators have by" in joined
+    assert "Recommended: none of these; these logs allow DoublyRobust" in joined
     assert joined.count("ModelErrorWarning (DirectMethod)") == 1
 
 
@@ -176,11 +193,31 @@ def test_json_holds_version_and_arguments(log, run):
     assert report["arguments"]["logs"] == str(log)
     assert "run" not in report["arguments"]
     assert (report["n_rounds"], report["n_actions"]) == (300, 3)
+    assert report["warnings"] == []
+    assert report["recommendation"]["evaluator"] == "DoublyRobust"
+    assert report["recommendation"]["reason"].startswith("the logs have propensities")
+    marked = {record["evaluator"]: record["recommended"] for record in report["values"]}
+    assert marked == dict.fromkeys(DEFAULTS, False) | {"DoublyRobust": True}
+
+
+def test_json_marks_what_intervals_leave_out(log, run):
+    words = ("evaluate", log, *COLUMNS, "--policy", "uniform", "--json")
+    report = json.loads(run(*words, "--evaluators", "DirectMethod,DRos,IPS", "--gain"))
     (warning,) = report["warnings"]
     assert warning["type"] == "ModelErrorWarning"
     assert warning["evaluators"] == ["DirectMethod"]
     by_name = {record["evaluator"]: record for record in report["values"]}
     assert by_name["DirectMethod"]["effective_sample_size"] is None
+    left_out = {name: record["leaves_bias_out"] for name, record in by_name.items()}
+    assert left_out == {
+        "DirectMethod": "the error of the reward model",
+        "DRos": "the bias of shrunk weights",
+        "IPS": False,
+    }
+    for name, record in by_name.items():
+        assert record["gain"]["leaves_bias_out"] == left_out[name]
+        assert record["interval"] in ("gamma", "student")
+    assert report["recommendation"]["evaluator"] is None
 
 
 def test_demo(run):
@@ -363,7 +400,13 @@ def test_propensities_may_be_estimated_or_unknown(log, values, run):
     error = known["SNIPS"]["standard_error"]
     assert found["SNIPS"]["value"] != known["SNIPS"]["value"]
     assert abs(found["SNIPS"]["value"] - known["SNIPS"]["value"]) < 4 * error
-    assert list(values(*options)) == ["DirectMethod"]
+    alone = values(*options)
+    assert list(alone) == ["DirectMethod"]
+    assert alone["DirectMethod"]["leaves_bias_out"]
+    assert not alone["DirectMethod"]["recommended"]
+    assert "Recommended: none of these; without propensities only a reward" in " ".join(
+        run("evaluate", *options).split()
+    )
     assert "propensities are unknown: only evaluators" in " ".join(
         run("evaluate", *options).split()
     )
@@ -371,6 +414,7 @@ def test_propensities_may_be_estimated_or_unknown(log, values, run):
 
 def test_context_feeds_the_reward_model(log, values):
     options = (log, *COLUMNS, "--policy", "uniform", "--reward-model", "ridge")
+    options += ("--evaluators", "DirectMethod")
     plain = values(*options, *CONTEXT)["DirectMethod"]["value"]
     more = values(*options, "--context", "x*,city")["DirectMethod"]["value"]
     assert more != plain
@@ -577,11 +621,13 @@ def test_reward_models(log, values, run, model):
     found = values(*options)
     assert found["DoublyRobust"] != values(*options[:-2])["DoublyRobust"]
     if model == "0.5":
+        found = values(*options, "--evaluators", "DirectMethod")
         assert found["DirectMethod"]["value"] == 0.5
 
 
 def test_folds(log, values):
-    options = (log, *COLUMNS, "--policy", "uniform", "--folds")
+    options = (log, *COLUMNS, "--policy", "uniform", "--evaluators", "DirectMethod")
+    options += ("--folds",)
     two, ten = (values(*options, folds)["DirectMethod"]["value"] for folds in (2, 10))
     assert two != ten
 

@@ -108,7 +108,8 @@ def live(policy, X, rewards, horizon, random_state):
 # Rejection sampling (RS) walks through all of it. The others have a reward model that
 # learns from the first half, and walk through the second; WC is DR-ns with c fixed at
 # the smallest propensity. After `horizon` accepted rounds the policy starts anew: the
-# value is the mean over the complete trajectories, NaN if there is none. The direct
+# value is the mean over the complete trajectories (with ``normalize=True``, as in the
+# paper; the default pools their sums), NaN if there is none. The direct
 # method (DM) lets the policy live on what the model says about the contexts of the log,
 # on consecutive pieces of `horizon` rows.
 
@@ -135,7 +136,8 @@ def trial(policy, X, labels, horizon, random_state):
         n_runs=pieces,
     )
     rs = RejectionSampling(horizon=horizon, random_state=random_state)
-    common = {"horizon": horizon, "reward_model": model, "random_state": random_state}
+    common = {"horizon": horizon, "reward_model": model, "normalize": True}
+    common["random_state"] = random_state
     drns = [DRns(acceptance="worst_case", **common), *(DRns(q=q, **common) for q in QS)]
     values = [rs.fit(logs).evaluate(policy)]
     values += [evaluator.fit(test).evaluate(policy) for evaluator in drns]

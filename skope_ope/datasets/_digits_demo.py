@@ -85,5 +85,6 @@ def _what_is_seen(table, truth):
         "IPS, SNIPS, DoublyRobust, SNDR and MRDR weight every round by its logged "
         "propensity, which repairs this at the price of larger standard errors; those "
         f"that cut or shrink large weights, such as SwitchDR ({switch:+.3f}), trade "
-        "some of the noise for error again.",
+        "some of the noise for error again. The latter, and DirectMethod, are not in "
+        "the first table unless they are named, and are marked wherever they stand.",
     ]

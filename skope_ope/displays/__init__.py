@@ -5,11 +5,13 @@
 from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
 from skope_ope.displays._history_display import HistoryDisplay
 from skope_ope.displays._policy_value_display import PolicyValueDisplay
+from skope_ope.displays._quantile_curve_display import QuantileCurveDisplay
 from skope_ope.displays._weights_display import WeightsDisplay
 
 __all__ = [
     "ClippingCurveDisplay",
     "HistoryDisplay",
     "PolicyValueDisplay",
+    "QuantileCurveDisplay",
     "WeightsDisplay",
 ]

@@ -5,7 +5,7 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import checked_panels, panel_axes
 
 PANELS = ("length", "ratio", "value")
 
@@ -30,7 +30,7 @@ class HistoryDisplay:
         Rows after which the value is shown.
     cumulative_value : ndarray of shape (n_points,)
         The value of the rows up to there: accepted rounds of a single history, or the
-        mean over the trajectories that were complete by then.
+        mean over the trajectories that were complete by then, by their shares.
     name : str, default=None
         Name of the evaluator.
 
@@ -58,7 +58,7 @@ class HistoryDisplay:
     >>> from skope_ope import DRns, EpsilonGreedy, HistoryDisplay
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
-    >>> evaluator = DRns(horizon=100, random_state=0).fit(logs)
+    >>> evaluator = DRns(q=0.01, horizon=100, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy())
     >>> display = HistoryDisplay.from_value(result)
     >>> bool(display.history_length[-1] == len(result.accepted))
@@ -145,11 +145,8 @@ class HistoryDisplay:
         display : HistoryDisplay
             Itself.
         """
-        panels = (panels,) if isinstance(panels, str) else tuple(panels)
-        unknown = [panel for panel in panels if panel not in PANELS]
-        if unknown or not panels:
-            raise ValueError(f"panels must be of {PANELS}, got {panels!r}.")
-        self.axes_ = self._axes(ax, len(panels))
+        panels = checked_panels(panels, PANELS)
+        self.axes_ = panel_axes(self, ax, [1] * len(panels))
         for one, panel in zip(self.axes_, panels, strict=True):
             x, y, label = self._curve(panel)
             style = {"drawstyle": "default" if panel == "value" else "steps-post"}
@@ -166,21 +163,6 @@ class HistoryDisplay:
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
         self.ax_.set_title(self._title(), fontsize="medium")
         return self
-
-    def _axes(self, ax, n_panels):
-        if ax is None and n_panels > 1:
-            figure = axes_for(self, None).figure
-            figure.clear()
-            axes = figure.subplots(n_panels, 1, sharex=True)
-        else:
-            axes = axes_for(self, ax)
-        axes = np.atleast_1d(axes).ravel()
-        if len(axes) != n_panels:
-            raise ValueError(
-                f"{n_panels} panels need as many axes, got {len(axes)}. Choose what to "
-                "draw with panels=..., e.g. panels='value'."
-            )
-        return axes
 
     def _curve(self, panel):
         rows = np.arange(self.n_rounds)

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of policies with their intervals."""
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
+from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import axes_for
+from skope_ope.displays._value_record import stars_of
 
 BAND = 0.6  # height of the rows of one evaluator that its policies share
 
@@ -25,6 +28,8 @@ class PolicyValueDisplay:
         Coverage of the intervals.
     method : str, default="auto"
         Method of the intervals, see `PolicyValue.confidence_interval`.
+    recommended : str, default=None
+        Name of the evaluator whose values are marked as recommended.
 
     Attributes
     ----------
@@ -32,8 +37,10 @@ class PolicyValueDisplay:
         Keys of `values`, one per row.
     value, low, high : ndarray of shape (n_values,)
         Estimates and the ends of their intervals.
-    model_error_included : ndarray of bool of shape (n_values,)
-        False where the interval leaves out the error of a reward model.
+    methods : list of str
+        The methods that answered.
+    leaves_bias_out : list of str or False
+        What each interval leaves out, see `PolicyValue`.
     ax_ : matplotlib axes
         Where it was drawn, after `plot`.
     figure_ : matplotlib figure
@@ -63,17 +70,17 @@ class PolicyValueDisplay:
     >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
     """
 
-    def __init__(self, values, *, level=0.95, method="auto"):
+    def __init__(self, values, *, level=0.95, method="auto", recommended=None):
         self.level = level
         self.method = method
+        self.recommended = recommended
         self.keys = list(values)
         results = list(values.values())
         intervals = [r._interval(level, method) for r in results]
         self.value = np.array([r.value for r in results])
         self.low, self.high = np.array(intervals).T
-        self.model_error_included = np.array(
-            [r.diagnostics.get("model_error_included", True) for r in results]
-        )
+        self.methods = [found.method for found in intervals]
+        self.leaves_bias_out = [r.leaves_bias_out for r in results]
 
     @classmethod
     def from_values(cls, values, *, level=0.95, method="auto"):
@@ -108,7 +115,8 @@ class PolicyValueDisplay:
                     f"interval, got {type(value).__name__}. Use "
                     "evaluator.evaluate(policy), not score(policy)."
                 )
-        return cls(values, level=level, method=method)
+        recommended = getattr(values, "recommended", None)
+        return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
     def from_evaluator(cls, evaluator, policy, *, logs=None, level=0.95, method="auto"):
@@ -185,6 +193,7 @@ class PolicyValueDisplay:
             if len(names) > 1:
                 style.setdefault("label", str(name))
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
+            _set_ends(drawn[-1], self.low[own], self.high[own], y[own])
         for row in np.flatnonzero(np.isnan(self.value)):
             ax.annotate(
                 "NaN",
@@ -208,6 +217,17 @@ class PolicyValueDisplay:
     def _evaluators(self):
         return [key[1] if isinstance(key, tuple) else key for key in self.keys]
 
+    @property
+    def model_error_included(self):
+        """Whether an interval leaves nothing out, of what `leaves_bias_out` tells."""
+        warnings.warn(
+            "model_error_included of PolicyValueDisplay is told by leaves_bias_out "
+            f"since skope_ope {SINCE}; the old name is accepted until {UNTIL}.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return np.array([not reason for reason in self.leaves_bias_out])
+
     def _plot_truth(self, ax, truth, truth_kw, y):
         if truth is None:
             return None
@@ -222,18 +242,32 @@ class PolicyValueDisplay:
         return ax.plot([truth[p] for p in self._policies], y, **style)[0]
 
     def _label(self, ax, labels, rows):
-        left_out = {
-            row
-            for row, ok in zip(rows, self.model_error_included, strict=True)
-            if not ok
-        }
-        note = "\n* without the error of the reward model" if left_out else ""
-        ax.set_yticks(
-            range(len(labels)),
-            [f"{label} *" if label in left_out else str(label) for label in labels],
-        )
+        star = stars_of(self.leaves_bias_out)
+        texts = {label: str(label) for label in labels}
+        for row, reason in zip(rows, self.leaves_bias_out, strict=True):
+            if reason:
+                texts[row] = f"{row} {star[reason]}"
+        if self.recommended in texts:
+            texts[self.recommended] += " (recommended)"
+        ax.set_yticks(range(len(labels)), list(texts.values()))
         ax.set_ylim(len(labels) - 0.5, -0.5)
-        ax.set_xlabel(f"value with its {100 * self.level:.4g}% interval{note}")
+        methods = ", ".join(dict.fromkeys(self.methods))
+        notes = [f"\n{mark} leaves out {reason}" for reason, mark in star.items()]
+        if self.recommended in self._evaluators and self.recommended not in texts:
+            notes.insert(0, f"\nby {self.recommended} (recommended)")
+        ax.set_xlabel(
+            f"value with its {100 * self.level:.4g}% interval ({methods})"
+            + "".join(notes)
+        )
+
+
+def _set_ends(drawn, low, high, y):
+    """Draw intervals where they are: a value outside of the range is not in its own."""
+    _, caps, (bars,) = drawn
+    ends = np.stack([low, high])
+    bars.set_segments(np.stack([ends, np.stack([y, y])], axis=-1).transpose(1, 0, 2))
+    for cap, end in zip(caps, ends, strict=False):  # none where capsize is 0
+        cap.set_xdata(end)
 
 
 def _is_value(value):

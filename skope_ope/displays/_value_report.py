@@ -5,38 +5,37 @@
 import json
 import math
 
+from skope_ope.displays._value_record import LEFT, bias_notes, marks_of, value_record
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
 
-def value_record(name, value, level, baseline=None):
-    """Return an estimate as a dict of plain numbers.
+def report_record(name, value, level, *, baseline=None, recommended=None):
+    """Return an estimate as a dict of plain numbers and words.
 
-    With a `baseline` from the same rounds, its paired difference is in there, too.
+    Parameters
+    ----------
+    name : str
+        What the row is called.
+    value : PolicyValue
+        The estimate.
+    level : float
+        Coverage of the interval.
+    baseline : PolicyValue, default=None
+        From the same rounds: the paired difference to it is in there, too.
+    recommended : str, default=None
+        Name of the recommended row.
     """
-    low, high = value._interval(level)
-    record = {
-        "evaluator": name,
-        "value": value.value,
-        "standard_error": value.standard_error,
-        "low": low,
-        "high": high,
-        "effective_sample_size": value.effective_sample_size,
-        "n_rounds": value.n_rounds,
-    }
+    record = {"evaluator": name, **value_record(value, level)}
+    record["recommended"] = recommended is not None and name == recommended
     if baseline is not None:
-        gain = value - baseline
-        low, high = gain._interval(level)
-        record["gain"] = {
-            "value": gain.value,
-            "standard_error": gain.standard_error,
-            "low": low,
-            "high": high,
-        }
+        gain = value_record(value - baseline, level)
+        del gain["effective_sample_size"]
+        record["gain"] = gain
     return record
 
 
-def warning_records(values, caught):
+def warning_records(values, caught, level):
     """Return distinct warnings as dicts, those of the estimates first.
 
     Parameters
@@ -45,9 +44,15 @@ def warning_records(values, caught):
         Estimates by name of the evaluator.
     caught : list of warnings.WarningMessage
         What else was warned of meanwhile.
+    level : float
+        Coverage of the intervals, which may warn, too.
     """
     found = {}
-    named = [(w, name) for name, value in values.items() for w in value.warnings]
+    named = [
+        (warning, name)
+        for name, value in values.items()
+        for warning in (*value.warnings, *value._interval(level).warnings)
+    ]
     for warning, name in [*named, *((message.message, None) for message in caught)]:
         if name is None and not _matters(warning):
             continue
@@ -98,6 +103,14 @@ def to_text(report):
     for name, text in report["about"].items():
         lines += wrapped(text, f"{name:<9} ", " " * 10)
     lines += ["", *_table(report)]
+    if report.get("recommendation"):
+        name, reason = report["recommendation"].values()
+        lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
+    notes = bias_notes(report["values"])
+    if notes:
+        lines.append("")
+    for text in notes:
+        lines += wrapped(text)
     for text in report["notes"]:
         lines += ["", *wrapped(text)]
     if report["warnings"]:
@@ -116,19 +129,24 @@ def _table(report):
     has_truth = "truth" in report
     has_gain = any("gain" in record for record in records)
     has_other = any("z_on_policy" in record for record in records)
+    marks = [*marks_of(records), *("" for _ in extra)]
+    has_marks = any(marks)
     header = ["", "value", "std. error", f"{percent} low", f"{percent} high"]
+    header.append("interval")
     header += ["error", "covers"] if has_truth else ["eff. rounds"]
     header += ["gain", "std. error"] if has_gain else []
     header += ["z on-policy"] if has_other else []
+    header += ["note"] if has_marks else []
     header += ["warnings"] if report["warnings"] else []
     places = decimals([record["standard_error"] for record in records])
     rows = []
-    for record in [*records, *extra]:
+    for record, mark in zip([*records, *extra], marks, strict=True):
         row = [record["evaluator"]]
         row += [
             number(record.get(name), places)
             for name in ("value", "standard_error", "low", "high")
         ]
+        row.append(record.get("interval", ""))
         if has_truth:
             row.append(number(record.get("error"), places))
             row.append({True: "yes", False: "no"}.get(record.get("covers"), ""))
@@ -140,12 +158,14 @@ def _table(report):
             row += [number(gain.get(n), places) for n in ("value", "standard_error")]
         if has_other:
             row.append(number(record.get("z_on_policy"), 1))
+        if has_marks:
+            row.append(mark)
         if report["warnings"]:
-            marks = [
+            numbers = [
                 str(i)
                 for i, warning in enumerate(report["warnings"], 1)
                 if record["evaluator"] in warning["evaluators"]
             ]
-            row.append(f"[{','.join(marks)}]" if marks else "")
+            row.append(f"[{','.join(numbers)}]" if numbers else "")
         rows.append(row)
-    return text_table(header, rows)
+    return text_table(header, rows, left=LEFT)

@@ -4,55 +4,45 @@
 
 import warnings
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope.evaluators._defaults import default_evaluators
 from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._passes import values_of
+from skope_ope.evaluators._recommended import recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators.core._jobs import evaluate_jobs
-from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import learned_warnings
-from skope_ope.evaluators.slate import PseudoInverse, SlateDirectMethod, SlateIPS
-from skope_ope.evaluators.static import (
-    IPS,
-    SNIPS,
-    DirectMethod,
-    DoublyRobust,
-    DRos,
-    SwitchDR,
-)
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
-DEFAULTS = {
-    "IPS": IPS(),
-    "SNIPS": SNIPS(),
-    "DirectMethod": DirectMethod(),
-    "DoublyRobust": DoublyRobust(),
-    "SwitchDR": SwitchDR(),
-    "DRos": DRos(),
-}
-SLATE_DEFAULTS = {
-    "SlateIPS": SlateIPS(),
-    "PseudoInverse": PseudoInverse(),
-    "wPI": PseudoInverse(self_normalized=True),
-    "SlateDirectMethod": SlateDirectMethod(),
-}
+LEARNS = (
+    "the rule is for policies that do not learn while they act; DRns, "
+    "RejectionSampling and Replay value those that do"
+)
 
 
 def evaluate(
-    policies, logs, *, evaluators=None, reward_model=None, cv=5, random_state=None
+    policies,
+    logs,
+    *,
+    evaluators=None,
+    reward_model=None,
+    cv=5,
+    random_state=None,
+    n_jobs=None,
+    sample_weight=None,
 ):
     """Estimate the values of policies by several evaluators, in one pass.
 
     Probabilities of the policies and cross-fitted predictions of the reward model
-    are computed once and shared by all evaluators. Read more in the
+    are computed once and shared by all evaluators. One row is recommended, by a rule
+    that depends on what the logs hold and never on the values. Read more in the
     :ref:`User Guide <evaluators>`.
 
     Parameters
@@ -63,11 +53,15 @@ def evaluate(
     logs : BanditLogs or SlateLogs
         The logged rounds; not those on which the policies were learned.
     evaluators : list of names or evaluators, or dict, default=None
-        `None`: IPS, SNIPS, DirectMethod, DoublyRobust, SwitchDR and DRos, those
-        that need propensities only where the logs have them. For slates SlateIPS,
-        PseudoInverse, its self-normalised form as "wPI", and SlateDirectMethod,
-        those that need the logger only where the logs have it. The text of the table
-        names those that are left out.
+        `None`: IPS, SNIPS, DoublyRobust and SNDR; with several loggers and
+        `logger_proba` also their balanced mixture, "BalancedIPS" and "BalancedDR"
+        (`MultiLoggerIPS` and `MultiLoggerDR`, pooling="balanced"); without
+        propensities DirectMethod. For slates SlateIPS and, where the logging policy
+        is known, PseudoInverse, its self-normalised form "wPI" and that with multiple
+        control variates, "ControlledPI"; where only propensities are known the
+        self-normalised SlateIPS, "wIPS"; without either SlateDirectMethod. The text
+        of the table names those that are left out. Evaluators that leave a bias out
+        of their interval come when they are named, and are marked.
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
@@ -76,11 +70,19 @@ def evaluate(
     random_state : int, RandomState instance or None, default=None
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
+    n_jobs : int, default=None
+        Tasks at a time, as in scikit-learn: policies in threads, fits and walks of
+        evaluators that make a pass of their own in processes where they are loops
+        over the rounds. It does not change the values (whatever is random needs a
+        `random_state` for that).
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds, multiplied with those of the logs.
 
     Returns
     -------
     table : ValueTable
         `PolicyValue` by name of the evaluator; by (policy, evaluator) for a dict.
+        `table.recommended` is the name of the recommended evaluator or None.
 
     Examples
     --------
@@ -88,30 +90,35 @@ def evaluate(
     >>> from skope_ope import evaluate
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
-    >>> table = evaluate(policy, logs, evaluators=["IPS", "DoublyRobust"],
-    ...                  reward_model=Ridge())
-    >>> bool(table["DoublyRobust"].standard_error < table["IPS"].standard_error)
+    >>> table = evaluate(policy, logs, reward_model=Ridge())
+    >>> list(table), table.recommended
+    (['IPS', 'SNIPS', 'DoublyRobust', 'SNDR'], 'DoublyRobust')
+    >>> low, high = table["DoublyRobust"].confidence_interval()
+    >>> bool(low < truth.value < high)
     True
     """
-    _check_arguments(policies, logs)
+    _check_arguments(policies, logs, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
-    known = SLATE_DEFAULTS if isinstance(logs, SlateLogs) else DEFAULTS
-    usual = known if evaluators is None else ()
-    evaluators = _named_evaluators(evaluators, logs)
+    evaluators, left_out = _named_evaluators(evaluators, logs)
+    single = not isinstance(policies, Mapping)
+    wanted = {None: policies} if single else policies
+    recommended, reason = recommended_row(logs, evaluators)
+    if recommended is None and any(map(_learns, wanted.values())):
+        reason = LEARNS
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
     shared = SharedModel(reward_model, cv, logs)
-    results = {}
-    single = not isinstance(policies, Mapping)
-    wanted = {None: policies} if single else policies
-    for (policy, name), value in _values(wanted, evaluators, shared).items():
-        results[name if single else (policy, name)] = value
+    found = values_of(wanted, evaluators, shared, sample_weight, n_jobs)
+    results = {
+        name if single else (policy, name): value
+        for (policy, name), value in found.items()
+    }
     _warn_once(results)
-    return ValueTable(results, [name for name in usual if name not in evaluators])
+    return ValueTable(results, left_out, recommended=recommended, reason=reason)
 
 
-def _check_arguments(policies, logs):
+def _check_arguments(policies, logs, n_jobs):
     """Raise unless there are policies and rounds."""
     if not isinstance(logs, (BanditLogs, SlateLogs)):
         raise TypeError(
@@ -130,45 +137,21 @@ def _check_arguments(policies, logs):
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
             "logs), got a list."
         )
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None or an int other than 0, got {n_jobs!r}; -1 is all "
+            "processors."
+        )
 
 
-def _values(policies, evaluators, shared):
-    """Return the value of every (policy, evaluator).
-
-    Those that take part in one pass over the rounds share it; the others are fitted
-    once each, so that all policies meet the same random numbers.
-    """
-    logs = shared.logs
-    positive, jobs, fitted = PositiveRounds(logs, combined_weights(logs, None)), {}, {}
-    for policy, given in policies.items():
-        # slates have targets of their own
-        target = Target(given, logs) if isinstance(logs, BanditLogs) else None
-        for name, evaluator in evaluators.items():
-            if target is not None and evaluator._takes_part(target):
-                jobs[policy, name] = evaluator._prepare(target, positive, shared)
-            elif name not in fitted:
-                fitted[name] = shared.fitted(evaluator)
-    of_pass = iter(evaluate_jobs(list(jobs.values()), positive) if jobs else ())
-    values = {}
-    for policy, given in policies.items():
-        learned = learned_warnings(given, logs) if jobs else ()
-        for name in evaluators:
-            if (policy, name) in jobs:
-                values[policy, name] = next(of_pass)._with_warnings(learned)
-            else:
-                values[policy, name] = fitted[name]._result(given, logs, None)
-    return values
+def _learns(policy):
+    return isinstance(policy, AdaptivePolicy)
 
 
 def _named_evaluators(evaluators, logs):
-    if evaluators is None and isinstance(logs, SlateLogs):
-        return _slate_defaults(logs)
+    """Return the evaluators by name, and what those lack that are left out."""
     if evaluators is None:
-        return {
-            name: evaluator
-            for name, evaluator in DEFAULTS.items()
-            if logs.propensity is not None or not evaluator._uses_weights
-        }
+        return default_evaluators(logs)
     if isinstance(evaluators, (str, BaseEvaluator)):
         evaluators = [evaluators]
     if not isinstance(evaluators, Mapping):
@@ -183,21 +166,7 @@ def _named_evaluators(evaluators, logs):
         evaluators = named
     if not evaluators:
         raise ValueError("evaluators is empty; name at least one.")
-    return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}
-
-
-def _slate_defaults(logs):
-    """Return the default evaluators of slates that the logs know enough for."""
-    known = set()
-    if logs.logging_policy is not None:
-        known = {"logger", "propensity"}
-    elif logs.propensity is not None:
-        known = {"propensity"}
-    return {
-        name: evaluator
-        for name, evaluator in SLATE_DEFAULTS.items()
-        if known.issuperset(evaluator._needs)
-    }
+    return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}, {}
 
 
 def _one_evaluator(evaluator, logs):

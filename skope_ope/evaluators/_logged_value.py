@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach
@@ -46,9 +47,10 @@ def logged_value(logs):
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
         reach=CornerReach(limits, partial(_corners, limits, n)),
+        plain_weights=PlainWeights(logs, positive, partial(np.ones, n), False, 1.0),
     )
 
 
-def _corners(limits, n, max_weight=None):
+def _corners(limits, n, max_weight=None, spare=0.0):
     """Return the rewards that rounds might have had; there are no weights."""
     return [[(np.full(n, end),)] for end in limits], None, None

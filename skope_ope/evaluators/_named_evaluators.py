@@ -6,7 +6,7 @@ from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators._names import (
     STATIC,
     evaluator_named,
-    evaluators_for,
+    names_for,
     unknown_evaluator,
 )
 from skope_ope.logs import BanditLogs
@@ -29,7 +29,7 @@ def named_evaluators(texts, cv=5):
         Evaluators by name and parameters.
     """
     chosen = {}
-    known = {name.lower(): name for name in evaluators_for(BanditLogs)}
+    known = {name.lower(): name for name in names_for(BanditLogs)}
     for text in STATIC if tuple(texts) == ("all",) else texts:
         name, *settings = text.split(":")
         if name.lower() not in known:

@@ -1,11 +1,14 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluators by name: all that the families list in their `__all__`."""
+"""Evaluators by name: the families' classes, and rows of the first table."""
 
 from difflib import get_close_matches
 from inspect import Parameter, signature
 
+from sklearn.base import clone
+
 from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
+from skope_ope.evaluators._defaults import FORMS
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.logs import BanditLogs
 
@@ -32,6 +35,12 @@ def evaluators_for(kind):
     }
 
 
+def names_for(kind):
+    """Return all names of evaluators that take a kind of logs, forms of them last."""
+    forms = (name for name, one in FORMS.items() if kind in one._log_kinds)
+    return [*evaluators_for(kind), *forms]
+
+
 STATIC = evaluators_of(static)  # none depends on the order of the rounds
 ALL = {name: cls for one in FAMILIES for name, cls in evaluators_of(one).items()}
 
@@ -42,13 +51,15 @@ def evaluator_named(name, kind=BanditLogs):
     Parameters
     ----------
     name : str
-        The name of its class.
+        The name of its class, or of a row of the first table.
     kind : {BanditLogs, SlateLogs}, default=BanditLogs
         The logs that it is for.
     """
-    known = evaluators_for(kind)
-    if name not in known:
+    if name not in names_for(kind):
         raise unknown_evaluator(name, kind)
+    if name in FORMS:
+        return clone(FORMS[name])
+    known = evaluators_for(kind)
     needed = [
         one.name
         for one in signature(known[name]).parameters.values()
@@ -64,7 +75,7 @@ def evaluator_named(name, kind=BanditLogs):
 
 def unknown_evaluator(name, kind=BanditLogs):
     """Return the error about a name that no evaluator has."""
-    known = evaluators_for(kind)
+    known = names_for(kind)
     names = {one.lower(): one for one in known}
     # what a name is called for short, as DR or DM (the first of several); then what
     # is spelt nearly like it
@@ -73,9 +84,9 @@ def unknown_evaluator(name, kind=BanditLogs):
     near = [short[word]] if word in short else []
     near = near or [names[n] for n in get_close_matches(word, names, n=1, cutoff=0.7)]
     meant = f" Did you mean {near[0]}?" if near else ""
-    if not meant and name in ALL:
+    if name in ALL or name in FORMS:
         other = "slates" if kind is BanditLogs else "logs of single actions"
-        meant = f" {name} is for {other}."
+        meant = f" {name} is for {other}.{meant}"
     return ValueError(
         f"evaluator {name!r} is unknown; there are {', '.join(known)}.{meant}"
     )

@@ -24,7 +24,7 @@ class SharedModel:
 
     def __init__(self, reward_model, cv, logs):
         self.reward_model, self.cv, self.logs = reward_model, cv, logs
-        self._sources = {}
+        self._sources = []  # (model, cv, source)
 
     def model_of(self, evaluator):
         """Return the model that an evaluator uses, and its folds."""
@@ -35,10 +35,19 @@ class SharedModel:
     def source_for(self, evaluator):
         """Return the predictions that an evaluator uses."""
         model, cv = self.model_of(evaluator)
-        key = (id(model), cv if isinstance(cv, (int, str)) else id(cv))
-        if key not in self._sources:
-            self._sources[key] = reward_source(model, self.logs, cv)
-        return self._sources[key]
+        for known, folds, source in self._sources:
+            if known is model and _same(folds, cv):
+                return source
+        source = reward_source(model, self.logs, cv)
+        self._sources.append((model, cv, source))
+        return source
+
+    def prepare(self, evaluators):
+        """Fit the models of some evaluators, but those that follow the policy."""
+        for evaluator in evaluators:
+            refits = evaluator.__sklearn_tags__().refits_reward_model
+            if evaluator._uses_model and not refits:
+                self.source_for(evaluator)
 
     def fitted(self, evaluator):
         """Fit a clone of an evaluator that makes a pass of its own over the rounds."""
@@ -49,3 +58,10 @@ class SharedModel:
         if evaluator._uses_model:
             evaluator.set_params(cv=self.cv)  # they come with the model
         return evaluator.fit(self.logs, self.reward_model)
+
+
+def _same(one, other):
+    """Whether two `cv` give the same folds: the same number, word or object."""
+    if isinstance(one, (int, str)):
+        return type(one) is type(other) and one == other
+    return one is other

@@ -4,8 +4,15 @@
 
 from collections.abc import Mapping
 
+from skope_ope.displays._value_record import (
+    LEFT,
+    NUMBERS,
+    bias_notes,
+    marks_of,
+    value_record,
+)
 from skope_ope.logs._html import table_html
-from skope_ope.logs._text_table import text_table
+from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
 
 class ValueTable(Mapping):
@@ -15,24 +22,42 @@ class ValueTable(Mapping):
     ----------
     values : dict
         `PolicyValue` by name of the evaluator, or by (policy, evaluator).
-    left_out : tuple of str, default=()
-        Evaluators that need what the logs lack of the logger; the text names them.
+    left_out : dict or tuple of str, default=()
+        Evaluators that need what the logs lack of the logger: their names, and what
+        each needs. The text names them.
+    recommended : str, default=None
+        Name of the evaluator whose values are recommended.
+    reason : str, default=""
+        Why that one, or why none.
+
+    Attributes
+    ----------
+    left_out : tuple of str
+        Names of the evaluators that are left out.
+    recommended : str or None
+        Name of the recommended evaluator; None: none is.
+    reason : str
+        Why that one, or why none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skope_ope import BanditLogs, UniformPolicy, evaluate
     >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
-    >>> table = evaluate(UniformPolicy(), logs, evaluators=["IPS", "SNIPS"])
+    >>> table = evaluate(UniformPolicy(), logs)
     >>> list(table)
-    ['IPS', 'SNIPS']
+    ['IPS', 'SNIPS', 'DoublyRobust', 'SNDR']
     >>> table["IPS"].value
     0.5
+    >>> table.recommended
+    'DoublyRobust'
     """
 
-    def __init__(self, values, left_out=()):
+    def __init__(self, values, left_out=(), *, recommended=None, reason=""):
         self._values = dict(values)
         self.left_out = tuple(left_out)
+        self._needs = dict(left_out) if isinstance(left_out, Mapping) else {}
+        self.recommended, self.reason = recommended, reason
 
     def __getitem__(self, key):
         if key not in self._values:
@@ -60,31 +85,31 @@ class ValueTable(Mapping):
         Parameters
         ----------
         level : float, default=0.95
-            Coverage of the intervals (Student).
+            Coverage of the intervals.
 
         Returns
         -------
         records : list of dict
             Keys: policy (where there are several), evaluator, value,
-            standard_error, low, high, effective_sample_size, n_rounds, warnings.
+            standard_error, low, high, interval (the method that answered, see
+            `PolicyValue.confidence_interval`), effective_sample_size, n_rounds,
+            recommended (bool), leaves_bias_out (see `PolicyValue`), warnings (names of
+            those of the value and of its interval).
         """
         records = []
         for key, result in self._values.items():
             policy, evaluator = key if isinstance(key, tuple) else (None, key)
-            low, high = result._interval(level)
             record = {"policy": policy} if self._by_policy else {}
-            record.update(
-                evaluator=evaluator,
-                value=result.value,
-                standard_error=result.standard_error,
-                low=low,
-                high=high,
-                effective_sample_size=result.effective_sample_size,
-                n_rounds=result.n_rounds,
-                warnings="; ".join(type(w).__name__ for w in result.warnings),
-            )
+            record |= {"evaluator": evaluator} | value_record(result, level)
+            record["recommended"] = self._is_recommended(evaluator)
+            told = [type(w).__name__ for w in result.warnings]
+            told += record.pop("interval_warnings")
+            record["warnings"] = "; ".join(dict.fromkeys(told))
             records.append(record)
         return records
+
+    def _is_recommended(self, evaluator):
+        return self.recommended is not None and evaluator == self.recommended
 
     def to_frame(self, level=0.95):
         """Return the table as a pandas frame.
@@ -92,7 +117,7 @@ class ValueTable(Mapping):
         Parameters
         ----------
         level : float, default=0.95
-            Coverage of the intervals (Student).
+            Coverage of the intervals.
 
         Returns
         -------
@@ -129,41 +154,43 @@ class ValueTable(Mapping):
         return PolicyValueDisplay.from_values(self, level=level).plot(ax, truth=truth)
 
     def __repr__(self):
-        lines = text_table(*self._texts(), n_left=0)
-        if self.left_out:
-            lines.append(self._note())
+        header, rows = self._texts()
+        lines = text_table(header, rows, n_left=len(self._index), left=LEFT)
+        for note in self._notes():
+            lines += wrapped(note)
         return "\n".join(lines)
 
-    def _note(self):
-        names = ", ".join(self.left_out)
-        return f"left out, they need propensities or a logging policy: {names}"
+    def _notes(self):
+        """Return what is said below the table, in sentences."""
+        notes = []
+        if self.reason:
+            name = self.recommended or "none of these"
+            notes.append(f"Recommended: {name}; {self.reason}.")
+        notes += bias_notes([vars(value) for value in self._values.values()])
+        for need in dict.fromkeys(self._needs.values()):
+            names = ", ".join(n for n, its in self._needs.items() if its == need)
+            notes.append(f"Left out, for want of {need}: {names}.")
+        return notes
 
     def _texts(self):
-        header = ["policy"] if self._by_policy else []
-        header += [
-            "evaluator",
-            "value",
-            "std. error",
-            "95% low",
-            "95% high",
-            "eff. rounds",
-            "warnings",
-        ]
-        rows = []
-        for record in self.to_records():
-            row = [str(record["policy"])] if self._by_policy else []
-            row.append(str(record["evaluator"]))
-            for name in ("value", "standard_error", "low", "high"):
-                row.append(f"{record[name]:.5g}")
-            size = record["effective_sample_size"]
-            row.append("-" if size != size else f"{size:,.1f}")
-            row.append(record["warnings"])
-            rows.append(row)
-        return header, rows
+        records = self.to_records()
+        places = decimals([record["standard_error"] for record in records])
+        columns = {name: [str(r[name]) for r in records] for name in self._index}
+        for title, name in NUMBERS.items():
+            columns[title] = [number(record[name], places) for record in records]
+        columns["interval"] = [record["interval"] for record in records]
+        sizes = [record["effective_sample_size"] for record in records]
+        columns["eff. rounds"] = ["-" if n != n else number(n, 1) for n in sizes]
+        columns["note"] = marks_of(records)
+        columns["warnings"] = [record["warnings"] for record in records]
+        for name in ("note", "warnings"):  # where they are wanted
+            if not any(columns[name]):
+                del columns[name]
+        return list(columns), [list(row) for row in zip(*columns.values(), strict=True)]
 
     def _repr_html_(self):
         header, rows = self._texts()
-        title = "Values of policies"
-        if self.left_out:
-            title += f" ({self._note()})"
-        return table_html(title, header, rows)
+        bold = [i for i, r in enumerate(self.to_records()) if r.get("recommended")]
+        return table_html(
+            "Values of policies", header, rows, notes=self._notes(), bold=bold
+        )

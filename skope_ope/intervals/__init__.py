@@ -2,14 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How sure we are: intervals as pure functions."""
 
+from skope_ope.intervals._betting import betting_interval, betting_ratio_interval
 from skope_ope.intervals._clopper_pearson import clopper_pearson_interval
 from skope_ope.intervals._confidence_interval import ConfidenceInterval
+from skope_ope.intervals._cressie_read import cressie_read_interval, cressie_read_value
+from skope_ope.intervals._empirical_likelihood import (
+    empirical_likelihood_interval,
+    empirical_likelihood_value,
+)
 from skope_ope.intervals._gamma import gamma_interval
 from skope_ope.intervals._standard import normal_interval, student_interval
 
 __all__ = [
     "ConfidenceInterval",
+    "betting_interval",
+    "betting_ratio_interval",
     "clopper_pearson_interval",
+    "cressie_read_interval",
+    "cressie_read_value",
+    "empirical_likelihood_interval",
+    "empirical_likelihood_value",
     "gamma_interval",
     "normal_interval",
     "student_interval",

@@ -183,7 +183,9 @@ def _beyond(total, square, largest, tail):
     top = total + largest + 4 * sqrt(square + largest * largest)
     while chance(top) > 0:
         top *= 2
-    return brentq(chance, total, top, xtol=1e-12 * top, rtol=1e-12) - total
+    # at low levels the limit may lie below what was seen
+    limit = brentq(chance, 0.0, top, xtol=1e-12 * top, rtol=1e-12)
+    return max(limit - total, 0.0)
 
 
 def _gamma_tail(mean, variance, limit):

@@ -4,6 +4,8 @@
 
 from html import escape
 
+BOLD = ' style="font-weight:bold"'
+
 
 def summary_html(title, summary):
     """Return a two-column table of the items of a dict."""
@@ -15,14 +17,35 @@ def summary_html(title, summary):
     return f"<table><caption>{escape(title)}</caption><tbody>{rows}</tbody></table>"
 
 
-def table_html(title, header, rows):
-    """Return a table with a header and rows of texts."""
+def table_html(title, header, rows, notes=(), bold=()):
+    """Return a table with a header and rows of texts.
+
+    Parameters
+    ----------
+    title : str
+        What stands above it.
+    header : sequence of str
+        Names of the columns.
+    rows : list of sequence of str
+        Cells.
+    notes : sequence of str, default=()
+        Sentences below it.
+    bold : collection of int, default=()
+        Rows in bold letters.
+    """
     head = "".join(f"<th>{escape(str(cell))}</th>" for cell in header)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>"
-        for row in rows
+        f"<tr{BOLD if i in bold else ''}>"
+        + "".join(f"<td>{escape(str(cell))}</td>" for cell in row)
+        + "</tr>"
+        for i, row in enumerate(rows)
+    )
+    foot = "".join(
+        f'<tr><td colspan="{len(header)}" style="text-align:left">{escape(note)}</td>'
+        "</tr>"
+        for note in notes
     )
     return (
         f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
+        f"<tbody>{body}</tbody>{foot and f'<tfoot>{foot}</tfoot>'}</table>"
     )

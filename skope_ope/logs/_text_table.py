@@ -10,7 +10,7 @@ from statistics import median
 DIGITS = 3  # significant digits of a typical standard error
 
 
-def text_table(header, rows, n_left=1):
+def text_table(header, rows, n_left=1, left=()):
     """Return the lines of a table of texts.
 
     Parameters
@@ -21,13 +21,15 @@ def text_table(header, rows, n_left=1):
         Cells.
     n_left : int, default=1
         How many columns are aligned to the left; numbers stand to the right.
+    left : collection of str, default=()
+        Names of further columns that are aligned to the left.
     """
     cells = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
         texts = [
-            text.ljust(width) if j < n_left else text.rjust(width)
+            text.ljust(width) if j < n_left or header[j] in left else text.rjust(width)
             for j, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(texts).rstrip())

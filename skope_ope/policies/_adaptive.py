@@ -31,9 +31,13 @@ class AdaptivePolicy(BasePolicy):
         Whether one row of probabilities serves all contexts. Such a policy
         implements `action_row()`, a new list with the probability of every action
         (then `predict_proba` needs not be written), and its `update` ignores X.
+    takes_weight : bool
+        Whether `update` takes a keyword `weight`, how often the round counts, above
+        one; `DRns(excess="weight")` passes it.
     """
 
     context_free = False
+    takes_weight = False
     _parameter_constraints: dict = {}
     __metadata_request__update = {"X": UNUSED}
 
@@ -270,6 +274,13 @@ class FrozenPolicy(BasePolicy):
         if self.explore:
             return self.policy.predict_proba(X, available)
         return self.policy._exploit(X, available)
+
+
+def learn(policy, X, action, reward, proba, weight=1.0):
+    """Let a policy learn from a round that counts `weight` times."""
+    if weight == 1.0:  # most policies do not take any
+        return policy.update(X, action, reward, proba)
+    return policy.update(X, action, reward, proba, weight=weight)
 
 
 def fresh(policy, logs, seeds=None):

@@ -22,7 +22,15 @@ class MeanReward:
     """Mean reward of every action: the default reward model.
 
     An action without a training round gets the mean reward of all of them.
+
+    Parameters
+    ----------
+    by_action : bool, default=True
+        Whether every action has a mean of its own, or all of them have one together.
     """
+
+    def __init__(self, by_action=True):
+        self.by_action = by_action
 
     def fit(self, logs, sample_weight=None):
         """Average the rewards of every action."""
@@ -41,7 +49,8 @@ class MeanReward:
             return self.fit(logs, np.ones(len(logs)))
         overall = total.sum() / weight.sum()
         self.means_ = np.full(logs.n_actions, overall)
-        np.divide(total, weight, out=self.means_, where=weight > 0)
+        if self.by_action:
+            np.divide(total, weight, out=self.means_, where=weight > 0)
         return self
 
     def predict_logs(self, logs):
@@ -50,7 +59,7 @@ class MeanReward:
         return np.broadcast_to(means, (len(logs), logs.n_actions))
 
     def __sklearn_clone__(self):
-        return MeanReward()
+        return MeanReward(self.by_action)
 
 
 class CrossFittedModel:
@@ -66,22 +75,19 @@ class CrossFittedModel:
         The folds, see `HeldOut`.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
-    uncovered : float, default=None
-        Prediction for rounds that no test part covers; `None`: the mean reward per
-        action of the covered rounds.
 
     Attributes
     ----------
     n_uncovered_ : int
-        Rounds that no test part covers.
+        Rounds that no test part covers. They get the mean reward per action of those
+        that one does.
     """
 
-    def __init__(self, model, logs, cv, sample_weight=None, uncovered=None):
+    def __init__(self, model, logs, cv, sample_weight=None):
         self.model = model
         self.logs = logs
         self.cv = cv
         self.sample_weight = sample_weight
-        self.uncovered = uncovered
         self.held_out_ = HeldOut(logs, cv)
         self.models_ = {
             k: self._fit(train, k) for k, train in enumerate(self.held_out_.train)
@@ -89,16 +95,13 @@ class CrossFittedModel:
         open_rows = self.held_out_.fold == UNCOVERED
         self.n_uncovered_ = int(open_rows.sum())
         if self.n_uncovered_:
-            model = MeanReward().fit(logs[~open_rows])
-            if uncovered is not None:
-                model.means_[:] = uncovered
-            self.models_[UNCOVERED] = model
+            self.models_[UNCOVERED] = MeanReward().fit(logs[~open_rows])
 
     def _fit(self, train, fold):
         logs = self.logs
         counts = np.bincount(logs.action_index[train], minlength=logs.n_actions)
         missing = (counts == 0) & (logs.action_counts > 0)
-        if missing.any():
+        if missing.any() and getattr(self.model, "by_action", True):
             labels = logs.actions[missing].tolist()
             warnings.warn(
                 ModelErrorWarning(

@@ -144,7 +144,7 @@ def refuse_non_models(model, name):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
-def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
+def reward_source(model, logs, cv=5, sample_weight=None):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -157,8 +157,6 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
         How rounds are held out of the fits that predict for them.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
-    uncovered : float, default=None
-        Prediction for rounds that no test part covers; `None`: mean rewards.
     """
     if is_source(model):
         return model
@@ -194,4 +192,4 @@ def reward_source(model, logs, cv=5, sample_weight=None, uncovered=None):
         model = MeanReward()
     elif not isinstance(model, ActionRewardModel):
         model = ActionRewardModel(model)
-    return CrossFittedModel(model, logs, cv, sample_weight, uncovered)
+    return CrossFittedModel(model, logs, cv, sample_weight)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Candidates of a search: estimators, Pipelines, searches, logs."""
 
-import warnings
-
 import numpy as np
 from scipy import sparse
 
@@ -82,23 +80,25 @@ def is_adaptive(policy):
     return isinstance(unwrap(policy), AdaptivePolicy)
 
 
-def warn_of_unfit_rounds(result, policy, logs, stacklevel):
-    """Warn where held-out rounds cannot tell the value of the policy.
+def unfit_warnings(result, policy, logs):
+    """Return warnings where held-out rounds cannot tell the value of the policy.
 
     It has learned from some of them, or their rewards say nothing about it.
     """
-    for warning in learned_warnings(policy, logs):
-        warnings.warn(warning, stacklevel=stacklevel + 1)
+    found = list(learned_warnings(policy, logs))
     for warning in result.warnings:
         if isinstance(warning, LowOverlapWarning) and warning.value == 0:
-            warnings.warn(
-                LowOverlapWarning(
-                    f"on {len(logs)} held-out rounds {result.estimator} gave "
-                    f"{result.value:.4g} from nothing: {warning} Hold out more rounds.",
-                    0.0,
-                ),
-                stacklevel=stacklevel + 1,
+            text = (
+                f"on {len(logs)} held-out rounds {result.estimator} gave "
+                f"{result.value:.4g} from nothing: {warning} Hold out more rounds."
             )
+            found.append(LowOverlapWarning(text, 0.0))
+    return found
+
+
+def reasons_of(result):
+    """Return the warnings of a value that is NaN, first those that say why it is."""
+    return sorted(result.warnings, key=lambda warning: "NaN" not in str(warning))
 
 
 def fitted_part(estimator):

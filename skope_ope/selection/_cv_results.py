@@ -88,6 +88,31 @@ def chosen(refit, results):
     return int(best)
 
 
+def check_any_score(results, outcomes):
+    """Raise where no candidate has a score in all splits.
+
+    Parameters
+    ----------
+    results : dict
+        `cv_results_`.
+    outcomes : list of list of Outcome
+        By candidate and split.
+    """
+    if np.isfinite(results["mean_test_score"]).any():
+        return
+    params, (split, first) = next(
+        (params, found)
+        for params, row in zip(results["params"], outcomes, strict=True)
+        for found in enumerate(row)
+        if not np.isfinite(found[1].score)
+    )
+    raise ValueError(
+        f"none of {len(outcomes)} candidates has a score in all "
+        f"{len(outcomes[0])} splits: there is nothing to choose from. The first "
+        f"reason, of {params} in split {split}: {first.reason}"
+    )
+
+
 def report_failures(outcomes, error_score):
     """Warn of fits and scores that failed; raise where no candidate was fitted.
 

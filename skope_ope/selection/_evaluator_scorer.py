@@ -15,8 +15,9 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_adaptive,
     is_logs,
+    reasons_of,
     rows_in_stored_order,
-    warn_of_unfit_rounds,
+    unfit_warnings,
     with_propensities,
 )
 from skope_ope.selection._shared_fits import SharedPolicy
@@ -174,29 +175,33 @@ class HeldOutError:
 
     def __call__(self, estimator):
         """Score a fitted evaluator."""
+        score, warned = self.judged(estimator)
+        for warning in warned:
+            warnings.warn(warning, stacklevel=3)
+        return score
+
+    def judged(self, estimator):
+        """Return the score of a fitted evaluator, and why it is NaN, as warnings."""
         candidate, _ = fitted_part(estimator)
         check_evaluator(candidate)
         horizon = common_horizon(candidate) if is_adaptive(self.policy) else None
         ordered = candidate.__sklearn_tags__().order_dependent
-        value = self._trained_value(candidate, ordered)
+        result = self._trained(candidate, ordered)
         key = (horizon, ordered and not self.logs._in_order)
         if key not in self._validated:
             logs = in_stored_order(self.logs) if ordered else self.logs
             self._validated[key] = self._validate(logs, horizon)
-        return -((value - self._validated[key]) ** 2)
+        score = -((float(result.value) - self._validated[key]) ** 2)
+        return score, reasons_of(result) if np.isnan(score) else []
 
-    def _trained_value(self, candidate, ordered):
+    def _trained(self, candidate, ordered):
         """Value of the policy on the rounds that the candidate was fitted on."""
         logs = candidate.logs_
         if ordered and not logs._in_order:
             model = rows_in_stored_order(candidate._model_of_fit, logs)
             candidate = clone(candidate).fit(in_stored_order(logs), reward_model=model)
         policy = self._shared_policy.on(candidate.logs_)
-        result = candidate._result(policy, None, None)
-        if np.isnan(result.value):
-            for warning in result.warnings:
-                warnings.warn(warning, stacklevel=4)
-        return float(result.value)
+        return candidate._result(policy, None, None)
 
     def _validate(self, logs, horizon):
         validator = validator_for(logs, self.validator, horizon)
@@ -210,5 +215,6 @@ class HeldOutError:
                 f"{len(logs)} held-out rounds: {why} Hold out more rounds, shorten the "
                 "horizon, or pass another validator."
             )
-        warn_of_unfit_rounds(result, self.policy, logs, stacklevel=4)
+        for warning in unfit_warnings(result, self.policy, logs):
+            warnings.warn(warning, stacklevel=5)
         return float(result.value)

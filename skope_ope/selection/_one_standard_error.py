@@ -1,21 +1,23 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The choice of a candidate by an upper bound on its error."""
+"""The choice of a candidate by its score less one standard error."""
 
 import numpy as np
 
 
 def one_standard_error(cv_results, metric=None):
-    r"""Choose the candidate whose error is least by an upper bound, for `refit=`.
+    r"""Choose by the mean score less one standard error, for `refit=`.
 
-    Over the K splits of a search, with losses :math:`l_k` (minus the scores), the
-    choice minimises [1]_
+    Over the scores :math:`s_k` of the K splits of a search the choice maximises
 
-    .. math:: \bar l + s / \sqrt K, \qquad
-        s^2 = \frac{1}{K - 1} \sum_k (l_k - \bar l)^2.
+    .. math:: \bar s - \sqrt{\frac{1}{K (K - 1)} \sum_k (s_k - \bar s)^2}.
 
-    (Not the textbook's rule that prefers the simplest model within one standard
-    error.) A candidate that failed in a split is not chosen.
+    Scores of `PolicyScorer` are values: the choice has the greatest value less one
+    standard error, and is less often one that was lucky. Scores of `EvaluatorScorer`
+    are minus losses: the choice has the least upper bound of its loss [1]_. (Not the
+    textbook's rule that prefers the simplest model within one standard error of the
+    best, for which candidates would have to be ordered by simplicity.) A candidate
+    that failed in a split is not chosen.
 
     Parameters
     ----------
@@ -37,6 +39,9 @@ def one_standard_error(cv_results, metric=None):
 
     Notes
     -----
+    `cv_results_["std_test_score"]` divides by K, not by K - 1: it is too small by
+    :math:`\sqrt{(K - 1) / K}`, and is not used.
+
     With a callable `refit`, scikit-learn's searches have no `best_score_`: it is
     ``cv_results_["mean_test_score"][best_index_]``.
 
@@ -54,12 +59,18 @@ def one_standard_error(cv_results, metric=None):
     >>> one_standard_error(results)
     1
     """
-    bound = upper_bounds(split_losses(cv_results, metric))
+    losses = split_losses(cv_results, metric)
+    bound = upper_bounds(losses)
     best = int(np.argmin(bound))
     if not np.isfinite(bound[best]):
+        split = int(np.flatnonzero(~np.isfinite(losses[:, 0]))[0])
+        first = cv_results["params"][0] if "params" in cv_results else "the first"
         raise ValueError(
-            f"all {len(bound)} candidates failed in some split: none has an error. "
-            "Pass error_score='raise' to the search to see why."
+            f"all {len(bound)} candidates failed in some split, and there is nothing "
+            f"to choose from: the score of {first} in split {split} is "
+            f"{-losses[split, 0]:.4g}. The warnings of the search say why a score is "
+            "NaN (OPESearchCV repeats the first of them here), and "
+            "error_score='raise' shows errors."
         )
     return best
 

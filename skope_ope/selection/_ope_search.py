@@ -10,7 +10,12 @@ from sklearn.utils import check_random_state
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.logs._folds import folds_of
-from skope_ope.selection._cv_results import chosen, cv_results, report_failures
+from skope_ope.selection._cv_results import (
+    check_any_score,
+    chosen,
+    cv_results,
+    report_failures,
+)
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer
 from skope_ope.selection._in_order import in_order
 from skope_ope.selection._one_standard_error import one_standard_error
@@ -173,6 +178,11 @@ class OPESearchCV(BaseSearch):
         Returns
         -------
         self : OPESearchCV
+
+        Raises
+        ------
+        ValueError
+            If no candidate has a score in all splits; it gives the first reason.
         """
         self._check_scoring()
         self._check_logs(logs, y)
@@ -198,6 +208,7 @@ class OPESearchCV(BaseSearch):
         results = cv_results([one.params for one in candidates], outcomes)
         if shares is not None:
             results["train_share"] = shares
+        check_any_score(results, outcomes)
         best = chosen(self.refit, results)
         params, start = results["params"][best], perf_counter()
         if self.refit:

@@ -17,9 +17,10 @@ from skope_ope.selection._candidates import (
     fitted_part,
     is_logs,
     refuse_array_models,
-    warn_of_unfit_rounds,
+    unfit_warnings,
     with_propensities,
 )
+from skope_ope.selection._judged import judged
 from skope_ope.selection._shared_fits import shared_source
 
 
@@ -40,9 +41,23 @@ class PolicyScorer:
         It is cloned; what is random in it is seeded with 0, so that all policies of a
         search meet the same noise.
 
+    Warns
+    -----
+    SupportWarning
+        Where the value leaves out rounds, as that of slates which the logger never
+        shows. The score is NaN where they are more than 5%: it would be that of other
+        rounds than the scores of other policies.
+    LowOverlapWarning
+        Where the score rests on few effective rounds. It is NaN where a weighted mean
+        of rewards (a self-normalised value) lies beyond their known range by more than
+        a quarter of it, or the weights have a mean below 0.25 in place of 1; a value
+        that misses the range by less is moved to its end. Values of evaluators that
+        are not divided by the weights stand.
+
     See Also
     --------
     EvaluatorScorer : Scores evaluators.
+    one_standard_error : Chooses by value less one standard error.
     compare_policies : Compares a few given policies, with intervals.
 
     Examples
@@ -78,7 +93,8 @@ class PolicyScorer:
         Returns
         -------
         score : float
-            Greater is better; NaN where the evaluator has no value.
+            Greater is better; NaN where the evaluator has no value, or one that is
+            no score.
         """
         if not is_logs(X):
             raise TypeError(
@@ -136,17 +152,21 @@ class HeldOutValue:
 
     def __call__(self, estimator):
         """Score a fitted policy."""
+        score, warned = self.judged(estimator)
+        for warning in warned:
+            warnings.warn(warning, stacklevel=3)
+        return score
+
+    def judged(self, estimator):
+        """Return the score of a fitted policy, and warnings: why it is NaN first."""
         check_policy(estimator, fitted_part(estimator)[0])
         if self._fitted is None:
             self._fitted = self._fit()
-        logs = self._fitted.logs_
         result = self._fitted._result(estimator, None, None)
-        if np.isnan(result.value):
-            for warning in result.warnings:
-                warnings.warn(warning, stacklevel=3)
-        else:
-            warn_of_unfit_rounds(result, estimator, logs, stacklevel=3)
-        return float(result.value)
+        score, warned = judged(result, self._fitted)
+        if not np.isnan(result.value):
+            warned += unfit_warnings(result, estimator, self._fitted.logs_)
+        return score, warned
 
     def _fit(self):
         ordered = self._evaluator.__sklearn_tags__().order_dependent

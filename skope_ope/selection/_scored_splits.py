@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Scores of candidates, split by split; what they share are local variables."""
 
+import warnings
 from dataclasses import dataclass
 from itertools import groupby
 from time import perf_counter
@@ -28,6 +29,8 @@ class Outcome:
         Seconds. What candidates share is counted for the first of them.
     fit_error, score_error : str
         Traceback of what failed, or "".
+    warned : str
+        What was said of a score that is NaN, or "".
     """
 
     score: float
@@ -35,6 +38,13 @@ class Outcome:
     score_time: float = 0.0
     fit_error: str = ""
     score_error: str = ""
+    warned: str = ""
+
+    @property
+    def reason(self):
+        """Why there is no score, in a sentence."""
+        error = (self.fit_error or self.score_error).strip()
+        return error.rpartition("\n")[2] or self.warned or "the scorer returned NaN."
 
 
 @dataclass(frozen=True)
@@ -138,7 +148,7 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
                     rows = getattr(last, "logs_", learned) if several else None
                     if judge is None or not judge.serves(part, rows):
                         judge = judge_of(scorer, part, rows, held_out)
-                outcome.score = float(judge(fitted))
+                outcome.score, outcome.warned = told(judge, fitted)
             except Exception:
                 if isinstance(error_score, str):
                     raise
@@ -148,6 +158,14 @@ def scores_of(estimator, scorer, logs, task, error_score, verbose=0):
             if verbose > 1:
                 _tell(task.split, candidate.params, outcome)
     return outcomes
+
+
+def told(judge, fitted):
+    """Return the score of a fitted candidate and why it is NaN; emit its warnings."""
+    score, warned = judge.judged(fitted)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=3)
+    return float(score), str(warned[0]) if warned and np.isnan(score) else ""
 
 
 def judge_of(scorer, logs, learned, held_out):
@@ -167,9 +185,9 @@ class Judge:
         """Tell whether this is the part that it was made for."""
         return True
 
-    def __call__(self, estimator):
-        """Score a fitted estimator."""
-        return self.scorer(estimator, self.logs)
+    def judged(self, estimator):
+        """Return the score of a fitted estimator; it has said itself what it is."""
+        return self.scorer(estimator, self.logs), []
 
 
 def _tell(split, params, outcome):

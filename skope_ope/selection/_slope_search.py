@@ -12,7 +12,12 @@ from scipy.special import stdtrit
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._warnings import learned_warnings
 from skope_ope.exceptions import OPEWarning
-from skope_ope.selection._candidates import check_evaluator, fitted_part, is_adaptive
+from skope_ope.selection._candidates import (
+    check_evaluator,
+    fitted_part,
+    is_adaptive,
+    reasons_of,
+)
 from skope_ope.selection._cv_results import param_columns
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer
 from skope_ope.selection._policy_scorer import PolicyScorer
@@ -25,6 +30,7 @@ from skope_ope.selection._slope import (
 )
 from skope_ope.selection._validators import common_horizon
 
+MOST_BIAS = 0.1  # share of a policy that a simulated history may keep out
 DELTA = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
 
@@ -35,7 +41,9 @@ class SlopeSearch(BaseSearch):
     The candidates are listed from the least to the most biased one, so that their
     standard errors fall: ``{"cmax": [None, 30, 10, 3, 1]}``. All are fitted on all
     rounds. As long as their intervals agree, the narrower one is preferred; the first
-    that disagrees with an earlier one shows a bias. Nothing is held out, and no
+    that disagrees with an earlier one shows a bias. A candidate of :class:`DRns` whose
+    bias mass raises an alarm (above 0.1, and two of its standard errors) is left out of
+    the path: what its history keeps out, no interval shows. Nothing is held out, and no
     validator is needed. Read more in the :ref:`User Guide <slope>`.
 
     Parameters
@@ -69,9 +77,9 @@ class SlopeSearch(BaseSearch):
     best_score_ : float
         Minus its width.
     cv_results_ : dict
-        By candidate: `params`, `value`, `standard_error`, `width`, `agrees`, and
-        `mean_test_score`, minus the width where the candidate agrees with all before
-        it, otherwise minus infinity.
+        By candidate: `params`, `value`, `standard_error`, `width`, `agrees`,
+        `bias_alarm`, and `mean_test_score`, minus the width where the candidate agrees
+        with all before it, otherwise minus infinity.
     n_splits_ : int
         1: all rounds.
     refit_time_ : float
@@ -82,7 +90,8 @@ class SlopeSearch(BaseSearch):
     Raises
     ------
     ValueError
-        If the widths grow along the path: it runs the wrong way.
+        If the widths grow along the path: it runs the wrong way. If a candidate has no
+        value or no standard error, with the reason; if all raise the alarm of bias.
 
     See Also
     --------
@@ -153,17 +162,22 @@ class SlopeSearch(BaseSearch):
         for warning in learned_warnings(scorer.policy, logs):
             warnings.warn(warning, stacklevel=3)  # 2 is what validates parameters
         fits = fits_by_model(self.estimator, logs, candidates)
-        fitted, values, errors, seconds = _evaluated(candidates, fits, scorer.policy)
+        fitted, results, seconds = _evaluated(candidates, fits, scorer.policy)
         keys = [one.key for one in candidates]
         candidates = [one.params for one in candidates]
-        self._check_numbers(values, errors, candidates)
+        values = np.array([one.value for one in results])
+        errors = np.array([one.standard_error for one in results])
+        biased = np.array([is_biased(one) for one in results])
+        path = self._unbiased(biased, results, candidates)
+        self._check_numbers(path, results, candidates)
         widths = errors * self._multiplier(len(logs))
-        order = self._order(widths, candidates)
+        order = path[self._order(widths[path], [candidates[k] for k in path])]
         last = CHOICE[self.method](values[order], widths[order])
         self.best_index_ = int(order[last])
-        agrees = np.zeros(len(order), dtype=bool)
+        agrees = np.zeros(len(values), dtype=bool)
         agrees[order[: last + 1]] = True
-        self._keep_results(candidates, values, errors, widths, agrees, seconds)
+        columns = values, errors, widths, agrees, biased
+        self._keep_results(candidates, columns, seconds)
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = -float(widths[self.best_index_])
         self.n_splits_, self.multimetric_, self.scorer_ = 1, False, scorer
@@ -189,15 +203,40 @@ class SlopeSearch(BaseSearch):
             "about a policy, and without one there is no error."
         )
 
-    def _check_numbers(self, values, errors, candidates):
-        bad = np.flatnonzero(~(np.isfinite(values) & np.isfinite(errors)))
-        if bad.size:
+    def _unbiased(self, biased, results, candidates):
+        """Return the candidates whose alarm of bias does not fire; warn of others."""
+        path = np.flatnonzero(~biased)
+        if len(path) == len(biased):
+            return path
+        first = int(np.flatnonzero(biased)[0])
+        mass = float(results[first].diagnostics["bias_mass"])
+        told = (
+            f"have a bias mass above {MOST_BIAS} (the first, {candidates[first]}, "
+            f"{mass:.3g}): the acceptance ratio keeps that share of what the policy "
+            "does out of the simulated history, and no interval includes this bias"
+        )
+        if not path.size:
             raise ValueError(
-                f"{bad.size} of {len(values)} candidates have no value or no standard "
+                f"all {len(biased)} candidates {told}. Give candidates with less of "
+                "it: a smaller q, or a smaller cmax."
+            )
+        text = f"{len(biased) - len(path)} of {len(biased)} candidates {told}. They "
+        text += "are left out of the path."
+        warnings.warn(OPEWarning(text, mass), stacklevel=4)
+        return path
+
+    def _check_numbers(self, path, results, candidates):
+        numbers = np.array([[r.value, r.standard_error] for r in results])[path]
+        bad = path[~np.isfinite(numbers).all(axis=1)]
+        if bad.size:
+            first = results[bad[0]]
+            reason = f" {reasons_of(first)[0]}" if first.warnings else ""
+            raise ValueError(
+                f"{bad.size} of {len(path)} candidates have no value or no standard "
                 f"error, the first of them {candidates[bad[0]]} (value "
-                f"{values[bad[0]]:.6g}, standard error {errors[bad[0]]:.6g}). SLOPE "
-                "compares intervals: leave them out, or give a policy that learns "
-                "several trajectories (horizon, n_splits)."
+                f"{first.value:.6g}, standard error {first.standard_error:.6g})."
+                f"{reason} SLOPE compares intervals: leave them out, or give a policy "
+                "that learns several trajectories (horizon, n_splits)."
             )
 
     def _multiplier(self, n_rounds):
@@ -231,7 +270,8 @@ class SlopeSearch(BaseSearch):
             )
         return np.arange(len(widths))
 
-    def _keep_results(self, candidates, values, errors, widths, agrees, seconds):
+    def _keep_results(self, candidates, columns, seconds):
+        values, errors, widths, agrees, biased = columns
         score = np.where(agrees, -widths, -np.inf)
         rank = np.ones(len(score), dtype=np.int32)
         rank += (score[:, None] < score).sum(axis=1).astype(np.int32)
@@ -244,14 +284,26 @@ class SlopeSearch(BaseSearch):
             "standard_error": errors,
             "width": widths,
             "agrees": agrees,
+            "bias_alarm": biased,
             "mean_test_score": score,
             "rank_test_score": rank,
         }
 
 
+def is_biased(result):
+    """Tell whether a simulated history keeps much out: whether its bias mass is large.
+
+    A mass that is within two of its standard errors of zero, where these are known, is
+    one of the few rounds at the start.
+    """
+    known = result.diagnostics
+    error = known.get("bias_mass_error", 0.0)
+    return bool(known.get("bias_mass", 0.0) > max(MOST_BIAS, 2 * error))
+
+
 def _evaluated(candidates, fits, policy):
-    """Return the fitted candidates, their values, standard errors and seconds."""
-    fitted, values, errors, seconds = [], [], [], []
+    """Return the fitted candidates, their values and seconds."""
+    fitted, results, seconds = [], [], []
     horizons = set()
     for candidate in candidates:
         start = time.perf_counter()
@@ -260,10 +312,8 @@ def _evaluated(candidates, fits, policy):
         check_evaluator(evaluator)
         if is_adaptive(policy):
             horizons.add(common_horizon(evaluator))
-        result = evaluator._result(policy, None, None)
+        results.append(evaluator._result(policy, None, None))
         fitted.append(one)
-        values.append(result.value)
-        errors.append(result.standard_error)
         seconds.append(time.perf_counter() - start)
     if len(horizons) > 1:
         raise ValueError(
@@ -271,4 +321,4 @@ def _evaluated(candidates, fits, policy):
             f"candidates have the horizons {sorted(horizons)}, so that their "
             "intervals tell nothing about each other. Give all the same."
         )
-    return fitted, np.array(values), np.array(errors), seconds
+    return fitted, results, seconds

@@ -56,6 +56,7 @@ def test_drns_shows_the_ratio_of_sums():
     "evaluator",
     [
         DRns(horizon=50, random_state=0),
+        DRns(horizon=50, normalize=True, random_state=0),
         DRns(horizon=50, normalize=False, random_state=0),
         RejectionSampling(horizon=50, random_state=0),
     ],
@@ -66,7 +67,9 @@ def test_trajectories_are_averaged_as_they_end(evaluator):
     m = result.n_trajectories
     assert m > 1
     np.testing.assert_array_equal(display.value_rows, result.trajectory_stops - 1)
-    means = [result.trajectory_values[: k + 1].mean() for k in range(m)]
+    values, shares = result.trajectory_values, result.trajectory_shares
+    means = [np.average(values[:k], weights=shares[:k]) for k in range(1, m + 1)]
+    assert (np.ptp(shares) > 0) == (getattr(evaluator, "normalize", "") == "pooled")
     np.testing.assert_allclose(display.cumulative_value, means)
     assert display.cumulative_value[-1] == pytest.approx(result.value)
 

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skope_ope import (
     IPS,
     SNIPS,
+    BanditLogs,
     ConstantPolicy,
     DoublyRobust,
     PolicyValueDisplay,
@@ -76,9 +77,62 @@ def test_from_evaluator():
     assert_array_equal(part.value, [evaluator.score(POLICY, LOGS[:100])])
 
 
-def test_model_error(table):
+def test_what_intervals_leave_out(table):
     display = PolicyValueDisplay.from_values(table)
-    assert display.model_error_included.tolist() == [True, True, False]
+    assert display.leaves_bias_out == [False, False, "the error of the reward model"]
+    assert display.methods == [v._interval().method for v in table.values()]
+    with pytest.warns(FutureWarning, match="is told by leaves_bias_out"):
+        assert display.model_error_included.tolist() == [True, True, False]
+
+
+def test_marks_are_drawn(pyplot):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = evaluate(
+            POLICY,
+            LOGS,
+            evaluators=["DRos", "DoublyRobust", "DirectMethod", "SubGaussianDR"],
+        )
+    display = table.plot()
+    assert display.recommended == "DoublyRobust"
+    assert tick_labels(display.ax_) == [
+        "DRos *",
+        "DoublyRobust (recommended)",
+        "DirectMethod **",
+        "SubGaussianDR *",
+    ]
+    first, *notes = display.ax_.get_xlabel().splitlines()
+    methods = ", ".join(dict.fromkeys(display.methods))
+    assert first == f"value with its 95% interval ({methods})"
+    assert notes == [
+        "* leaves out the bias of shrunk weights",
+        "** leaves out the error of the reward model",
+    ]
+    one = evaluate(POLICIES, LOGS, evaluators=["DoublyRobust"]).plot()
+    assert tick_labels(one.ax_) == ["sharp", "uniform"]
+    assert one.ax_.get_xlabel().endswith("\nby DoublyRobust (recommended)")
+
+
+def test_an_interval_that_misses_its_value_is_drawn_where_it_is(pyplot):
+    """IPS leaves the range of the rewards, its interval does not."""
+    logs = BanditLogs(
+        np.zeros((20, 1)),
+        np.arange(20) % 2,
+        np.ones(20),
+        np.full(20, 1 / 40),
+        reward_range=(0, 1),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = IPS().fit(logs).evaluate(UniformPolicy())
+    display = PolicyValueDisplay.from_values(value).plot()
+    assert display.high[0] <= 1 < value.value
+    points, caps, (bars,) = display.errorbar_
+    assert points.get_xdata()[0] == value.value
+    [segment] = bars.get_segments()
+    assert segment[:, 0].tolist() == [display.low[0], display.high[0]]
+    ends = [cap.get_xdata()[0] for cap in caps]
+    assert ends == [display.low[0], display.high[0]]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +165,8 @@ def test_plot_draws_values_and_intervals(pyplot, table):
     assert len(caps) == 2
     ax = display.ax_
     assert tick_labels(ax) == ["IPS", "SNIPS", "DirectMethod *"]
-    assert ax.get_xlabel().startswith("value with its 95% interval\n* without")
+    assert ax.get_xlabel().startswith("value with its 95% interval (")
+    assert ax.get_xlabel().endswith(")\n* leaves out the error of the reward model")
     low, high = ax.get_ylim()
     assert low > high  # the first row is on top
     assert ax.get_legend() is None

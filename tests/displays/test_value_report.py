@@ -9,9 +9,9 @@ import pytest
 
 from skope_ope import BanditLogs, UniformPolicy, evaluate
 from skope_ope.displays._value_report import (
+    report_record,
     to_json,
     to_text,
-    value_record,
     warning_records,
 )
 from skope_ope.evaluators._logged_value import logged_value
@@ -45,7 +45,7 @@ def report_of(records, **fields):
 
 
 def test_a_record_says_what_the_value_says(table):
-    record = value_record("IPS", table["IPS"], 0.9)
+    record = report_record("IPS", table["IPS"], 0.9)
     assert (record["low"], record["high"]) == table["IPS"].confidence_interval(0.9)
     assert record["value"] == table["IPS"].value
     assert "gain" not in record
@@ -53,7 +53,7 @@ def test_a_record_says_what_the_value_says(table):
 
 def test_gains_are_paired(table, logs):
     baseline = logged_value(logs)
-    gain = value_record("IPS", table["IPS"], 0.95, baseline)["gain"]
+    gain = report_record("IPS", table["IPS"], 0.95, baseline=baseline)["gain"]
     difference = table["IPS"] - baseline
     assert gain["value"] == pytest.approx(difference.value, abs=1e-15)
     assert gain["standard_error"] == difference.standard_error
@@ -67,7 +67,7 @@ def test_warnings_stand_there_once(table):
         warnings.warn("old", DeprecationWarning, stacklevel=1)
         warnings.warn(SupportWarning("no support", 0.5), stacklevel=1)
         warnings.warn(table["DirectMethod"].warnings[0], stacklevel=1)
-    records = warning_records(table, caught)
+    records = warning_records(table, caught, 0.95)
     assert [record["type"] for record in records] == [
         "ModelErrorWarning",
         "RuntimeWarning",
@@ -79,7 +79,7 @@ def test_warnings_stand_there_once(table):
 
 
 def test_json_has_no_nan(table):
-    report = report_of([value_record("DirectMethod", table["DirectMethod"], 0.95)])
+    report = report_of([report_record("DirectMethod", table["DirectMethod"], 0.95)])
     report["extra"] = {"n": np.int64(3), "x": np.float64("inf"), "t": ("a", True)}
     read = json.loads(to_json(report))
     assert read["values"][0]["effective_sample_size"] is None
@@ -87,17 +87,18 @@ def test_json_has_no_nan(table):
 
 
 def test_text(table, logs):
-    report = report_of([value_record(n, v, 0.9) for n, v in table.items()])
-    report["warnings"] = warning_records(table, [])
-    report["reference_values"] = [value_record("logger", logged_value(logs), 0.9)]
+    report = report_of([report_record(n, v, 0.9) for n, v in table.items()])
+    report["warnings"] = warning_records(table, [], 0.9)
+    report["reference_values"] = [report_record("logger", logged_value(logs), 0.9)]
     report["notes"] = ["Mind the gap."]
     lines = to_text(report).splitlines()
     assert lines[:3] == ["log       x.csv", "policy    uniform", ""]
-    header = "value std. error 90% low 90% high eff. rounds warnings"
+    header = "value std. error 90% low 90% high interval eff. rounds note warnings"
     assert " ".join(lines[3].split()) == header
     assert lines[4].startswith("IPS ")
     assert lines[5].startswith("DirectMethod ")
-    assert lines[5].endswith("-       [1]")
+    assert lines[5].endswith("-  biased *  [1]")
+    assert "* leaves out the error of the reward model" in lines
     assert lines[6].startswith("logger ")
     assert "Mind the gap." in lines
     assert any(
@@ -106,12 +107,12 @@ def test_text(table, logs):
 
 
 def test_columns_come_with_what_they_show(table, logs):
-    record = value_record("IPS", table["IPS"], 0.9, logged_value(logs))
+    record = report_record("IPS", table["IPS"], 0.9, baseline=logged_value(logs))
     record["z_on_policy"] = -1.25
     text = to_text(report_of([record]))
     assert "gain  std. error  z on-policy" in text
     assert "-1.2" in text
-    record = value_record("IPS", table["IPS"], 0.9) | {"error": -0.5, "covers": False}
+    record = report_record("IPS", table["IPS"], 0.9) | {"error": -0.5, "covers": False}
     truth = {"evaluator": "true value", "value": 0.5}
     text = to_text(report_of([record], truth=0.5, reference_values=[truth]))
     assert "error  covers" in text

@@ -239,12 +239,19 @@ def numbers_of(evaluator, policies, world):
     return found
 
 
-def reference_numbers(name):
-    """All numbers of a world: {entry: {quantity: number or list}}."""
+def reference_numbers(name, only=None):
+    """Numbers of a world: {entry: {quantity: number or list}}.
+
+    `only(entry, evaluator)` returns the evaluator of an entry to take, or None; all are
+    taken as they are where it is not given.
+    """
     family, make = WORLDS[name]
     world = make()
     table = {}
     for entry, (evaluator, policies) in FAMILIES[family](world).items():
+        evaluator = evaluator if only is None else only(entry, evaluator)
+        if evaluator is None:
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

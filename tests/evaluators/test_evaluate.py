@@ -26,7 +26,12 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    DRns,
+    EpsilonGreedy,
+    LinUCB,
     MixturePolicy,
+    MultiLoggerDR,
+    MultiLoggerIPS,
     PolicyValue,
     PropensityEstimator,
     PseudoInverse,
@@ -39,7 +44,7 @@ from skope_ope import (
 )
 from skope_ope.base import BaseEvaluator
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.evaluators._evaluate import DEFAULTS
+from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning, SupportWarning
 from tests._values import stated_value
@@ -82,14 +87,42 @@ def assert_same(left, right):
 # -- what comes out -----------------------------------------------------------------
 
 
-def test_six_evaluators_by_default():
+def test_four_evaluators_by_default():
     table = evaluate(LEARNED, logs_of())
-    assert list(table) == list(DEFAULTS)
-    assert tuple(table) == (
-        *("IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos"),
-    )
+    assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
     assert all(isinstance(value, PolicyValue) for value in table.values())
     assert [value.estimator for value in table.values()] == [*table]
+    assert table.recommended == "DoublyRobust"
+    assert not any(value.leaves_bias_out for value in table.values())
+
+
+def two_loggers(**fields):
+    other = np.full((N, 3), 1 / 3)
+    logger = np.arange(N) % 2
+    proba = np.column_stack([PROPENSITY, other[np.arange(N), CODE]])
+    fields = {"propensity": None, "logger_proba": proba} | fields
+    return logs_of(logger=np.array(["old", "new"])[logger], **fields)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
+def test_the_balanced_pair_comes_where_loggers_are_known():
+    logs = two_loggers()
+    table = evaluate(LEARNED, logs)
+    assert list(table) == [*DEFAULTS, "BalancedIPS", "BalancedDR"]
+    assert table.recommended == "BalancedDR"
+    for name, cls in (("BalancedIPS", MultiLoggerIPS), ("BalancedDR", MultiLoggerDR)):
+        assert_same(table[name], cls(pooling="balanced").fit(logs).evaluate(LEARNED))
+        by_name = evaluate(LEARNED, logs, evaluators=name)
+        assert_same(by_name[name], table[name])
+    unknown = evaluate(LEARNED, two_loggers(propensity=PROPENSITY, logger_proba=None))
+    assert list(unknown) == list(DEFAULTS)
+    assert unknown.recommended == "DoublyRobust"
+    assert unknown.left_out == ("BalancedIPS", "BalancedDR")
+    note = "want of the probabilities of all loggers (logger_proba): BalancedIPS, Bal"
+    assert note in " ".join(repr(unknown).split())
+    one = evaluate(LEARNED, logs[logs.logger == "old"])
+    assert list(one) == list(DEFAULTS)
+    assert one.left_out == ()
 
 
 def test_without_propensities_the_direct_method_is_left():
@@ -98,15 +131,17 @@ def test_without_propensities_the_direct_method_is_left():
     assert [*table] == ["DirectMethod"]
     single = DirectMethod().fit(logs).evaluate(LEARNED)
     assert_same(table["DirectMethod"], single)
-    names = "IPS, SNIPS, DoublyRobust, SwitchDR, DRos"
-    note = f"left out, they need propensities or a logging policy: {names}"
+    assert table["DirectMethod"].leaves_bias_out == "the error of the reward model"
+    assert table.recommended is None
+    assert "none of these; without propensities only a" in " ".join(repr(table).split())
+    note = "Left out, for want of propensities: IPS, SNIPS, DoublyRobust, SNDR."
     assert repr(table).splitlines()[-1] == note
     assert note in table._repr_html_()
     for complete in (
         evaluate(LEARNED, logs, evaluators="DirectMethod"),
         evaluate(LEARNED, logs_of()),
     ):
-        assert complete.left_out == () and "left out" not in repr(complete)
+        assert complete.left_out == () and "Left out" not in repr(complete)
 
 
 @pytest.mark.parametrize("name", STATIC)
@@ -216,7 +251,7 @@ def test_everything_that_stands_for_a_policy():
     table = evaluate(logged, logs, evaluators=["IPS", "SNIPS"])
     assert table["IPS"].value == pytest.approx(np.mean(logged / PROPENSITY * REWARD))
     with pytest.raises(
-        ValueError, match="DirectMethod needs the policy's probabilities"
+        ValueError, match="DoublyRobust needs the policy's probabilities"
     ):
         evaluate(logged, logs)
 
@@ -331,6 +366,114 @@ def test_probabilities_are_asked_for_once():
     assert policy.rows == N
 
 
+# -- weights and jobs ---------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_sample_weights_are_those_of_evaluate():
+    weight = RNG.uniform(0.5, 2, N)
+    weight[:9] = 0
+    kept = logs_of(sample_weight=1.0 + np.arange(N) % 3)
+    for logs in (logs_of(), kept):
+        names = [name for name in STATIC if name != "MRDR"]
+        table = evaluate(
+            LEARNED, logs, evaluators=names, reward_model=Ridge(), sample_weight=weight
+        )
+        for name in names:
+            fitted = STATIC[name]().fit(logs, Ridge())
+            assert_same(table[name], fitted.evaluate(LEARNED, sample_weight=weight))
+    alike = evaluate(LEARNED, logs, evaluators="IPS", sample_weight=[2.0] * N)
+    assert_same(alike["IPS"], evaluate(LEARNED, logs, evaluators="IPS")["IPS"])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_sample_weights_reach_slates():
+    logs, policy, _ = make_slate_logs(200, random_state=0, return_truth=True)
+    weight = 1.0 + np.arange(200) % 2
+    table = evaluate(policy, logs, sample_weight=weight)
+    for name in ("PseudoInverse", "ControlledPI"):
+        expected = SLATES[name].fit(logs).evaluate(policy, sample_weight=weight)
+        assert table[name].value == expected.value
+        assert table[name].standard_error == expected.standard_error
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(N - 1), "sample_weight"),
+        (-np.ones(N), "sample_weight must be non-negative and positive somewhere"),
+        (np.zeros(N), "sample_weight must be non-negative and positive somewhere"),
+        (np.full(N, np.nan), "sample_weight"),
+    ],
+)
+def test_bad_weights_are_refused(weight, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(LEARNED, logs_of(), sample_weight=weight)
+
+
+def test_evaluators_that_walk_refuse_weights_that_differ():
+    with pytest.raises(ValueError, match="DRns"):
+        evaluate(
+            LEARNED, logs_of(), evaluators="DRns", sample_weight=1.0 + np.arange(N)
+        )
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_jobs_do_not_change_the_numbers():
+    """Passes in threads, walks in processes, and values that know their rounds."""
+    logs = logs_of()
+    policies = POLICIES | {"always": ConstantPolicy("a")}
+    names = ["IPS", "DoublyRobust", "MRDR", "DRns", "RejectionSampling"]
+    one, two = (
+        evaluate(
+            policies,
+            logs,
+            evaluators=names,
+            reward_model=Ridge(),
+            random_state=0,
+            n_jobs=n_jobs,
+        )
+        for n_jobs in (None, 2)
+    )
+    assert [*one] == [*two]
+    for key, value in one.items():
+        other = two[key]
+        assert other.value == value.value
+        assert other.standard_error == value.standard_error
+        assert_array_equal(other.round_values, value.round_values)
+        assert other._interval() == value._interval()
+        assert [str(w) for w in other.warnings] == [str(w) for w in value.warnings]
+        assert other.by("action").keys() == value.by("action").keys()
+    gap = two["learned", "DRns"] - two["uniform", "DRns"]
+    assert gap.value == one["learned", "DRns"].value - one["uniform", "DRns"].value
+    assert two["learned", "IPS"].row_id == two["learned", "DRns"].row_id
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_jobs_fit_shared_models_once():
+    for n_jobs in (None, 2):
+        CountingRidge.fits = 0
+        evaluate(POLICIES, logs_of(), reward_model=CountingRidge(), cv=4, n_jobs=n_jobs)
+        assert CountingRidge.fits == 4 * 3
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_policies_that_learn_are_walked_in_processes():
+    policies = {"linucb": LinUCB(), "greedy": EpsilonGreedy()}
+    logs = BanditLogs(X, ACTION, REWARD, PROPENSITY, reward_range=(0, 1))
+    evaluators = {"walk": DRns(horizon=20, random_state=0)}
+    one, two = (
+        evaluate(policies, logs, evaluators=evaluators, n_jobs=n_jobs)
+        for n_jobs in (1, 2)
+    )
+    for key in one:
+        assert (
+            one[key].trajectory_values.tolist() == two[key].trajectory_values.tolist()
+        )
+    assert one.recommended is None
+    assert "Recommended: none of these; the rule is for policies that" in repr(one)
+
+
 # -- seeds --------------------------------------------------------------------------
 
 
@@ -373,7 +516,8 @@ def test_each_warning_is_given_once_and_kept_with_its_values():
     rare = {"first": ConstantPolicy("a"), "second": ConstantPolicy("a")}
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        table = evaluate(rare, logs.replace(propensity=np.full(N, 0.02)))
+        wrong = logs.replace(propensity=np.full(N, 0.02))
+        table = evaluate(rare, wrong, evaluators=[*DEFAULTS, "DirectMethod"])
     texts = [str(w.message) for w in record]
     assert len(texts) == len(set(texts))
     assert {type(w.message) for w in record} >= {ModelErrorWarning}
@@ -443,6 +587,8 @@ def test_evaluators_that_are_not_static_are_asked_one_by_one():
         ({"cv": "five"}, ValueError, "cv must be 'prefit', a number or folds"),
         ({"cv": []}, ValueError, "cv gives no test round"),
         ({"random_state": "a"}, ValueError, "cannot be used to seed"),
+        ({"n_jobs": 0}, ValueError, "n_jobs must be None or an int other than 0"),
+        ({"n_jobs": 1.5}, ValueError, "n_jobs must be None or an int"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else None,
 )
@@ -457,6 +603,8 @@ SLATES = {
     "SlateIPS": SlateIPS(),
     "PseudoInverse": PseudoInverse(),
     "wPI": PseudoInverse(self_normalized=True),
+    "ControlledPI": PseudoInverse(control_variates="multiple"),
+    "wIPS": SlateIPS(self_normalized=True),
     "SlateDirectMethod": SlateDirectMethod(
         reward_model=Ridge(), cv=3, random_state=SEED
     ),
@@ -467,7 +615,17 @@ SLATES = {
 def test_slates():
     logs, policy, _ = make_slate_logs(300, random_state=0, return_truth=True)
     policies = {"better": policy, "uniform": UniformSlatePolicy(3)}
-    table = evaluate(policies, logs, reward_model=Ridge(), cv=3, random_state=0)
+    usual = ["SlateIPS", "PseudoInverse", "wPI", "ControlledPI"]
+    assert list(evaluate(policy, logs)) == usual
+    assert evaluate(policy, logs).recommended == "ControlledPI"
+    table = evaluate(
+        policies,
+        logs,
+        evaluators=list(SLATES),
+        reward_model=Ridge(),
+        cv=3,
+        random_state=0,
+    )
     assert list(table) == [(one, name) for one in policies for name in SLATES]
     for (one, name), result in table.items():
         expected = SLATES[name].fit(logs).evaluate(policies[one])
@@ -478,9 +636,14 @@ def test_slates():
     alone = SlateDirectMethod(cv=2).fit(logs).score(policy)  # needs no draws
     assert mean["SlateDirectMethod"].value == alone
     unknown = logs.replace(logging_policy=None)
-    assert list(evaluate(policy, unknown)) == ["SlateIPS", "SlateDirectMethod"]
-    unknown = unknown.replace(propensity=None)
-    assert list(evaluate(policy, unknown)) == ["SlateDirectMethod"]
+    table = evaluate(policy, unknown)
+    assert list(table) == ["SlateIPS", "wIPS"]
+    assert table.recommended == "wIPS"
+    assert table.left_out == ("PseudoInverse", "wPI", "ControlledPI")
+    table = evaluate(policy, unknown.replace(propensity=None))
+    assert list(table) == ["SlateDirectMethod"]
+    assert table.recommended is None
+    assert table.left_out == ("SlateIPS", "wIPS", *usual[1:])
     with pytest.raises(
         ValueError,
         match=r"'IPS' is unknown; there are Expl.*IPS is for logs of s",

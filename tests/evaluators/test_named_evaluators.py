@@ -39,6 +39,16 @@ def test_choices_and_truth_values():
     assert (evaluator.pooling, evaluator.self_normalized) == ("balanced", True)
 
 
+def test_rows_of_the_first_table_have_names():
+    found = named_evaluators(("balanceddr", "BalancedIPS:self_normalized=true"))
+    assert list(found) == ["BalancedDR", "BalancedIPS:self_normalized=true"]
+    for evaluator in found.values():
+        assert evaluator.pooling == "balanced"
+    assert found["BalancedIPS:self_normalized=true"].self_normalized is True
+    again = named_evaluators(("BalancedIPS",))["BalancedIPS"]
+    assert again.self_normalized is False  # no name is changed by what was asked before
+
+
 def test_all_of_them():
     assert list(named_evaluators(("all",))) == list(STATIC)
 
@@ -54,7 +64,7 @@ def test_folds_reach_those_that_fit_on_their_own():
     [
         (("IPSS",), "evaluator 'IPSS' is unknown; there are IPS, SNIPS"),
         (("",), "evaluator '' is unknown"),
-        (("DR",), r"MultiLoggerIPS\. Did you mean DoublyRobust\?"),
+        (("DR",), r"BalancedDR\. Did you mean DoublyRobust\?"),
         (("DM",), "Did you mean DirectMethod"),
         (("SwichtDR",), "Did you mean SwitchDR"),
         (("IPS:tau=1",), "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),

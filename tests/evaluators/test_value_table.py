@@ -46,8 +46,11 @@ def test_records_are_what_the_values_say():
             assert (record["policy"], record["evaluator"]) == key
             assert record["value"] == value.value
             assert record["standard_error"] == value.standard_error
-            interval = record["low"], record["high"]
-            assert interval == value.confidence_interval(level)
+            interval = value.confidence_interval(level)
+            assert (record["low"], record["high"]) == interval
+            assert record["interval"] == interval.method
+            assert record["leaves_bias_out"] is False
+            assert record["recommended"] is False
             assert record["effective_sample_size"] == value.effective_sample_size
             assert record["n_rounds"] == 200
     assert "policy" not in TABLE.to_records()[0]
@@ -61,8 +64,9 @@ def test_frame():
     assert frame.index.names == ["policy", "evaluator"]
     assert frame.loc[("half", "IPS"), "value"] == BY_POLICY["half", "IPS"].value
     assert frame.columns.tolist() == [
-        *("value", "standard_error", "low", "high"),
-        *("effective_sample_size", "n_rounds", "warnings"),
+        *("value", "standard_error", "low", "high", "interval"),
+        *("effective_sample_size", "n_rounds", "leaves_bias_out"),
+        *("recommended", "warnings"),
     ]
     single = TABLE.to_frame(0.5)
     assert single.index.tolist() == ["IPS", "SNIPS"]
@@ -90,10 +94,73 @@ def test_without_pandas_the_remedy_is_named(monkeypatch):
 def test_repr_is_a_table_of_text():
     lines = repr(BY_POLICY).splitlines()
     assert lines[0].split()[:3] == ["policy", "evaluator", "value"]
-    assert len(lines) == 5
-    assert len(repr(TABLE).splitlines()) == 3
-    assert f"{TABLE['IPS'].value:.5g}" in repr(TABLE)
+    assert [line.split()[:2] for line in lines[1:5]] == [list(key) for key in BY_POLICY]
+    assert f"{TABLE['IPS'].value:.4f}" in repr(TABLE)
     assert all(line == line.rstrip() for line in lines)
+    none = "Recommended: none of these; these logs allow DoublyRobust, which is not"
+    assert " ".join(repr(TABLE).splitlines()[3:]) == f"{none} among the evaluators."
+
+
+def test_numbers_of_a_column_have_the_same_decimals_and_end_together():
+    values = {
+        "rare": stated_value(0.0123456, 0.0012, 10, estimator="a"),
+        "often": stated_value(12.0, 0.0034, 10, estimator="b"),
+        "nothing": stated_value(np.nan, np.nan, 10, estimator="c"),
+    }
+    header, *rows = repr(ValueTable(values)).splitlines()
+    for title in ("value", "std. error", "95% low", "95% high"):
+        end = header.index(title) + len(title)
+        cells = [row[:end].split()[-1] for row in rows]
+        assert all(row[end : end + 1] in (" ", "") for row in rows)
+        assert [len(cell.partition(".")[2]) for cell in cells] == [5, 5, 0]
+    assert rows[0].split()[1] == "0.01235"
+    assert "12.00000" in rows[1]
+    assert rows[2].split()[1:3] == ["nan", "nan"]
+
+
+# -- marks --------------------------------------------------------------------------
+MARKED = evaluate(UniformPolicy(), LOGS, evaluators=["DRos", "DoublyRobust", "IPS"])
+
+
+def test_the_recommended_row_is_marked():
+    assert MARKED.recommended == "DoublyRobust"
+    marked = [record["recommended"] for record in MARKED.to_records()]
+    assert marked == [False, True, False]
+    [row] = [line for line in repr(MARKED).splitlines() if "  recommended" in line]
+    assert row.startswith("DoublyRobust ")
+    assert f"Recommended: DoublyRobust; {MARKED.reason}." in " ".join(
+        repr(MARKED).split()
+    )
+    body = parseString(MARKED._repr_html_()).getElementsByTagName("tbody")[0]
+    styles = [row.getAttribute("style") for row in body.getElementsByTagName("tr")]
+    assert styles == ["", "font-weight:bold", ""]
+    by_policy = evaluate(POLICIES, LOGS, evaluators=["DoublyRobust", "IPS"])
+    assert repr(by_policy).count("  recommended") == 2
+
+
+def test_intervals_that_leave_a_bias_out_are_marked():
+    reason = "leaves out the bias of shrunk weights"
+    assert MARKED["DRos"].leaves_bias_out in reason
+    [row] = [line for line in repr(MARKED).splitlines() if line.endswith("biased *")]
+    assert row.startswith("DRos ")
+    assert "<td>biased *</td>" in MARKED._repr_html_()
+    for text in (repr(MARKED), MARKED._repr_html_()):
+        assert f"* {reason}" in text
+    sentence = "These intervals leave out a bias that their evaluators have by"
+    assert sentence in repr(MARKED) and sentence in MARKED._repr_html_()
+    assert sentence not in repr(TABLE)
+    assert MARKED.to_records()[0]["leaves_bias_out"] == "the bias of shrunk weights"
+
+
+def test_what_is_left_out_and_why_is_told():
+    table = ValueTable(
+        dict(TABLE), {"A": "loggers", "B": "propensities", "C": "loggers"}
+    )
+    assert table.left_out == ("A", "B", "C")
+    assert repr(table).splitlines()[-2:] == [
+        "Left out, for want of loggers: A, C.",
+        "Left out, for want of propensities: B.",
+    ]
 
 
 def test_html_has_a_row_per_value():
@@ -118,7 +185,8 @@ def test_warnings_are_named():
     logs = LOGS.replace(propensity=np.where(np.arange(200) == 3, 1e-6, 0.5))
     with pytest.warns(LowOverlapWarning):
         table = evaluate(UniformPolicy(), logs, evaluators="IPS")
-    assert table.to_records()[0]["warnings"] == "LowOverlapWarning"
+    told = table.to_records()[0]["warnings"]
+    assert told == "LowOverlapWarning; TailWarning"  # the latter of its interval
     assert "LowOverlapWarning" in repr(table)
     assert "LowOverlapWarning" in table._repr_html_()
 
@@ -133,8 +201,8 @@ def test_values_that_could_not_be_formed():
         table = evaluate(target, logs, evaluators=["IPS", "SNIPS"])
     assert all(np.isnan(value.value) for value in table.values())
     assert "nan" in repr(table)
-    record = table.to_records()[0]
-    assert np.isnan(record["value"])
+    assert table.to_records()[0]["low"] == 0  # all that the range allows
+    assert table.to_records()[0]["warnings"].endswith("FewEventsWarning")
 
 
 def test_pickle():

@@ -25,11 +25,23 @@ def test_upper_bound_by_hand():
     assert one_standard_error(results(losses)) == 1
 
 
+def test_values_of_policies_are_ranked_less_one_standard_error():
+    """The greatest mean may be that of one lucky split."""
+    values = np.array([[0.50, 0.40], [0.52, 1.10], [0.48, 0.30]])
+    assert values.mean(axis=0).argmax() == 1
+    assert one_standard_error(results(-values)) == 0
+    less = values.mean(axis=0) - values.std(axis=0, ddof=1) / 3**0.5
+    np.testing.assert_allclose(-upper_bounds(-values), less)
+
+
 def test_failed_candidates_are_not_chosen():
     losses = [[0.0, 5.0, 0.0], [np.nan, 5.0, np.inf]]
     assert one_standard_error(results(losses)) == 1
     with pytest.raises(ValueError, match=r"all 2 candidates failed.*error_score"):
         one_standard_error(results([[np.nan, 1.0], [1.0, np.nan]]))
+    named = {**results([[1.0, 2.0], [np.nan, np.nan]]), "params": [{"q": 1}, {"q": 2}]}
+    with pytest.raises(ValueError, match=r"of {'q': 1} in split 1 is nan. The warn"):
+        one_standard_error(named)
 
 
 def test_ties_and_a_single_split():

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.stats import t
@@ -12,6 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope import (
     IPS,
+    SNIPS,
+    UCB1,
+    BanditLogs,
     DirectMethod,
     DoublyRobust,
     DRns,
@@ -22,6 +27,7 @@ from skope_ope import (
     SlopeSearch,
 )
 from skope_ope.exceptions import OPEWarning
+from skope_ope.selection._slope_search import is_biased
 from tests._worlds import d8_logs
 from tests.selection._logs import problem
 
@@ -133,6 +139,53 @@ def test_order_is_checked():
     with pytest.warns(OPEWarning, match="narrower than a later") as caught:
         SlopeSearch(IPS(), mixed, scoring=SCORING).fit(logs)
     assert caught[0].message.value == 1
+
+
+def two_arms(seed=2, n_rounds=4000):
+    """A rare arm is the better one, which a policy that learns would take."""
+    rng = np.random.RandomState(seed)
+    rare = rng.random_sample(n_rounds) < 0.1
+    reward = rng.random_sample(n_rounds) < np.where(rare, 0.8, 0.2)
+    p = np.where(rare, 0.1, 0.9)
+    return BanditLogs(np.zeros((n_rounds, 1)), rare.astype(int), reward * 1.0, p)
+
+
+def test_a_history_that_keeps_much_out_is_not_chosen():
+    # q = .5 was: .789 +- .040 beside .620 +- .047, with 88% of the policy kept out
+    logs, policy = two_arms(), UCB1()
+    evaluator = DRns(horizon=20, random_state=0, reward_model=0.0, normalize=True)
+    grid = {"q": [0.0, 0.01, 0.05, 0.2, 0.5]}
+    search = SlopeSearch(evaluator, grid, scoring=EvaluatorScorer(policy))
+    with pytest.warns(OPEWarning, match="2 of 5 candidates have a bias mass above"):
+        search.fit(logs)
+    assert search.best_params_ == {"q": 0.05}
+    results = search.cv_results_
+    assert results["bias_alarm"].tolist() == [False, False, False, True, True]
+    assert results["agrees"].tolist() == [True, True, True, False, False]
+    assert results["rank_test_score"].tolist() == [1, 1, 1, 4, 4]
+    grid = {"q": [0.2, 0.5]}
+    with pytest.raises(ValueError, match=r"all 2 candidates have a bias mass .* q,"):
+        search.set_params(param_grid=grid).fit(logs)
+
+
+def test_a_bias_mass_of_a_few_rounds_is_no_alarm():
+    def of(**known):
+        return is_biased(SimpleNamespace(diagnostics=known))
+
+    assert not of()
+    assert not of(bias_mass=0.1)
+    assert of(bias_mass=0.11)
+    assert of(bias_mass=0.2, bias_mass_error=0.09)
+    assert not of(bias_mass=0.2, bias_mass_error=0.11)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_the_reason_is_told_where_there_is_no_value():
+    logs = d8_logs().with_columns(never=np.tile([0.0, 0.0, 1.0], (8, 1)))
+    never = logs[logs.action_index != 2]
+    search = SlopeSearch(IPS(), PATH, scoring=EvaluatorScorer("never"))
+    with pytest.raises(ValueError, match=r"5 of 5 candidates have no value.*NaN"):
+        search.set_params(estimator=SNIPS()).fit(never)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

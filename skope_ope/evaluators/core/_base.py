@@ -104,6 +104,8 @@ class BaseEvaluator(BaseEstimator):
     _parameter_constraints: dict = {}
     _uses_model = False
     _uses_range = False  # whether the known range of the rewards enters the terms
+    # Why its intervals leave out a bias that it has by design; False: there is none.
+    _leaves_bias_out = False
     _log_kinds = (BanditLogs,)
     _model_of_fit = None
 

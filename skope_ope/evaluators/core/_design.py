@@ -250,6 +250,19 @@ class Design(Frame):
             labels = labels[present]
         return Design(len(rows), omega, stratum, strata, cluster, labels)
 
+    def without(self, rows):
+        """Return the design in which some rounds (a mask) weigh nothing.
+
+        The others have mean weight one.
+        """
+        omega = np.where(rows, 0.0, 1.0 if self.omega is None else self.omega)
+        total = omega.sum()
+        if total:
+            omega *= np.count_nonzero(omega) / total
+        return Design(
+            self.n_rounds, omega, self.stratum, self.strata, self.cluster, self.clusters
+        )
+
     def unweighted(self):
         """Return the design in which all rounds weigh the same."""
         if self.omega is None:

@@ -71,6 +71,15 @@ class Diagnostics(Mapping):
         return table_html("Diagnostics", ("", ""), self._texts())
 
 
+def group_entries(estimate):
+    """Return what is known of the groups, by name."""
+    return {
+        "n_groups": len(estimate.frame.cluster_sizes),
+        "effective_groups": estimate.frame.effective_clusters,
+        "design_effect": estimate.design_effect,
+    }
+
+
 def number_text(value):
     """Return a number, or the first of several, as a short text."""
     if isinstance(value, (bool, str)) or value is None:

@@ -315,6 +315,17 @@ def difference(a, b):
             f"{' and '.join(_clusters_text(one.frame) for one in (a, b))}. Sum both "
             "over the same rounds, and write both with the same n_buckets."
         )
+    masses = [
+        np.bincount(one[frame.cell_cluster], frame.cell_mass, n)
+        for one, frame in ((code[:n], a.frame), (code[n:], b.frame))
+    ]
+    mine, others = (mass / max(mass.sum(), 1e-300) for mass in masses)
+    if not np.allclose(mine, others, rtol=1e-9, atol=0):
+        raise ValueError(
+            "the two estimates are not about the same rounds: each leaves out rounds "
+            "in which the logger never shows what the policy shows. Sums do not tell "
+            "which these are; subtract results, evaluate(a) - evaluate(b)."
+        )
     change = np.zeros(n)
     change[code[:n]] += a.cluster_sums
     change[code[n:]] -= b.cluster_sums

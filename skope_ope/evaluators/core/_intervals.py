@@ -2,23 +2,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which interval a value has, and the alarms that go with it."""
 
+from functools import partial
 from math import isnan, nan, sqrt
 
 from skope_ope._renamed import renamed_value
+from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
+from skope_ope.evaluators.core._reach import Reach
 from skope_ope.exceptions import FewEventsWarning, PropensityWarning, TailWarning
 from skope_ope.intervals import (
     ConfidenceInterval,
-    clopper_pearson_interval,
     normal_interval,
     student_interval,
 )
 from skope_ope.intervals._gamma import gamma_limits
 
+ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
 NEARLY_ALL = 0.8  # of the range of the rewards
-KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions")
 
 
 def interval_of(value, level, method, max_weight):
@@ -117,17 +119,32 @@ def _normal(value, level, max_weight):
     return ConfidenceInterval(low, high, level, "normal")
 
 
-def _clopper_pearson(value, level, max_weight):
-    if value.successes is None:
-        raise ValueError(
-            "method='clopper_pearson' is for the share of ones among 0/1 rewards that "
-            "Replay or RejectionSampling accepted for a stationary policy; this value "
-            f"of {value.estimator} is not one. Use 'auto'."
-        )
-    low, high = clopper_pearson_interval(*value.successes, level)
+def _bounded(method, value, level, max_weight):
+    """Limits from the bounds of weights and rewards."""
+    found = bounded_interval(value, method, level, max_weight)
+    low, high, warned = _within(found.low, found.high, Reach(*found.reward_range))
+    if method in ASYMPTOTIC and not isnan(value.value):
+        warned += _asymptotic_warnings(method, value._deviations.effective_events)
     return ConfidenceInterval(
-        low, high, level, "clopper_pearson", reward_range=(0.0, 1.0)
+        low,
+        high,
+        level,
+        method,
+        found.max_weight,
+        found.source,
+        found.reward_range,
+        warned,
     )
+
+
+def _asymptotic_warnings(method, events):
+    if events >= FEW_EVENTS:
+        return []
+    text = (
+        f"the coverage of method={method!r} holds for many rounds, and this value "
+        f"rests on {events:.1f} effective events. Use 'auto' or 'betting'."
+    )
+    return [FewEventsWarning(text, events)]
 
 
 METHODS = {
@@ -135,7 +152,10 @@ METHODS = {
     "gamma": _gamma,
     "student": _plain_student,
     "normal": _normal,
-    "clopper_pearson": _clopper_pearson,
+    **{
+        method: partial(_bounded, method)
+        for method in ("betting", "clopper_pearson", *ASYMPTOTIC)
+    },
 }
 
 

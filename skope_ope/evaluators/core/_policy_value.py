@@ -8,40 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._diagnostics import Diagnostics
-from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._intervals import interval_of
-from skope_ope.evaluators.core._reach import DifferenceReach, StatedReach
-from skope_ope.evaluators.core._rows import Rows
+from skope_ope.evaluators.core._paired_differences import PairedDifferences
+from skope_ope.evaluators.core._reach import StatedReach
+from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
-from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.intervals._gamma import deviations_of
-from skope_ope.logs._groups import factorise
 from skope_ope.logs._html import table_html
-from skope_ope.logs._validation import check_labels
-
-ROUNDING = 1e-12  # of the largest round value: smaller differences are none
-_NO_PAIRED_ERROR = (
-    "the difference has no standard error: the rounds of a policy that learns depend "
-    "on each other. Subtract repeated_runs of both policies on segments of the log, or "
-    "give both the same DRns(n_splits=..., horizon=...)."
-)
-_OTHER_PAIRED_ERROR = (
-    "the standard error and the interval of this difference are about the "
-    "progressive-validation policies, mixtures of those along the trace. What "
-    "two policies that learn are worth at some horizon differs by chance much more: "
-    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
-)
-_NO_GROUP_ERROR = (
-    "values of groups of rounds have no standard error: the rounds of a policy that "
-    "learns depend on each other."
-)
-_NO_GROUP_VALUE = (
-    "the logged rounds of the group say nothing about the policy. The value is NaN."
-)
 
 
-class PolicyValue:
+class PolicyValue(PairedDifferences, ValuesOfGroups):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
@@ -72,6 +49,9 @@ class PolicyValue:
         The rounds, which must agree where two values are subtracted.
     estimator : str
         How the value was estimated.
+    leaves_bias_out : str or False
+        What the standard error and the intervals leave out: a bias that the evaluator
+        has by design, in a few words. False: there is none.
     successes : tuple (int, int) or None
         Ones among 0/1 rewards and their number, where the value is their mean and
         they are independent draws (`Replay` and `RejectionSampling` of a stationary
@@ -93,6 +73,7 @@ class PolicyValue:
     independent_rounds = True  # whether a spread of round values is a standard error
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
+    _operands = None  # of a difference of values that are not about all rounds
 
     def __init__(
         self,
@@ -106,16 +87,17 @@ class PolicyValue:
         bound=None,
         successes=None,
         reach=None,
+        plain_weights=None,
+        leaves_bias_out=False,
     ):
         self._estimate, self._rows, self._bound = estimate, rows, bound
-        self._find_reach = reach
+        self._find_reach, self._plain_weights = reach, plain_weights
         self.estimator, self.successes = estimator, successes
+        self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
         if estimate.frame.clustered:
-            entries["n_groups"] = len(estimate.frame.cluster_sizes)
-            entries["effective_groups"] = estimate.frame.effective_clusters
-            entries["design_effect"] = estimate.design_effect
+            entries |= group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
 
@@ -158,12 +140,12 @@ class PolicyValue:
         group = design.cluster if design.clustered else None
         return deviations_of(self.round_values, self.value, group)
 
-    def _reach(self, max_weight=None):
+    def _reach(self, max_weight=None, error=None):
         """Return the `Reach` of the round values, or None where no range is known."""
         if self._find_reach is None:
             return None
-        if max_weight is not None:
-            return self._find_reach(self, max_weight)
+        if max_weight is not None or error is not None:
+            return self._find_reach(self, max_weight, error)
         return self._usual_reach
 
     @cached_property
@@ -194,12 +176,15 @@ class PolicyValue:
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
             "clopper_pearson" : the exact interval for values that are a share of
-            `successes`.
+            0/1 rewards.
+
+            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
+            plain importance weights times rewards, from the bounds of both.
         max_weight : float, default=None
             Upper bound on the importance weights that the policy may have on logs such
             as these. `None`: what `logging_proba`, or propensities that belong to the
             actions, give; where there are none "auto" takes the largest logged weight,
-            and "gamma" refuses.
+            and the methods that need a bound refuse.
 
         Returns
         -------
@@ -251,143 +236,18 @@ class PolicyValue:
             )
         return self._bound(self, delta, **assumptions)
 
-    def by(self, key):
-        """Values of groups of rounds: by action, by day, by any row labels.
+    def _derived(self, estimate, rows, **given):
+        """Return a value of some of the rounds, or of a difference."""
+        return PolicyValue(estimate, rows, **given)
 
-        Parameters
-        ----------
-        key : str or array-like of shape (n_rounds,)
-            Label of every round, or the name of a field or a column of the logs.
-
-        Returns
-        -------
-        values : dict
-            A `PolicyValue` for every label, in sorted order where labels can be
-            compared: the same estimator on the rounds of the group. NaN, and a
-            warning, where no estimate can be formed from them.
-        """
-        given = self._rows.labels(key) if isinstance(key, str) else key
-        labels = check_labels("key", given)
-        if len(labels) != self.n_rounds:
-            raise ValueError(
-                f"key must have one label per round ({self.n_rounds}), got "
-                f"{len(labels)}."
-            )
-        if not self.independent_rounds:
-            warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
-            python_warnings.warn(warned, stacklevel=2)
-        distinct, code = factorise(labels)
-        ends = np.cumsum(np.bincount(code))[:-1]
-        places = np.split(np.argsort(code, kind="stable"), ends)
-        values = {
-            label: self._of_group(rows, label)
-            for label, rows in zip(distinct.tolist(), places, strict=True)
-        }
-        lost = [label for label, value in values.items() if np.isnan(value.value)]
-        if lost and not np.isnan(self.value):
-            first = values[lost[0]].warnings[0]
-            text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
-            warned = type(first)(f"{text} first: {first}", first.value)
-            python_warnings.warn(warned, stacklevel=2)
-        if self._mixture is not None:
-            doubt = self._mixture.doubt(list(values), places, self._rows.design)
-            if doubt is not None:
-                python_warnings.warn(doubt, stacklevel=2)
-                values = {k: v._with_warnings([doubt]) for k, v in values.items()}
-        return values
-
-    def _checked_group(self, estimate):
-        """Return the estimate of a group, and a warning where there is none."""
-        if np.isnan(self.value):  # nothing is known of the policy, in no group
-            estimate = estimate.without_value()
-        if not np.isnan(estimate.value):
-            return estimate, []
-        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))]
-
-    def _of_group(self, places, label):
-        estimate, rows = self._group_estimate(places)
-        estimate, warned = self._checked_group(estimate)
-        if not self.independent_rounds:
-            estimate = estimate.without_error()
-            warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
-        mixture = self._mixture and self._mixture.take(places)
-        found = PolicyValue(
-            estimate,
-            rows,
-            estimator=f"{self.estimator} of {label!r}",
-            warnings=warned,
-            successes=self._group_successes(rows),
-            reach=self._find_reach and self._find_reach.take(places),
-        )
-        return found._with_mixture(mixture)
-
-    def _group_estimate(self, places):
-        """Return the estimate of some rounds (an array of ints), and their `Rows`."""
-        rows = self._rows.take(places)
-        return rows.estimate(self._estimate), rows
-
-    def _group_successes(self, rows):
-        """Return `successes` of some rounds."""
-        return None
-
-    def __sub__(self, other):
-        """Paired difference of two values from the same rounds."""
-        if not isinstance(other, PolicyValue):
-            return NotImplemented
-        if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
-            raise ValueError(
-                "the two values come from different rounds; a paired difference needs "
-                "both policies evaluated on the same logs (equal row_id)."
-            )
-        change = self.round_values - other.round_values
-        value = self.value - other.value
-        if self._differ_by_rounding(other, change):
-            value, change = 0.0, np.zeros(len(change))
-        estimate, warned = self._paired_estimate(other, value, change)
-        for warning in warned:
-            python_warnings.warn(warning, stacklevel=2)
-        rows = Rows(self._rows.design, change[None], self.row_id, self._rows.logs)
-        found = PolicyValue(
-            estimate,
-            rows,
-            estimator=f"{self.estimator} - {other.estimator}",
-            warnings=warned,
-            reach=DifferenceReach(self, other),
-        )
-        return found._with_mixture(self._mixture or other._mixture)
-
-    def _differ_by_rounding(self, other, change):
-        """Whether policies act alike, and only the order of sums tells them apart."""
-        scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
-        return np.abs(change).max(initial=0) <= ROUNDING * scale
-
-    def _paired_estimate(self, other, value, change):
-        """Return the estimate of a difference from its round values, and warnings."""
-        freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
-        design = self._common_design(other)
-        estimate = spread_estimate(value, change, design, freedom, scaled=True)
-        if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
-            estimate = estimate.without_error()
-        if self.independent_rounds and other.independent_rounds:
-            if self._of_another_policy or other._of_another_policy:
-                return estimate, [SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1)]
-            return estimate, []
-        warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
-        return estimate.without_error(), [warned]
-
-    def _common_design(self, other):
-        """Return the design of a difference, which must have one kind of clusters."""
-        mine, others = self._rows.design, other._rows.design
-        same = mine.clustered == others.clustered and (
-            not mine.clustered or np.array_equal(mine.cluster, others.cluster)
-        )
-        if not same:
-            raise ValueError(
-                "the two values come from logs with different groups: one difference "
-                "needs one answer to whose rounds depend on each other. Evaluate both "
-                "on the same logs."
-            )
-        return mine
+    def _at(self, logs):
+        """Return the same value of these logs, which a process may have left behind."""
+        rows = self._rows.at(logs)
+        if rows is self._rows:
+            return self
+        out = copy(self)
+        out._rows = rows
+        return out
 
     def _with_warnings(self, warnings):
         """Return the same value with more warnings, which come first."""
@@ -395,6 +255,20 @@ class PolicyValue:
             return self
         out = copy(self)
         out.warnings = (*warnings, *self.warnings)
+        return out
+
+    def __getstate__(self):
+        # what finds the reach and the weights holds the logs, which stay behind
+        state = self.__dict__ | {"_plain_weights": None}
+        if self._find_reach is not None:
+            reach = self._reach() if np.isfinite(self.value) else None
+            state["_find_reach"] = StatedReach(self._limits, reach)
+        return state
+
+    def __copy__(self):
+        # not by the state of a pickle, which leaves the rounds behind
+        out = self.__class__.__new__(self.__class__)
+        out.__dict__.update(self.__dict__)
         return out
 
     def _with_mixture(self, mixture):
@@ -405,14 +279,6 @@ class PolicyValue:
         out._mixture = mixture
         return out
 
-    def __getstate__(self):
-        # what finds the reach holds the logs, which stay behind
-        state = self.__dict__.copy()
-        if self._find_reach is not None:
-            reach = self._reach() if np.isfinite(self.value) else None
-            state["_find_reach"] = StatedReach(self._limits, reach)
-        return state
-
     def __float__(self):
         return float(self.value)
 
@@ -420,9 +286,11 @@ class PolicyValue:
         return format(float(self), spec) if spec else str(self)
 
     def __repr__(self):
+        left_out = self.leaves_bias_out
         return (
             f"PolicyValue({self.value:.6g}, standard_error={self.standard_error:.3g}, "
-            f"n_rounds={self.n_rounds}, estimator={self.estimator!r})"
+            f"n_rounds={self.n_rounds}, estimator={self.estimator!r}"
+            + (f", leaves_bias_out={left_out!r})" if left_out else ")")
         )
 
     def _repr_html_(self):
@@ -432,6 +300,7 @@ class PolicyValue:
             ("standard error", f"{self.standard_error:.3g}"),
             ("95% interval", f"{interval.low:.6g} to {interval.high:.6g}"),
             ("method", interval.method),
+            *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             *(

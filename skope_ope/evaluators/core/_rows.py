@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rounds behind an estimate, where they are at hand."""
 
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -22,11 +23,14 @@ class Rows:
         The rounds, which must agree where two values are subtracted.
     logs : BanditLogs or SlateLogs, default=None
         Where fields and columns are looked up.
+    left_out : ndarray of bool of shape (n_rounds,), default=None
+        Rounds of positive sample weight that the estimate is not about; `None`: it is
+        about all.
     """
 
-    def __init__(self, design, terms, row_id=None, logs=None):
+    def __init__(self, design, terms, row_id=None, logs=None, left_out=None):
         self.design, self.logs, self._terms = design, logs, terms
-        self._row_id = row_id
+        self._row_id, self.left_out = row_id, left_out
 
     @property
     def row_id(self):
@@ -43,9 +47,36 @@ class Rows:
         """Terms of the rounds, ndarray of shape (k, n_rounds)."""
         return self._terms() if callable(self._terms) else self._terms
 
+    @property
+    def counted(self):
+        """Rounds of positive sample weight, ndarray of bool of shape (n_rounds,)."""
+        omega = self.design.omega
+        if omega is None:
+            return np.ones(self.n_rounds, dtype=bool)
+        return omega > 0 if self.left_out is None else (omega > 0) | self.left_out
+
+    @property
+    def n_left_out(self):
+        """Number of the rounds that the estimate is not about."""
+        return 0 if self.left_out is None else int(np.count_nonzero(self.left_out))
+
+    def at(self, logs):
+        """Return the same with the logs at hand, where they were left behind."""
+        if self.logs is not None:
+            return self
+        out = copy(self)
+        out.logs = logs
+        return out
+
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
-        return Rows(self.design.take(rows), self.terms[:, rows])
+        left_out = None if self.left_out is None else self.left_out[rows]
+        return Rows(self.design.take(rows), self.terms[:, rows], left_out=left_out)
+
+    def without(self, left_out):
+        """Return the rounds without some of them (a mask), which then weigh nothing."""
+        design, terms = self.design.without(left_out), self._terms
+        return Rows(design, terms, self._row_id, self.logs, left_out)
 
     def estimate(self, like):
         """Return the estimate of these rounds that is formed like another.
@@ -91,4 +122,5 @@ class Rows:
             "terms": terms,
             "_row_id": self.row_id,
             "logs": None,
+            "left_out": self.left_out,
         }

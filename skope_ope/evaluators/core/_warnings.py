@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warnings about estimates, with the numbers that triggered them."""
 
-from math import isnan, sqrt
+from math import isnan
 
 from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
 from skope_ope.evaluators.core._uniform_counts import SURPRISE, chance_if_uniform
@@ -28,7 +28,6 @@ HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
 HIGH_Z = 3  # mean weight against 1, in standard errors
 HIGH_HISTORY_Z = 4.5  # weights of a policy that learns are far from normal
 FEW = 30  # accepted rounds
-NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 
 
 def group_warnings(estimate):
@@ -333,37 +332,6 @@ def none_accepted_warning():
         "their acceptance ratio.",
         0,
     )
-
-
-def violation_warnings(diagnostics, allowed, advice="Lower cmax.", repeats=1.0):
-    """Return a warning where more rounds were violated than allowed, beyond chance.
-
-    Parameters
-    ----------
-    diagnostics : mapping
-        Of a simulated history.
-    allowed : float
-        Share of the rounds whose acceptance ratio may be too large.
-    advice : str, default="Lower cmax."
-        What to do.
-    repeats : float, default=1.0
-        Size of the group of a usual round, whose rounds may all do the same.
-    """
-    share, n_rounds = diagnostics["violation_share"], diagnostics["n_rounds"]
-    # c is a quantile of earlier rounds: about `allowed` of the later ones violate it.
-    if share <= allowed + HIGH_Z * sqrt(allowed * (1 - allowed) / n_rounds * repeats):
-        return []
-    if diagnostics["bias_mass"] <= NEGLIGIBLE:
-        return []
-    return [
-        PropensityWarning(
-            f"the acceptance ratio was too large in {diagnostics['n_violations']} of "
-            f"{n_rounds} rounds ({allowed:.3g} of all are allowed): the simulated "
-            "history is biased towards common actions (estimated bias mass "
-            f"{diagnostics['bias_mass']:.3g}). {advice}",
-            share,
-        )
-    ]
 
 
 def uneven_action_warnings(logs):

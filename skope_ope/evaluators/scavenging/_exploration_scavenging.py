@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Evaluation without propensities, where the logger ignored the context."""
 
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -54,6 +55,16 @@ class ScavengedValue(PolicyValue):
         # the counts of the arms, and the mixture of the loggers, are the group's own
         found = self.arms.take(places).estimate()
         return found, Rows(found.design, found.terms)
+
+    def _estimate_without(self, left_out):
+        arms, rows = self.arms, self._rows
+        found = replace(arms, design=arms.design.without(left_out)).estimate()
+        facts = rows.row_id, rows.logs, left_out
+        return found, Rows(found.design, found.terms, *facts)
+
+    def _overlap_without(self, design):
+        found = replace(self.arms, design=design).estimate()
+        return found.effective_sample_size, {"mean_weight": found.mean_weight}
 
 
 class ExplorationScavenging(BaseEvaluator):

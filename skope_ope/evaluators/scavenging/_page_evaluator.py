@@ -78,6 +78,16 @@ class PageValue(PolicyValue):
         values = self.formula.round_values(pages, self.attention, rows.design.omega)
         return spread_estimate(*values, rows.design), rows
 
+    def _estimate_without(self, left_out):
+        rows = self._rows.without(left_out)
+        known = self.attention, rows.design.omega
+        value, terms = self.formula.round_values(self.pages, *known)
+        facts = rows.row_id, rows.logs, left_out
+        estimate = spread_estimate(value, terms, rows.design)
+        if self.replicates is not None:  # they are those of all pages
+            estimate = estimate.without_error()
+        return estimate, Rows(rows.design, terms[None], *facts)
+
     def _paired_estimate(self, other, value, change):
         estimate, warned = super()._paired_estimate(other, value, change)
         seeds = getattr(other, "seeds", None)

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._reach import LinearReach, range_alone
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
@@ -31,6 +32,7 @@ from skope_ope.evaluators.sequential._warnings import (
     single_trajectory_warning,
     unformed_warning,
 )
+from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 _NO_WEIGHTS = (
@@ -98,7 +100,8 @@ class SequentialEvaluator(BaseEvaluator):
         segments = self._segments(target, logs, known)
         if adaptive and logs.propensity is not None:
             overlap = history_overlap(segments, positive)
-        return self._policy_value(History(positive, segments, adaptive, overlap))
+        told = self._tells_weights(target.policy)
+        return self._policy_value(History(positive, segments, adaptive, overlap, told))
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -139,13 +142,17 @@ class SequentialEvaluator(BaseEvaluator):
             else:
                 part = logs if stop - start == len(logs) else logs[rows]
                 predict = self._predictor(logs, start)
-                settings = (self.horizon, predict, number)
+                settings = (self.horizon, predict, number, self._tells_weights(policy))
                 trace = trace_adaptive(policy, part, rule, *settings)
             segments.append(LogSegment(rows, trace))
         return segments
 
     def _predictor(self, logs, start):
         return None
+
+    def _tells_weights(self, policy):
+        """Tell whether the policy learns how often an accepted round counts."""
+        return False
 
     def _policy_value(self, history):
         """Return the result, from a walk through the logs."""
@@ -173,12 +180,26 @@ class SequentialEvaluator(BaseEvaluator):
             warnings=self._warnings(history, found, estimate, diagnostics),
             bound=self._deviation_bound,
             successes=self._successes(history, found),
+            leaves_bias_out=self._acceptances_count(history) and self._leaves_bias_out,
             history=history,
             trajectories=found,
             horizon=self.horizon,
             bound_terms=self._bound_terms(history),
             progressive_policy=self._progressive_policy(history),
+            reach=self._reach(history, found, below),
         )
+
+    def _reach(self, history, found, below):
+        """Return what finds how far the value of a round may lie from the estimate."""
+        logs = history.logs
+        slopes = self._slopes(history, below)
+        if history.adaptive or len(found.terms) != 1 or slopes is None:
+            return range_alone(logs)  # trajectories and parts are few, and alike
+        return LinearReach(known_range(logs), len(logs) * slopes, logs.reward)
+
+    def _slopes(self, history, below):
+        """Return what a unit of reward adds to the value by round, or None."""
+        return below
 
     def _trajectories(self, segment, logs):
         """Return the estimates from the complete trajectories of a part."""
@@ -219,6 +240,10 @@ class SequentialEvaluator(BaseEvaluator):
     def _freedom(self, history):
         """Return at most how many degrees of freedom a single trace has, or None."""
         return None
+
+    def _acceptances_count(self, history):
+        """Whether the value depends on which rounds were accepted."""
+        return True
 
     def _values_the_progressive_policy(self):
         return False

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The doubly robust evaluator of nonstationary policies."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,20 +12,23 @@ from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     overlap_warnings,
     propensity_warnings,
-    violation_warnings,
 )
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
+from skope_ope.evaluators.sequential._drns_bounds import drns_bound
+from skope_ope.evaluators.sequential._drns_model import (
+    drns_source,
+    rounds_seen_ahead,
+)
 from skope_ope.evaluators.sequential._history import TrajectoryEstimate
 from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
-from skope_ope.evaluators.sequential._result import check_unit_interval
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
-from skope_ope.evaluators.sequential._warnings import short_trajectory_warnings
+from skope_ope.evaluators.sequential._warnings import (
+    bias_mass_warnings,
+    short_trajectory_warnings,
+)
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.exceptions import LowOverlapWarning, ModelErrorWarning
-from skope_ope.logs._folds import FULL
-from skope_ope.logs._propensity_audit import group_sizes
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.exceptions import LowOverlapWarning
 
 
 class DRns(SequentialEvaluator):
@@ -49,28 +51,37 @@ class DRns(SequentialEvaluator):
         history. 0 is unbiased only in the limit: below about 1e4 rows the rows before
         the first small ratio dominate R / C.
     cmax : float, default=1.0
-        Largest acceptance ratio, and the first one.
+        Largest acceptance ratio.
     reward_model : model, number, array or str, default=None
-        See `DoublyRobust`. `None`: the middle of the logs' `reward_range`, of [0, 1]
-        where that is unknown and the rewards lie in it, otherwise the out-of-fold
-        mean reward per action.
+        See `DoublyRobust`. `None`: the out-of-fold mean reward over all actions; where
+        the logger learned (its propensities move with time) or the folds follow time
+        (`cv=TimeSeriesSplit()`), the mean reward of the rounds before.
     acceptance : {"quantile", "worst_case"}, default="quantile"
         `"worst_case"` fixes c at the smallest logged propensity.
-    normalize : bool or "pooled", default=True
-        Divide by C, every trajectory by its own (`True`), or all together by the sum
-        (`"pooled"`); `False` divides by the length of the history, over its complete
-        blocks (for a policy that learns, the unbiased form where c is small enough).
-        See Notes on short horizons.
+    normalize : {"pooled", True, False}, default="pooled"
+        Divide by C: `"pooled"` is the ratio of the sums over all trajectories, `True`
+        the mean of the trajectories' own ratios, which short horizons bias. `False`
+        divides by the length of the history, over its complete blocks (for a policy
+        that learns, the unbiased form where c is small enough). See Notes.
     horizon : int, default=None
         Length of a history: after that many accepted rounds the trajectory's value is
-        kept and the policy starts anew; the quantile and c go on. The value is the
-        mean over complete trajectories, or see `normalize`. `None` is a single trace:
+        kept and the policy starts anew; the quantile and c go on. The value is that
+        of the complete trajectories. `None` is a single trace:
         for a policy that learns, its standard error is about another policy, see Notes.
     n_splits : int, default=1
         Consecutive parts of the logs that are evaluated on their own and averaged.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits of the reward model. Logs of a logger that
-        learned need time-ordered folds.
+        learned need time-ordered folds. Rounds that no fold predicts get the mean
+        reward of the rounds before.
+    c_init : float, default=None
+        The acceptance ratio until the first round is accepted, at most `cmax`; `None`
+        is `cmax`, with which the first rounds are the likeliest to be accepted too
+        rarely, and count most. `logs.propensity[:100].min()` is a cautious one.
+    excess : {"accept", "weight"}, default="accept"
+        What becomes of an accepted round with :math:`c\, \pi / p > 1`, which should
+        have been accepted more than once: it counts once, or :math:`c\, \pi / p` times.
+        See Notes.
     random_state : int, RandomState instance or None, default=None
         Seeds the uniform numbers, which are drawn in `fit`, one per row.
 
@@ -98,9 +109,31 @@ class DRns(SequentialEvaluator):
 
     A trajectory ends with an accepted round, so that its own R / C leans from the
     policy's value towards the model's, by a share of about 1 / horizon; that of sums
-    over trajectories does not, where they are many. More trajectories do not help the
-    mean of ratios. A `HorizonWarning` tells where both differ by more than chance and
-    by half a standard error: pass `normalize="pooled"`.
+    over trajectories does not, where they are many, and has the standard error of a
+    ratio of sums. More trajectories do not help the mean of ratios
+    (`normalize=True`); a `HorizonWarning` tells where both differ by more than chance
+    and by half a standard error.
+
+    Where :math:`c\, \pi > p`, rounds enter the history less often than they should, by
+    a share :math:`\epsilon` of them, the bias mass (`result.bias_mass`, estimated from
+    the logs). The history leans towards actions that the logger takes often, and a
+    block between two accepted rounds is longer by :math:`1 / (1 - \epsilon)`, a factor
+    that `normalize=False` leaves in the value. A `BiasWarning` fires above .1; the
+    share of such rounds is no alarm, because q holds it down. With
+    `excess="weight"` an accepted round has the weight
+    :math:`\omega = \max(1, c\, \pi / p)`. Sums over accepted rounds then have the
+    right expectation,
+
+    .. math:: E \sum_{k\ accepted} \omega_k f(x_k, a_k, r_k)
+        = E \sum_k c_k\, E_{\pi(\cdot|x, h)} f,
+
+    so that a policy whose `update` takes a weight (`takes_weight`: `EpsilonGreedy`,
+    `UCB1`, `LinUCB`, `SegmentedPolicy` of these) learns from sums that are those of
+    its own actions, and `normalize=False` divides by :math:`\sum \omega`, the length
+    that R stands for: :math:`E[R - \sum \omega\, V(h)] = 0` with V(h) the value of the
+    policy after the history in which a round was accepted. What stays biased is the
+    law of the histories: a round still enters them once. `R / C` has no weights of its
+    own; they act on it through what the policy learns.
 
     References
     ----------
@@ -112,7 +145,7 @@ class DRns(SequentialEvaluator):
     >>> from skope_ope import DRns, EpsilonGreedy
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs = make_bandit_logs(5000, random_state=0)
-    >>> evaluator = DRns(q=0.05, horizon=100, random_state=0).fit(logs)
+    >>> evaluator = DRns(q=0.01, horizon=50, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy(epsilon=0.1))
     >>> bool(0 < result.standard_error < 0.05)
     True
@@ -126,6 +159,8 @@ class DRns(SequentialEvaluator):
         "normalize": ["boolean", StrOptions({"pooled"})],
         "horizon": [Interval(Integral, 1, None, closed="left"), None],
         "n_splits": [Interval(Integral, 1, None, closed="left")],
+        "c_init": [Interval(Real, 0, None, closed="neither"), None],
+        "excess": [StrOptions({"accept", "weight"})],
         "random_state": ["random_state"],
     }
     _uses_model = True
@@ -137,10 +172,12 @@ class DRns(SequentialEvaluator):
         cmax=1.0,
         reward_model=None,
         acceptance="quantile",
-        normalize=True,
+        normalize="pooled",
         horizon=None,
         n_splits=1,
         cv=5,
+        c_init=None,
+        excess="accept",
         random_state=None,
     ):
         self.q = q
@@ -151,33 +188,61 @@ class DRns(SequentialEvaluator):
         self.horizon = horizon
         self.n_splits = n_splits
         self.cv = cv
+        self.c_init = c_init
+        self.excess = excess
         self.random_state = random_state
 
-    def _fitted_model(self, logs, reward_model):
-        source = self._fit_reward_model(logs, reward_model)
-        held_out = getattr(source, "held_out_", None)
-        if held_out is not None and logs.propensities_drift:
-            _warn_of_later_rounds(held_out)
-        return {"reward_source_": source, "model_is_fixed_": held_out is None}
+    def _check_logs(self, logs):
+        super()._check_logs(logs)
+        if self.c_init is None:
+            return
+        if self.acceptance == "worst_case":
+            raise ValueError(
+                "acceptance='worst_case' holds c at the smallest logged propensity "
+                f"from the start: c_init={self.c_init:.6g} means nothing there. Leave "
+                "it None."
+            )
+        if self.c_init > self.cmax:
+            raise ValueError(
+                f"c_init={self.c_init:.6g} is above cmax={self.cmax:.6g}, the largest "
+                "acceptance ratio. Lower c_init or raise cmax."
+            )
 
     def _fit_reward_model(self, logs, reward_model):
-        model, middle = self._one_model(reward_model), middle_reward(logs)
-        model = middle if model is None else model
-        return reward_source(model, logs, self.cv, uncovered=middle)
+        return drns_source(self._one_model(reward_model), logs, self.cv)
 
     def _check_settings(self, adaptive, target, logs):
         super()._check_settings(adaptive, target, logs)
         check_all_actions(self, target)
+        told = self._tells_weights(target.policy)
+        if self._weighs and adaptive and self.normalize and not told:
+            raise ValueError(
+                "excess='weight' changes nothing here: the update of "
+                f"{type(target.policy).__name__} takes no weight (takes_weight), and "
+                "R / C has none of its own. Pass normalize=False, a policy that learns "
+                "from weighted rounds, as EpsilonGreedy, UCB1 and LinUCB do, or "
+                "excess='accept'."
+            )
+
+    @property
+    def _weighs(self):
+        return self.excess == "weight"
+
+    def _tells_weights(self, policy):
+        return self._weighs and getattr(policy, "takes_weight", False)
 
     def _rule(self, logs, rows, u, pi):
         p = logs.propensity[rows]
         if self.acceptance == "worst_case":
             return ConstantRule(min(self.cmax, float(logs.propensity.min())), p, u)
-        return QuantileRule(self.q, self.cmax, p, u)
+        return QuantileRule(self.q, self.cmax, p, u, self.c_init)
 
     def _predictor(self, logs, start):
         predict = self.reward_source_.bind(logs)
         return lambda rounds, first: predict(rounds, start + first)
+
+    def _slopes(self, history, below):
+        return below * history.w if self.normalize else None
 
     def _trajectory(self, segment, logs, rows, accepted):
         trace, reward = segment.trace, logs.reward[segment.rows][rows]
@@ -192,16 +257,20 @@ class DRns(SequentialEvaluator):
         # The sum over complete blocks estimates that of the history's rewards.
         influence, below = np.zeros((2, len(r_k)))
         if not len(accepted):
-            return TrajectoryEstimate(float("nan"), influence, below)
-        below[accepted - rows.start] = 1 / len(accepted)
+            return TrajectoryEstimate(float("nan"), influence, below, 0.0)
+        entered = accepted - rows.start
+        below[entered] = np.maximum(1.0, (c * w)[entered]) if self._weighs else 1.0
+        length = float(below.sum())
+        below /= length
         complete = slice(0, int(accepted[-1]) + 1 - rows.start)
-        influence[complete] = (c * r_k)[complete] / len(accepted)
+        influence[complete] = (c * r_k)[complete] / length
         value = float(influence.sum())
-        return TrajectoryEstimate(value, influence - value * below, below)
+        return TrajectoryEstimate(value, influence - value * below, below, length)
 
     @property
     def _pooled(self):
-        return self.normalize == "pooled"
+        # lengths that vary are in a ratio, too, whose mean short histories would bias
+        return self.normalize == "pooled" or (self._weighs and not self.normalize)
 
     def _values_the_progressive_policy(self):
         return self.horizon is None and self.n_splits == 1 and bool(self.normalize)
@@ -211,9 +280,8 @@ class DRns(SequentialEvaluator):
             return None
         (segment,) = history.segments
         trace = segment.trace
-        return ProgressivePolicy(
-            trace.policy, history.logs, trace.accepted, trace.pi, trace.c
-        )
+        parts = trace.policy, history.logs, trace.accepted, trace.pi, trace.c
+        return ProgressivePolicy(*parts, history.replayed_weights)
 
     def _diagnostics(self, history):
         out = super()._diagnostics(history)
@@ -238,9 +306,17 @@ class DRns(SequentialEvaluator):
             return history_overlap_warnings(logs, overlap)
         return overlap_warnings(overlap, logs) + propensity_warnings(logs)
 
-    def _acceptance_warnings(self, history, diagnostics):
+    @property
+    def _leaves_bias_out(self):
+        biased = self.acceptance == "quantile" and self.q > 0
+        return biased and "the bias of rounds accepted too rarely"
+
+    def _acceptances_count(self, history):
         # R / C of a policy that does not learn does not depend on its acceptances.
-        counts = history.adaptive or self.horizon is not None or not self.normalize
+        return history.adaptive or self.horizon is not None or not self.normalize
+
+    def _acceptance_warnings(self, history, diagnostics):
+        counts = self._acceptances_count(history)
         warned = []
         if counts:
             warned += super()._acceptance_warnings(history, diagnostics)
@@ -252,18 +328,13 @@ class DRns(SequentialEvaluator):
                     0,
                 )
             )
-        if self.acceptance == "worst_case":
-            return warned + violation_warnings(diagnostics, 0.0)
-        advice = "Lower cmax."
-        if self.q == 0:
-            advice = (
-                "With q=0 they are rounds before a smaller ratio was met: take "
-                "acceptance='worst_case' for the smallest from the start, or say how "
-                "many are allowed, as q=0.01."
-            )
-        # fewer than q of the ratios lie below the quantile, so fewer are violated
-        repeats, _ = group_sizes(history.logs)
-        return warned + violation_warnings(diagnostics, self.q, advice, repeats)
+        # R and C, and the weighted length, allow for it where nothing is learned
+        if history.adaptive or not (self.normalize or self._weighs):
+            remedies = ["Lower q or cmax"]
+            if not (self.normalize or self._weighs):
+                remedies.append("pass normalize='pooled' or excess='weight'")
+            warned += bias_mass_warnings(diagnostics, ", or ".join(remedies))
+        return warned
 
     @property
     def _deviation_bound(self):
@@ -275,19 +346,13 @@ class DRns(SequentialEvaluator):
             "cmax": self.cmax,
             "C": float(history.acceptance_ratios.sum()),
             "single": self._values_the_progressive_policy(),
-            "fixed_model": self._model_is_fixed_for(history.logs),
+            "seen_ahead": rounds_seen_ahead(self.reward_source_, history.logs),
             "largest_weight": float(history.w.max()),
             "model_range": (
                 min(float(part.min()) for part in values),
                 max(float(part.max()) for part in values),
             ),
         }
-
-    def _model_is_fixed_for(self, logs):
-        """Tell whether the model was fitted without any of these rounds."""
-        if self.model_is_fixed_:
-            return True
-        return bool((self.reward_source_.held_out_.of(logs) == FULL).all())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -302,77 +367,8 @@ class DRns(SequentialEvaluator):
             "normalize",
             "horizon",
             "n_splits",
+            "c_init",
+            "excess",
             "random_state",
         )
         return tags
-
-
-def middle_reward(logs):
-    """Return the minimax constant, or None where the range is unknown."""
-    if logs.reward_range is not None:
-        return sum(logs.reward_range) / 2
-    if logs.reward.min() >= 0 and logs.reward.max() <= 1:
-        return 0.5
-    return None
-
-
-def _learns_from_later_rounds(held_out):
-    """Tell whether a round is predicted by a model that saw a later one."""
-    for k, train in enumerate(held_out.train):
-        test = np.flatnonzero(held_out.fold == k)
-        if test.size and train.max() > test[0]:
-            return True
-    return False
-
-
-def drns_bound(result, delta, *, max_weight=None, form="sharp"):
-    """Return the radius of Theorem 2 of the paper, for a single trace."""
-    terms = result.bound_terms
-    if max_weight is None:
-        raise ValueError(
-            "Theorem 2 needs max_weight: a bound on pi(a|x, h) / p over all rounds "
-            "that is known beforehand."
-        )
-    if form not in ("sharp", "paper"):
-        raise ValueError(f"form must be 'sharp' or 'paper', got {form!r}.")
-    if not terms["single"]:
-        raise ValueError(
-            "Theorem 2 is about a single normalised trace (horizon=None, "
-            "n_splits=1, normalize=True) and its progressive-validation policy."
-        )
-    if not terms["fixed_model"]:
-        raise ValueError(
-            "Theorem 2 needs a reward model fixed beforehand; this one was "
-            "cross-fitted on the evaluated rounds. Pass a number, or "
-            "FrozenEstimator(model) fitted on other rounds, or evaluate on other "
-            "logs than those of fit."
-        )
-    check_unit_interval("rewards", result.reward_bounds)
-    check_unit_interval("model values", terms["model_range"])
-    if not terms["largest_weight"] <= max_weight * (1 + 1e-9) < np.inf:
-        raise ValueError(
-            f"max_weight={max_weight:.6g} is no bound on pi(a|x, h) / p: the "
-            f"largest in these rounds is {terms['largest_weight']:.6g}."
-        )
-    n, log = result.n_rounds, np.log(2 / delta)
-    width = terms["cmax"] * (1 + max_weight)
-    variance = n * terms["cmax"] ** 2 * (3 + max_weight)
-    if form == "sharp":
-        # Freedman's inequality solved exactly, instead of by its two cases
-        half = width * log / 3
-        return float((half + np.sqrt(half**2 + 2 * variance * log)) / terms["C"])
-    rate = max((1 + max_weight) * log / n, np.sqrt((3 + max_weight) * log / n))
-    return float(n * terms["cmax"] / terms["C"] * 2 * rate)
-
-
-def _warn_of_later_rounds(held_out):
-    """Warn where rounds are predicted by a model that saw later ones."""
-    if _learns_from_later_rounds(held_out):
-        warnings.warn(
-            ModelErrorWarning(
-                "the propensities of the logs change over time, as those of a "
-                "logger that learns do, but the reward model is cross-fitted on "
-                "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
-            ),
-            stacklevel=8,  # of fit
-        )

@@ -22,7 +22,13 @@ from skope_ope.evaluators.core._blocks import (
 )
 from skope_ope.evaluators.sequential._quantile import in_force
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import fresh, given_seeds, restart, seeds_of_restart
+from skope_ope.policies._adaptive import (
+    fresh,
+    given_seeds,
+    learn,
+    restart,
+    seeds_of_restart,
+)
 
 FIRST_BLOCK, LARGEST_BLOCK = 64, 8192
 NUMBERS = 1 << 16  # rows turned into Python numbers at once
@@ -70,7 +76,9 @@ def trace_stationary(rule, policy, pi, v=None, q=None):
     return Trace(accepted, c, pi, v, q, policy)
 
 
-def trace_adaptive(policy, logs, rule, horizon=None, predict=None, part=0):
+def trace_adaptive(
+    policy, logs, rule, horizon=None, predict=None, part=0, weighs=False
+):
     """Accept rounds for a policy that learns from those accepted.
 
     Parameters
@@ -87,11 +95,14 @@ def trace_adaptive(policy, logs, rule, horizon=None, predict=None, part=0):
         `predict(rounds, start)` gives model values of all actions.
     part : int, default=0
         Number of the part of the logs, see `seeds_of`.
+    weighs : bool, default=False
+        Whether the policy is told the weight of a round that should have been accepted
+        more than once.
     """
     restarts = Restarts(policy, logs, part)
     context_free = restarts.policy.context_free and logs.available is None
     walk = _by_row if context_free else _by_block
-    return walk(restarts, logs, rule, horizon, predict)
+    return walk(restarts, logs, rule, horizon, predict, weighs)
 
 
 class Restarts:
@@ -133,7 +144,7 @@ class Restarts:
         return seeds_of_restart(self._seeds, self.part, number)
 
 
-def _by_block(restarts, logs, rule, horizon, predict):
+def _by_block(restarts, logs, rule, horizon, predict, weighs):
     policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
     contexts, pi = policy.context_of(logs), np.empty(n_rounds)
     model = _ModelValues(predict, logs)
@@ -163,11 +174,13 @@ def _by_block(restarts, logs, rule, horizon, predict):
                 break
             row = start + end - 1
             accepted.append(row)
-            changed = policy.update(
+            changed = learn(
+                policy,
                 take_rows(X, slice(end - 1, end)),
                 codes.item(end - 1),
                 logs.reward.item(row),
                 pi_block.item(end - 1),
+                rule.weight(pi_block.item(end - 1), row) if weighs else 1.0,
             )
             check_answer(changed, policy)
             rule.renew()
@@ -191,7 +204,7 @@ def _by_block(restarts, logs, rule, horizon, predict):
     return _trace(accepted, c_values, pi, model, restarts)
 
 
-def _by_row(restarts, logs, rule, horizon, predict):
+def _by_row(restarts, logs, rule, horizon, predict, weighs):
     """Walk without contexts: one row of probabilities holds between two updates."""
     policy, n_rounds = restarts.policy, len(logs)
     proba = checked_row(policy.action_row(), logs.n_actions)
@@ -211,7 +224,8 @@ def _by_row(restarts, logs, rule, horizon, predict):
                 rule.observe(np.asarray(proba)[logs.action_index[since]], since)
                 seen = row + 1
             accepted.append(row)
-            changed = policy.update(None, code, reward(row), pi_row)
+            weight = rule.weight(pi_row, row) if weighs else 1.0
+            changed = learn(policy, None, code, reward(row), pi_row, weight)
             check_answer(changed, policy)
             rule.renew()
             c_values.append(rule.c)

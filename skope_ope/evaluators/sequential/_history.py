@@ -59,12 +59,15 @@ class History:
     overlap : Overlap or None
         Sums of the importance weights; None where the propensities of a log are not
         known and the policy learns.
+    told_weights : bool
+        Whether the policy learned from rounds with weights.
     """
 
     positive: object
     segments: list
     adaptive: bool
     overlap: object
+    told_weights: bool = False
 
     @property
     def logs(self):
@@ -87,6 +90,13 @@ class History:
         pi = np.concatenate([segment.trace.pi for segment in self.segments])
         return pi / self.logs.propensity
 
+    @cached_property
+    def replayed_weights(self):
+        """How often an accepted round counts in what the policy learned, or None."""
+        if not self.told_weights:
+            return None
+        return np.maximum(1.0, self.acceptance_ratios * self.w)
+
     @property
     def longest(self):
         """Accepted rounds of the segment that gave the most."""
@@ -107,7 +117,7 @@ class TrajectoryEstimate:
     below : ndarray
         Contribution of each row to the denominator, which is one in all.
     weight : float
-        The denominator, where trajectories are pooled.
+        The denominator before it was made one, where trajectories are pooled.
     rows : slice
         The rows of the logs.
     """

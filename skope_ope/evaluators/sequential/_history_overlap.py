@@ -36,7 +36,7 @@ def history_overlap(segments, positive):
 
 
 def violation_diagnostics(history):
-    """Return how often the acceptance ratio was too large, and the bias mass.
+    """Return how often the acceptance ratio was too large, the bias mass, its error.
 
     Parameters
     ----------
@@ -46,9 +46,14 @@ def violation_diagnostics(history):
     c, w = history.acceptance_ratios, history.w
     # 1 + 1e-9: probabilities from two code paths differ in their last digits.
     violated = np.flatnonzero(c * w > 1 + 1e-9)
-    mass = (w[violated] - 1 / c[violated]).sum() / len(w)
+    held_back, n = w[violated] - 1 / c[violated], len(w)
+    mass = held_back.sum() / n
+    if history.logs.group is not None:  # whose rounds may all do the same
+        held_back = np.bincount(history.logs.group_index[violated], held_back)
+    square = max(float(held_back @ held_back) / n - mass * mass, 0.0)
     return {
         "n_violations": len(violated),
-        "violation_share": len(violated) / len(w),
+        "violation_share": len(violated) / n,
         "bias_mass": float(mass),
+        "bias_mass_error": float(np.sqrt(square / n)),
     }

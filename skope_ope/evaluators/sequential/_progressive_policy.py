@@ -6,11 +6,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.logs._row_container import take_rows
-from skope_ope.policies._adaptive import FrozenPolicy, fresh
+from skope_ope.policies._adaptive import FrozenPolicy, fresh, learn
 from skope_ope.policies._base import BasePolicy
 
 
-def replay_history(policy, logs, rows, pi):
+def replay_history(policy, logs, rows, pi, weight=None):
     """Let a fresh policy learn from a history again; yield whether it changed.
 
     Parameters
@@ -23,6 +23,8 @@ def replay_history(policy, logs, rows, pi):
         Rows of the history, in order.
     pi : ndarray
         The policy's own probabilities of the logged actions of these rows.
+    weight : ndarray, default=None
+        How often each of them counts; `None`: once.
 
     Yields
     ------
@@ -31,12 +33,16 @@ def replay_history(policy, logs, rows, pi):
     """
     yield True
     lessons = policy.context_of(logs)
-    for row, chance in zip(rows.tolist(), pi.tolist(), strict=True):
-        yield policy.update(
+    weights = [1.0] * len(rows) if weight is None else weight.tolist()
+    steps = zip(rows.tolist(), pi.tolist(), weights, strict=True)
+    for row, chance, times in steps:
+        yield learn(
+            policy,
             take_rows(lessons, slice(row, row + 1)),
             logs.action_index.item(row),
             logs.reward.item(row),
             chance,
+            times,
         )
 
 
@@ -58,6 +64,8 @@ class ProgressivePolicy(BasePolicy):
         Rows that entered the history.
     pi, c : ndarray of shape (n_rounds,)
         Probabilities of the logged actions and acceptance ratios.
+    weight : ndarray of shape (n_rounds,), default=None
+        How often an accepted round counts in what the policy learns; `None`: once.
 
     Attributes
     ----------
@@ -67,12 +75,19 @@ class ProgressivePolicy(BasePolicy):
         Action labels.
     """
 
-    def __init__(self, policy, logs, accepted, pi, c):
+    def __init__(self, policy, logs, accepted, pi, c, weight=None):
         self.policy = policy
         self.logs = logs
         self.accepted = accepted
         self.pi = pi
         self.c = c
+        self.weight = weight
+
+    def _history(self, policy, length=None):
+        """Let a fresh policy learn from the first rounds, see `replay_history`."""
+        rows = self.accepted[:length]
+        times = None if self.weight is None else self.weight[rows]
+        return replay_history(policy, self.logs, rows, self.pi[rows], times)
 
     def __sklearn_is_fitted__(self):
         return True
@@ -116,8 +131,7 @@ class ProgressivePolicy(BasePolicy):
     def _proba(self, X, available):
         policy = fresh(self.policy, self.logs)
         total, proba = 0.0, None
-        rows = self.accepted
-        steps = replay_history(policy, self.logs, rows, self.pi[rows])
+        steps = self._history(policy)
         for weight, changed in zip(self.weights_, steps, strict=True):
             if changed:
                 proba = policy.predict_proba(X, available)
@@ -142,7 +156,6 @@ class ProgressivePolicy(BasePolicy):
         weights = self.weights_
         length = int(rng.choice(len(weights), p=weights))
         policy = fresh(self.policy, self.logs)
-        rows = self.accepted[:length]
-        for _ in replay_history(policy, self.logs, rows, self.pi[rows]):
+        for _ in self._history(policy, length):
             pass
         return FrozenPolicy(policy, explore=True)

@@ -61,7 +61,7 @@ class RunningQuantile:
         return -self._low[0]
 
 
-def trace_known_ratios(pi, p, u, q, cmax):
+def trace_known_ratios(pi, p, u, q, cmax, c_init=None):
     """Run DR-ns' acceptance where all probabilities are known beforehand.
 
     The ratios p / pi, at most cmax, are ranked once; seen ranks are marks in a
@@ -75,6 +75,8 @@ def trace_known_ratios(pi, p, u, q, cmax):
         Target's and logger's probability of the logged action, uniform numbers.
     q, cmax : float
         Quantile level and largest acceptance ratio.
+    c_init : float, default=None
+        The first acceptance ratio, at most `cmax`; `None`: `cmax`.
 
     Returns
     -------
@@ -90,7 +92,8 @@ def trace_known_ratios(pi, p, u, q, cmax):
     # `below` marks lie below the pointer; -1 is the place before the first.
     seen, pointer, below = bytearray(n_rounds), -1, -1
     marks = np.frombuffer(seen, dtype=np.uint8)
-    c, accepted, values = cmax, [], [cmax]
+    c = cmax if c_init is None else c_init
+    accepted, values = [], [c]
     ratio_at, start, size = ratios.item, 0, FIRST_BLOCK
     while start < n_rounds:
         stop = min(start + size, n_rounds)

@@ -10,11 +10,11 @@ from skope_ope.evaluators.core._warnings import (
     mean_weight_warnings,
     propensity_warnings,
     support_warnings,
-    violation_warnings,
 )
 from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._replay import AcceptedMean
 from skope_ope.evaluators.sequential._rules import ConstantRule
+from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
 
 
 class RejectionSampling(AcceptedMean):
@@ -115,7 +115,9 @@ class RejectionSampling(AcceptedMean):
 
     def _acceptance_warnings(self, history, diagnostics):
         warned = super()._acceptance_warnings(history, diagnostics)
-        return warned + violation_warnings(diagnostics, 0.0)
+        # a single round that violates it proves that cmax is no bound
+        advice = "It is no bound on p / pi: lower cmax"
+        return warned + bias_mass_warnings(diagnostics, advice, NEGLIGIBLE, z=0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -41,7 +41,8 @@ class SequentialValue(PolicyValue):
     n_violations : int
         Rows at which the acceptance ratio was too large.
     bias_mass : float
-        Estimate of what these rows do to the history.
+        Estimate of the share of the target's rounds that these rows keep out of the
+        history, averaged along the log.
     progressive_policy_ : ProgressivePolicy
         What a single trace of `DRns` values, where the policy learns; there only.
     """
@@ -83,7 +84,7 @@ class SequentialValue(PolicyValue):
         self.independent_rounds = not self.adaptive or self._of_another_policy
         if progressive_policy is not None:
             self.progressive_policy_ = progressive_policy
-        self._last_history = _last_history(history.segments, horizon)
+        self._last_history = _last_history(history, horizon)
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
@@ -128,7 +129,7 @@ class SequentialValue(PolicyValue):
             Accepted rows of a single history; last rows of several trajectories.
         values : ndarray of shape (n_points,)
             The value of the rows up to there: the ratio of their sums, or the mean
-            over the trajectories that were complete by then.
+            over the trajectories that were complete by then, by their shares.
         """
         rows = self.trajectory_stops - 1
         if self.n_trajectories == 1:
@@ -142,16 +143,17 @@ class SequentialValue(PolicyValue):
     @cached_property
     def learned_policy(self):
         """The policy after its last complete trajectory."""
-        policy, number, rows, pi = self._last_history
+        policy, number, rows, pi, weight = self._last_history
         if number is not None:  # it has started anew since then
             policy = policy.at(number)
-            for _ in replay_history(policy, self._rows.logs, rows, pi):
+            for _ in replay_history(policy, self._rows.logs, rows, pi, weight):
                 pass
         return policy
 
     def __getstate__(self):
         learned = self.learned_policy  # it may need the logs, which stay behind
-        return self.__dict__ | {"learned_policy": learned, "_last_history": None}
+        state = super().__getstate__()
+        return state | {"learned_policy": learned, "_last_history": None}
 
 
 def ratio_terms(round_values, below, value):
@@ -160,16 +162,17 @@ def ratio_terms(round_values, below, value):
     return np.stack([above + below * value, below])
 
 
-def _last_history(segments, horizon):
+def _last_history(history, horizon):
     """Return the policy; or its restarts, the last complete one, and the rows of it."""
-    for segment in reversed(segments):
+    for segment in reversed(history.segments):
         trace = segment.trace
         complete = 0 if horizon is None else len(trace.accepted) // horizon
         if complete and trace.restarts is not None:
             rows = trace.accepted[(complete - 1) * horizon : complete * horizon]
-            start = segment.rows.start
-            return trace.restarts, complete - 1, start + rows, trace.pi[rows]
-    return segments[-1].trace.policy, None, None, None
+            own, weight = segment.rows.start + rows, history.replayed_weights
+            told = None if weight is None else weight[own]
+            return trace.restarts, complete - 1, own, trace.pi[rows], told
+    return history.segments[-1].trace.policy, None, None, None, None
 
 
 def check_unit_interval(name, bounds):

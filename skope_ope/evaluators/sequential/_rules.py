@@ -71,6 +71,10 @@ class ConstantRule:
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
         return (pi > 0) & (self.u[rows] <= self.c * pi / self.p[rows])
 
+    def weight(self, pi, row):
+        """Return how often an accepted row should have been, at least once."""
+        return max(1.0, self.c * pi / self.p.item(row))
+
     def least_proba(self, rows):
         """Return probabilities below which `rows` (a slice) are never accepted."""
         return self.u[rows] * self.p[rows] / self.cmax * BELOW
@@ -91,15 +95,16 @@ class ConstantRule:
 class QuantileRule(ConstantRule):
     """DR-ns: rejection sampling whose c follows a quantile of the ratios p / pi.
 
-    c starts at cmax and becomes min(cmax, quantile_q) after every acceptance, over
-    all rows so far, the accepted one included.
+    c starts at c_init (None: cmax) and becomes min(cmax, quantile_q) after every
+    acceptance, over all rows so far, the accepted one included.
     """
 
     observes = True
 
-    def __init__(self, q, cmax, p, u):
+    def __init__(self, q, cmax, p, u, c_init=None):
         super().__init__(cmax, p, u)
         self.q = q
+        self.c = self.c_init = cmax if c_init is None else c_init
         self._ratios = RunningQuantile(q)
 
     def observe(self, pi, rows):
@@ -113,4 +118,5 @@ class QuantileRule(ConstantRule):
 
     def known(self, pi):
         """Return accepted rows and c where all probabilities are known."""
-        return trace_known_ratios(pi, self.p, self.u, self.q, self.cmax)
+        rounds = pi, self.p, self.u
+        return trace_known_ratios(*rounds, self.q, self.cmax, self.c_init)

@@ -6,8 +6,15 @@ import numpy as np
 
 from skope_ope.evaluators.core._warnings import none_accepted_warning
 from skope_ope.evaluators.sequential._history import linearised, mean_of
-from skope_ope.exceptions import HorizonWarning, LogsWarning, SingleTrajectoryWarning
+from skope_ope.exceptions import (
+    BiasWarning,
+    HorizonWarning,
+    LogsWarning,
+    SingleTrajectoryWarning,
+)
 
+LARGE_MASS, MASS_Z = 0.1, 2  # bias mass; its standard errors from nothing
+NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
@@ -90,5 +97,36 @@ def short_trajectory_warnings(trajectories, standard_error, horizon):
             f"of {horizon} rounds are short, and lean towards the reward "
             "model. Pass normalize='pooled', or a longer horizon.",
             float(gap),
+        )
+    ]
+
+
+def bias_mass_warnings(diagnostics, advice, allowed=LARGE_MASS, z=MASS_Z):
+    """Return a warning where the acceptance ratio keeps too much out of the history.
+
+    Parameters
+    ----------
+    diagnostics : mapping
+        Of a simulated history.
+    advice : str
+        What to do.
+    allowed : float
+        Largest bias mass without a warning.
+    z : float
+        Standard errors that it must be from zero: a few rounds at the start of a
+        short log make a large estimate, too.
+    """
+    mass, error = diagnostics["bias_mass"], diagnostics["bias_mass_error"]
+    if not mass > max(allowed, z * error):
+        return []
+    share = diagnostics["violation_share"]
+    return [
+        BiasWarning(
+            f"the acceptance ratio keeps {mass:.3g} ± {error:.2g} of the policy's "
+            f"rounds out of the simulated history (bias mass, at most {allowed:.3g} "
+            f"is allowed): the ratio is too large in {share:.2%} of the rounds, those "
+            "of actions that the logger seldom takes. The value is biased, and its "
+            f"interval leaves that out. {advice}.",
+            mass,
         )
     ]

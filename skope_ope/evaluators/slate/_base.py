@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._overlap import Overlap, weight_entries
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import (
     CornerReach,
@@ -23,8 +23,11 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import Tally
-from skope_ope.evaluators.core._warnings import slate_weight_warnings
-from skope_ope.evaluators.slate._estimability import Estimable, SlateValue
+from skope_ope.evaluators.slate._estimability import (
+    Estimable,
+    SlateValue,
+    of_weights,
+)
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
@@ -47,6 +50,9 @@ class SlateTerms:
         estimate.
     used : ndarray of bool of shape (n_rounds,) or None
         Rounds that enter the estimate; None: all of them. The others have weight zero.
+    known : ndarray of bool of shape (n_rounds,) or None
+        Rounds that the estimate is about, where others enter it with terms of zero
+        only; None: those that are used.
     expected : ndarray of shape (n_rounds,) or None
         Means of the weights under the logger; None: one.
     supported : bool
@@ -59,18 +65,23 @@ class SlateTerms:
     follows_reward : bool
         Whether the first term moves by `weight` where the reward of a round moves by
         one.
+    plain : bool
+        Whether the estimate is the mean or the ratio of the rewards times `weight`,
+        which is never negative and has mean one.
     """
 
     terms: tuple
     combine: object = mean
     weight: object = None
     used: object = None
+    known: object = None
     expected: object = None
     supported: bool = True
     diagnostics: dict = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     bound: object = None
     follows_reward: bool = False
+    plain: bool = False
 
     def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
@@ -79,6 +90,19 @@ class SlateTerms:
                 1.0 if sample_weight is None else sample_weight
             )
         return kind(logs, sample_weight)
+
+    def left_out(self, omega):
+        """Return the rounds of positive weight that the estimate is not about, or None.
+
+        Parameters
+        ----------
+        omega : ndarray of shape (n_rounds,) or None
+            Sample weights.
+        """
+        known = self.used if self.known is None else self.known
+        if known is None or known.all():
+            return None
+        return ~known if omega is None else ~known & (omega > 0)
 
     def estimable(self, positive):
         """Return terms and combine that tell where there is no estimate."""
@@ -155,20 +179,30 @@ class SlateEvaluator(BaseEvaluator):
         design = positive.design
         estimate = estimate_of_rounds(design, terms, combine)
         name = type(self).__name__
-        known, warned, size = _of_weights(found, positive)
+        about_weights = partial(
+            of_weights, found.weight, found.expected, found.supported
+        )
+        known, warned, size = about_weights(design)
         warned = [*self._doubts_of_logger(logs), *found.warnings, *warned]
+        left_out = found.left_out(omega)
+        if left_out is not None:
+            share = left_out if omega is None else left_out * omega
+            known["left_out_share"] = float(share.mean())
         if isnan(estimate.value):
             warned.append(combine.warning(name, estimate))
         weighted = omega is not None and found.bound is not None
         return SlateValue(
             estimate,
-            Rows(design, partial(np.stack, terms), logs=logs),
+            Rows(design, partial(np.stack, terms), logs=logs, left_out=left_out),
+            about_weights=about_weights,
             estimator=name,
             effective_sample_size=size,
             diagnostics={"n_rounds": positive.n} | known | found.diagnostics,
             warnings=warned,
             bound=refuse_unequal_weights if weighted else found.bound,
+            leaves_bias_out=self._leaves_bias_out,
             reach=_reach(found, terms, logs),
+            plain_weights=_plain_weights(found, positive),
         )
 
     def _unstated(self, logs):
@@ -213,29 +247,17 @@ def _reach(found, terms, logs):
     return CornerReach(limits, given)
 
 
+def _plain_weights(found, positive):
+    """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
+    if not found.plain:
+        return None
+    ratio = found.combine is not mean
+    return PlainWeights(positive.all_logs, positive, lambda: found.weight, ratio)
+
+
 def estimate_of_parts(combine, sums, tally):
     """Return the estimate of all parts of a log."""
     return Estimate(sums, combine)
-
-
-def _of_weights(found, positive):
-    """Return diagnostics, warnings and effective size that the weights tell."""
-    if found.weight is None or not positive.n:
-        return {}, [], float("nan")
-    overlap = balance = Overlap(positive.design, positive.n)
-    block = positive.design.block(0, positive.design.n_rounds)
-    overlap.add(block, found.weight)
-    entries = {}
-    if found.expected is not None:  # weights that would have mean one
-        balance = Overlap(positive.design, positive.n)
-        balance.add(block, found.weight + 1 - found.expected)
-        entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
-    entries |= weight_entries(overlap, balance)
-    warned = []
-    if overlap.sum_w2:
-        expected = entries.get("expected_weight", 1.0)
-        warned = slate_weight_warnings(overlap, balance, expected, found.supported)
-    return entries, warned, overlap.effective_sample_size
 
 
 def refuse_unequal_weights(result, delta, **assumptions):

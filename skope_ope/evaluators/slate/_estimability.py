@@ -5,10 +5,12 @@
 from math import isnan
 
 from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._warnings import (
     no_round_warning,
     not_normalised_warning,
+    slate_weight_warnings,
 )
 
 
@@ -52,8 +54,45 @@ class Estimable:
         return no_round_warning(name)
 
 
+def of_weights(weight, expected, supported, design):
+    """Return diagnostics, warnings and effective size that weights of slates tell.
+
+    Parameters
+    ----------
+    weight, expected, supported : object
+        See `SlateTerms`.
+    design : Design
+        Weight and cluster of every round.
+    """
+    n_rounds = int(design.count.sum())
+    if weight is None or not n_rounds:
+        return {}, [], float("nan")
+    overlap = balance = Overlap(design, n_rounds)
+    block = design.block(0, design.n_rounds)
+    overlap.add(block, weight)
+    entries = {}
+    if expected is not None:  # weights that would have mean one
+        balance = Overlap(design, n_rounds)
+        balance.add(block, weight + 1 - expected)
+        entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
+    entries |= weight_entries(overlap, balance)
+    warned = []
+    if overlap.sum_w2:
+        mean = entries.get("expected_weight", 1.0)
+        warned = slate_weight_warnings(overlap, balance, mean, supported)
+    return entries, warned, overlap.effective_sample_size
+
+
 class SlateValue(PolicyValue):
     """Value of a slate policy, whose groups say why they have none."""
+
+    def __init__(self, *args, about_weights, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._about_weights = about_weights  # what they tell of a design
+
+    def _overlap_without(self, design):
+        entries, _, size = self._about_weights(design)
+        return size, entries | {"n_rounds": int(design.count.sum())}
 
     def _checked_group(self, estimate):
         if not isnan(estimate.value):

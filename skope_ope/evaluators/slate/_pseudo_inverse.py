@@ -139,6 +139,10 @@ class PseudoInverse(SlateEvaluator):
         self.control_variates = control_variates
         self.outside_range = outside_range
 
+    @property
+    def _leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
     def _check_logs(self, logs):
         if self.control_variates is not None and (
             self.self_normalized or self.cmax is not None

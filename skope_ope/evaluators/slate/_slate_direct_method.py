@@ -89,6 +89,7 @@ class SlateDirectMethod(SlateEvaluator):
         "n_samples": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
+    _leaves_bias_out = "the error of the reward model"
     _uses_model = True
 
     def __init__(self, *, reward_model=None, cv=5, n_samples=20, random_state=None):

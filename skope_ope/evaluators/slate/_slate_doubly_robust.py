@@ -95,6 +95,10 @@ class SlateDoublyRobust(SlateEvaluator):
         self.cv = cv
         self.outside_range = outside_range
 
+    @property
+    def _leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
     def _fit_reward_model(self, logs, reward_model):
         model = self._one_model(reward_model)
         if model is None:

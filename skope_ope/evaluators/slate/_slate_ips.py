@@ -5,7 +5,7 @@
 from skope_ope.evaluators.core import _functions
 from skope_ope.evaluators.core._warnings import slate_support_warnings
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms, logged_proba
-from skope_ope.evaluators.slate._support import never_shown
+from skope_ope.evaluators.slate._support import which_never_shown
 
 
 class SlateIPS(SlateEvaluator):
@@ -58,7 +58,8 @@ class SlateIPS(SlateEvaluator):
 
     def _terms(self, target, logs):
         w = target.slate_proba(logs) / logged_proba(logs)
-        lost = never_shown(target, logs, "slate_proba")
+        never = which_never_shown(target, logs, "slate_proba")
+        lost = float("nan") if never is None else float(never.mean())
         found = SlateTerms(
             terms=(w * logs.reward,),
             weight=w,
@@ -66,9 +67,12 @@ class SlateIPS(SlateEvaluator):
             diagnostics={"unsupported_share": lost},
             warnings=slate_support_warnings(lost, "slates"),
             follows_reward=True,
+            plain=True,
         )
         if self.self_normalized:
             found.terms, found.combine = (*found.terms, w), _functions.ratio
+            # what is never shown has no weight: the value is that of the other rounds
+            found.known = None if never is None else ~never
         return found
 
     def __sklearn_tags__(self):

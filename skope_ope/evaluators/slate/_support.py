@@ -32,7 +32,16 @@ def never_shown(target, logs, name):
 
     NaN where the policy draws its slates, or the logger is not known well enough.
     """
+    never = which_never_shown(target, logs, name)
+    return float("nan") if never is None else float(np.mean(never))
+
+
+def which_never_shown(target, logs, name):
+    """Return which of a deterministic policy's slots or slates are never shown.
+
+    None where the policy draws its slates, or the logger is not known well enough.
+    """
     logger = logs.logging_policy
     if target.slates is None or logger is None or not knows_all(logger, target, logs):
-        return float("nan")
-    return float(np.mean(method(logger, name)(logs, target.slates) == 0))
+        return None
+    return method(logger, name)(logs, target.slates) == 0

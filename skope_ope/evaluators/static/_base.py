@@ -150,6 +150,8 @@ class StaticEvaluator(BaseEvaluator):
             warnings=warned,
             bound=self._deviation_bound,
             reach=self._reach(job, positive),
+            plain_weights=job.evaluator._plain_weights(job.target, positive),
+            leaves_bias_out=self._leaves_bias_out,
         )
 
     def _reach(self, job, positive):
@@ -157,6 +159,10 @@ class StaticEvaluator(BaseEvaluator):
         if not self._uses_weights:  # model values are what they are
             return range_alone(positive.all_logs)
         return reach_of_job(job, positive)
+
+    def _plain_weights(self, target, positive):
+        """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
+        return None
 
     def _unstated(self, logs):
         auto = self._auto

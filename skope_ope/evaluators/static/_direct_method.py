@@ -70,6 +70,7 @@ class DirectMethod(StaticEvaluator):
     """
 
     _parameter_constraints: dict = {**REWARD_MODEL_CONSTRAINTS}
+    _leaves_bias_out = "the error of the reward model"
     _uses_weights = False
     _uses_model = True
     _moves = WEIGHT
@@ -143,5 +144,6 @@ class SimulatedValue(PolicyValue):
                 ),
                 *evaluator._own_warnings(),
             ],
+            leaves_bias_out=evaluator._leaves_bias_out,
         )
         self.learned_policy = learned_policy

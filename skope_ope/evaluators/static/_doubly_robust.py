@@ -136,6 +136,10 @@ class DoublyRobust(DoublyRobustBase):
         self.cmax = cmax
         self.cv = cv
 
+    @property
+    def _leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
     def _weights(self, w):
         return clip(w, self.cmax)
 

@@ -61,6 +61,10 @@ class DRos(DoublyRobustBase):
         self.lam = lam
         self.cv = cv
 
+    @property
+    def _leaves_bias_out(self):
+        return self.lam != float("inf") and "the bias of shrunk weights"
+
     def _weights(self, w):
         return shrink(w, self.lam)
 

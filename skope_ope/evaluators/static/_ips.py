@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Inverse propensity scoring, plain and clipped."""
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
+from skope_ope.evaluators.static._weights_of import plain_weights
 
 
 class IPS(StaticEvaluator):
@@ -68,11 +71,22 @@ class IPS(StaticEvaluator):
     def __init__(self, *, cmax=None):
         self.cmax = cmax
 
+    @property
+    def _leaves_bias_out(self):
+        return self.cmax is not None and "the bias of clipped weights"
+
     def _weights(self, w):
         return clip(w, self.cmax)
 
     def _terms(self, rounds):
         return (self._gain(rounds, self._weights(rounds.w)),)
+
+    def _plain_weights(self, target, positive):
+        if self.cmax is not None:
+            return None
+        logs, ratio = positive.all_logs, self._moves is not None
+        find = partial(plain_weights, target, positive)
+        return PlainWeights(logs, positive, find, ratio)
 
     def _gain(self, rounds, w):
         return rounds.gain if w is rounds.w else w * rounds.r

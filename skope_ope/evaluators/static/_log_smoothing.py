@@ -57,6 +57,10 @@ class LogSmoothing(StaticEvaluator):
     def __init__(self, *, lam=None):
         self.lam = lam
 
+    @property
+    def _leaves_bias_out(self):
+        return self.lam != 0 and "the bias of smoothed rewards"
+
     def _check_logs(self, logs):
         super()._check_logs(logs)
         if logs.reward_range is None and logs.reward.min() < 0:

@@ -59,6 +59,10 @@ class SubGaussianIPS(StaticEvaluator):
     def __init__(self, *, lam=0.1):
         self.lam = lam
 
+    @property
+    def _leaves_bias_out(self):
+        return self.lam != 0 and "the bias of shrunk weights"
+
     def _weights(self, w):
         return harmonic(w, self.lam)
 
@@ -122,6 +126,10 @@ class SubGaussianDR(DoublyRobustBase):
         self.reward_model = reward_model
         self.lam = lam
         self.cv = cv
+
+    @property
+    def _leaves_bias_out(self):
+        return self.lam != 0 and "the bias of shrunk weights"
 
     def _weights(self, w):
         return harmonic(w, self.lam)

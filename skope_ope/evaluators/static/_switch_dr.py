@@ -67,6 +67,10 @@ class SwitchDR(DoublyRobustBase):
         self.tau = tau
         self.cv = cv
 
+    @property
+    def _leaves_bias_out(self):
+        return self.tau != float("inf") and "the bias of dropped weights"
+
     def _weights(self, w):
         return switch(w, self.tau)
 

@@ -36,5 +36,19 @@ def weights_of(evaluator, policy, logs):
     evaluator._check_logs(logs)
     positive = PositiveRounds(logs, combined_weights(logs, None))
     job = evaluator._prepare(Target(policy, logs), positive)
-    [plain] = terms_of(WEIGHTS, logs, job.target, None, positive)
+    plain = plain_weights(job.target, positive)
     return plain, job.evaluator._weights(plain)
+
+
+def plain_weights(target, positive):
+    """Return pi(a|x) / p of the logged actions, ndarray of shape (n_rounds,).
+
+    Parameters
+    ----------
+    target : Target
+        The policy.
+    positive : PositiveRounds
+        The rounds.
+    """
+    [plain] = terms_of(WEIGHTS, positive.all_logs, target, None, positive)
+    return plain

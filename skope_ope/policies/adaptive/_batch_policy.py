@@ -3,16 +3,18 @@
 """A policy that learns from an exploration log, in batches of time."""
 
 from datetime import timedelta
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
 
+from skope_ope._sklearn import Interval
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh
 from skope_ope.policies._base import FitFreePolicy
+from skope_ope.policies.adaptive._segmented_policy import SegmentedPolicy
 
 
 class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
@@ -46,6 +48,10 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     every : float or timedelta
         Length of a batch in the units of the timestamps; `numpy.timedelta64` or
         `datetime.timedelta` where they are datetimes.
+    min_trials : int, default=0
+        Exploration rows that an action needs before it may be chosen; those of the
+        segment, where `policy` is a `SegmentedPolicy`. Where no offered action has as
+        many, all of them may be. See Notes.
 
     Raises
     ------
@@ -61,6 +67,13 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
     -----
     The policy is told the exploration log's propensity as the probability of an
     action, 1 / (offered actions) where it is unknown.
+
+    A policy that tries untried actions first (`EpsilonGreedy`, `UCB1`) learns of its
+    trial only when the batch is over: with `min_trials=0` an action that is new, or new
+    in a segment, is shown to everybody for a whole batch, and one that was lucky once
+    (a click in one row) for the next. Online, such a policy would move on after a
+    round. `min_trials` keeps actions out until the exploration log says something of
+    them; an action that it never explores then is never chosen.
 
     References
     ----------
@@ -89,12 +102,14 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         "policy": [AdaptivePolicy],
         "exploration_logs": [BanditLogs],
         "every": [Real, timedelta, np.timedelta64],
+        "min_trials": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, policy, exploration_logs, every):
+    def __init__(self, policy, exploration_logs, every, *, min_trials=0):
         self.policy = policy
         self.exploration_logs = exploration_logs
         self.every = every
+        self.min_trials = min_trials
 
     def logs_proba(self, logs):
         """Probabilities over the actions of the logs.
@@ -120,6 +135,7 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
         chance = _propensity(source)
         policy = fresh(self.policy, logs)
         lessons, X = policy.context_of(source), policy.context_of(logs)
+        trials = _Trials(policy, logs.n_actions, self.min_trials)
         proba = np.empty((len(logs), logs.n_actions))
         learn, ask = _by_batch(learned_in), _by_batch(asked_in)
         for batch in sorted(learn.keys() | ask.keys()):
@@ -127,16 +143,16 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
             if batch in ask:
                 rows = ask[batch]
                 offered = None if logs.available is None else logs.available[rows]
-                proba[rows] = policy.predict_proba(take_rows(X, rows), offered)
+                contexts = take_rows(X, rows)
+                eligible = trials.eligible(contexts, len(rows), offered)
+                proba[rows] = policy.predict_proba(contexts, eligible)
             if batch in learn:
                 rows = learn[batch]
                 rows = rows[np.argsort(source.timestamp[rows], kind="stable")]
-                policy.update_many(
-                    take_rows(lessons, rows),
-                    codes[rows],
-                    source.reward[rows],
-                    chance[rows],
-                )
+                lesson = take_rows(lessons, rows)
+                trials.add(lesson, codes[rows])
+                taught = codes[rows], source.reward[rows], chance[rows]
+                policy.update_many(lesson, *taught)
         return proba
 
     def _proba(self, X, available):
@@ -186,6 +202,51 @@ class BatchPolicy(MetaEstimatorMixin, FitFreePolicy):
                 "rows). Pass all labels as actions=[...] when building the logs."
             )
         return codes
+
+
+class _Trials:
+    """How often every action was explored so far, in every segment of the policy.
+
+    Parameters
+    ----------
+    policy : AdaptivePolicy
+        It knows the segments; others have one.
+    n_actions : int
+        Number of actions.
+    least : int
+        Trials from which on an action may be chosen.
+    """
+
+    def __init__(self, policy, n_actions, least):
+        self.policy, self.least = policy, least
+        self.counts, self.none = {}, np.zeros(n_actions, dtype=int)
+
+    def add(self, X, codes):
+        """Count the actions of exploration rows."""
+        if not self.least:
+            return
+        for label, rows in self._segments(X, len(codes)):
+            new = np.bincount(codes[rows], minlength=len(self.none))
+            self.counts[label] = self.counts.get(label, self.none) + new
+
+    def eligible(self, X, n_rounds, offered):
+        """Return what may be chosen: the offered actions with trials enough."""
+        if not self.least:
+            return offered
+        tried = np.empty((n_rounds, len(self.none)), dtype=bool)
+        for label, rows in self._segments(X, n_rounds):
+            tried[rows] = self.counts.get(label, self.none) >= self.least
+        if offered is not None:
+            tried &= offered
+        none = ~tried.any(axis=1)
+        tried[none] = True if offered is None else offered[none]
+        return tried
+
+    def _segments(self, X, n_rounds):
+        """Yield the label and the rows of every segment."""
+        if isinstance(self.policy, SegmentedPolicy):
+            return self.policy._segment_rows(X)
+        return [(None, np.arange(n_rounds))]
 
 
 def _propensity(logs):

@@ -18,7 +18,7 @@ class ContextFreePolicy(AdaptivePolicy):
     not arrays: at some ten actions they are several times faster.
     """
 
-    context_free = True
+    context_free = takes_weight = True
     _epsilon = 0.0
 
     def reset(self, logs):
@@ -35,7 +35,7 @@ class ContextFreePolicy(AdaptivePolicy):
         self._totals = [0.0] * logs.n_actions
         self._means = [inf] * logs.n_actions  # untried actions come first
 
-    def update(self, X, action, reward, proba):
+    def update(self, X, action, reward, proba, weight=1):
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -48,6 +48,8 @@ class ContextFreePolicy(AdaptivePolicy):
             Its reward.
         proba : float
             Ignored.
+        weight : float, default=1
+            How often the round counts in the count and the mean of the action.
 
         Returns
         -------
@@ -55,8 +57,8 @@ class ContextFreePolicy(AdaptivePolicy):
             True.
         """
         self._n_rounds += 1
-        self._counts[action] += 1
-        self._totals[action] += float(reward)
+        self._counts[action] += weight
+        self._totals[action] += weight * float(reward)
         self._means[action] = self._totals[action] / self._counts[action]
         return True
 

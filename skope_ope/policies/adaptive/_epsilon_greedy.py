@@ -78,7 +78,7 @@ class EpsilonGreedy(ContextFreePolicy):
         super().reset(logs)
         self._set_epsilon()
 
-    def update(self, X, action, reward, proba):
+    def update(self, X, action, reward, proba, weight=1):
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -91,13 +91,15 @@ class EpsilonGreedy(ContextFreePolicy):
             Its reward.
         proba : float
             Ignored.
+        weight : float, default=1
+            How often the round counts in the count and the mean of the action.
 
         Returns
         -------
         changed : bool
             True.
         """
-        super().update(X, action, reward, proba)
+        super().update(X, action, reward, proba, weight)
         if callable(self.epsilon):
             self._set_epsilon()
         return True

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The action whose linear estimate could be the best."""
 
+from math import sqrt
 from numbers import Real
 
 import numpy as np
@@ -87,6 +88,8 @@ class LinUCB(AdaptivePolicy):
         "regularization": [Interval(Real, 0, None, closed="neither")],
     }
 
+    takes_weight = True
+
     def __init__(self, alpha=1.0, *, regularization=1.0):
         self.alpha = alpha
         self.regularization = regularization
@@ -117,7 +120,7 @@ class LinUCB(AdaptivePolicy):
         """How often each action was taken."""
         return np.array(self._counts)
 
-    def update(self, X, action, reward, proba):
+    def update(self, X, action, reward, proba, weight=1.0):
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -130,6 +133,8 @@ class LinUCB(AdaptivePolicy):
             Its reward.
         proba : float
             Ignored.
+        weight : float, default=1.0
+            How often the round counts in the two sums.
 
         Returns
         -------
@@ -137,6 +142,8 @@ class LinUCB(AdaptivePolicy):
             True.
         """
         x = dense_rows(X, "LinUCB")[0]
+        if weight != 1.0:  # both sums are of products of two of these
+            x, reward = sqrt(weight) * x, sqrt(weight) * reward
         inverse, moment = self._inverse[action], self._moment[action]
         if reward:
             moment += reward * x

@@ -12,7 +12,7 @@ from skope_ope._sklearn import Interval
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_labels, is_frame
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh, learn
 from skope_ope.policies._base import n_rows
 
 
@@ -106,6 +106,10 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
             return SegmentRows(context, logs.columns[self.segment], self.segment)
         return context
 
+    def _segment_rows(self, X):
+        """Yield the label of every segment and its rows, in their order."""
+        return _groups(self._split(X)[0])
+
     def _split(self, X):
         """Return the segment of every row, and what the inner policies get."""
         if isinstance(X, SegmentRows) and X.name == self.segment:
@@ -155,7 +159,12 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         column = X[:, [self.segment]]
         return (column.toarray() if sparse.issparse(X) else column)[:, 0]
 
-    def update(self, X, action, reward, proba):
+    @property
+    def takes_weight(self):
+        """Whether the policy of a segment takes weights."""
+        return self.policy.takes_weight
+
+    def update(self, X, action, reward, proba, weight=1.0):
         """Let the policy of the round's segment learn from it.
 
         Parameters
@@ -168,6 +177,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
             Its reward.
         proba : float
             The policy's own probability of the action.
+        weight : float, default=1.0
+            How often the round counts, where the policy takes weights.
 
         Returns
         -------
@@ -176,7 +187,8 @@ class SegmentedPolicy(MetaEstimatorMixin, AdaptivePolicy):
         """
         labels, context = self._split(X)
         self._last = labels.item(0)
-        return self._own(self._last).update(context, action, reward, proba)
+        own = self._own(self._last)
+        return learn(own, context, action, reward, proba, weight)
 
     def update_many(self, X, action, reward, proba):
         """Learn from several rounds at once, segment by segment.

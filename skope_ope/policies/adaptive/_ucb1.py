@@ -87,7 +87,7 @@ class UCB1(ContextFreePolicy):
         self._alpha = float(self.alpha)
         self._widths = [0.0] * logs.n_actions  # 1 / sqrt(n_a); 0 + inf stays inf
 
-    def update(self, X, action, reward, proba):
+    def update(self, X, action, reward, proba, weight=1):
         """Learn from one round of the policy's own history.
 
         Parameters
@@ -100,13 +100,15 @@ class UCB1(ContextFreePolicy):
             Its reward.
         proba : float
             Ignored.
+        weight : float, default=1
+            How often the round counts in the count and the mean of the action.
 
         Returns
         -------
         changed : bool
             True.
         """
-        super().update(X, action, reward, proba)
+        super().update(X, action, reward, proba, weight)
         self._widths[action] = 1 / sqrt(self._counts[action])
         return True
 

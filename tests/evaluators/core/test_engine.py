@@ -308,7 +308,8 @@ def test_a_policy_is_asked_for_chunks(n_actions):
 def test_the_direct_method_says_what_its_error_leaves_out():
     arrays, pi, q_hat = make_arrays(50)
     with pytest.warns(ModelErrorWarning):
-        evaluate(pi, BanditLogs(**arrays), reward_model=q_hat)
+        logs = BanditLogs(**arrays)
+        evaluate(pi, logs, evaluators="DirectMethod", reward_model=q_hat)
 
 
 few_rounds_of_many_actions = pytest.mark.filterwarnings(

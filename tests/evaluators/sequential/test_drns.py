@@ -32,7 +32,6 @@ from skope_ope.exceptions import (
     LogsWarning,
     LowOverlapWarning,
     ModelErrorWarning,
-    PropensityWarning,
     SingleTrajectoryWarning,
     SupportWarning,
 )
@@ -113,7 +112,7 @@ def test_unnormalised_value_is_the_mean_reward_of_complete_blocks():
 
 
 def test_horizon_keeps_the_ratios_and_c():
-    result = trace(q=0.25, horizon=2)
+    result = trace(q=0.25, horizon=2, normalize=True)
     assert result.n_trajectories == len(result.trajectory_values)
     assert result.value == pytest.approx(result.trajectory_values.mean(), abs=1e-15)
     m = result.n_trajectories
@@ -198,20 +197,21 @@ def test_theorem_2(n, total, weight, paper, sharp):
 
 def test_theorem_2_asks_for_what_it_needs():
     logs = make_bandit_logs(300, random_state=0)
-    result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
+    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
     assert result.deviation_bound(max_weight=1e4) > 0
     with pytest.raises(ValueError, match="Theorem 2 needs max_weight"):
         result.deviation_bound()
     with pytest.raises(ValueError, match="form must be 'sharp' or 'paper'"):
         result.deviation_bound(max_weight=20, form="blunt")
-    fitted = DRns(reward_model=LogisticRegression(), random_state=0).fit(logs)
-    with pytest.raises(ValueError, match="model fixed beforehand"):
-        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
+    for model in (None, LogisticRegression()):
+        fitted = DRns(reward_model=model, random_state=0).fit(logs)
+        with pytest.raises(ValueError, match="model fixed beforehand"):
+            quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
     frozen = FrozenEstimator(ActionRewardModel(LogisticRegression()).fit(logs))
     fitted = DRns(reward_model=frozen, random_state=0).fit(make_bandit_logs(300))
     assert quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4) > 0
     for parameters in ({"horizon": 5}, {"normalize": False}):
-        fitted = DRns(random_state=0, **parameters).fit(logs)
+        fitted = DRns(reward_model=0.5, random_state=0, **parameters).fit(logs)
         with pytest.raises(ValueError, match="single normalised trace"):
             quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=1e4)
     for shift, match in ((3.0, "rewards in \\[0, 1\\]"), (0.0, "model values in")):
@@ -237,7 +237,7 @@ def test_theorem_2_holds_for_a_model_of_other_rounds():
 @pytest.mark.parametrize("max_weight", [-5.0, 1.0, np.nan, np.inf])
 def test_theorem_2_needs_a_bound_that_the_rounds_keep(max_weight):
     logs = make_bandit_logs(300, random_state=0)
-    result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
+    result = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), EpsilonGreedy())
     with pytest.raises(ValueError, match=r"is no bound on pi\(a\|x, h\) / p"):
         result.deviation_bound(max_weight=max_weight)
 
@@ -259,28 +259,18 @@ def test_single_precision_is_no_violation(global_random_seed):
     assert result.bias_mass < 1e-6
 
 
-def test_default_model_is_the_middle_of_the_rewards():
-    logs = make_bandit_logs(200, random_state=0)
-    rounds = logs.context, logs.action, logs.reward, logs.propensity
-    assert DRns().fit(BanditLogs(*rounds)).reward_source_.number == 0.5
-    ranged = BanditLogs(*rounds, reward_range=(-1, 4))
-    assert DRns().fit(ranged).reward_source_.number == 1.5
-    scaled = BanditLogs(*rounds[:2], 5 * logs.reward, logs.propensity)
-    fitted = DRns().fit(scaled)  # unknown range: out-of-fold means
-    assert not hasattr(fitted.reward_source_, "number")
-    with pytest.raises(ValueError, match="fixed beforehand"):
-        quiet(fitted, EpsilonGreedy()).deviation_bound(max_weight=9)
-
-
-def test_time_ordered_folds_predict_the_first_rounds_by_the_middle():
+def test_theorem_2_charges_what_the_mean_of_earlier_rounds_cannot_know():
+    """The first round is predicted by later ones: the most that it can do is added."""
     logs = make_bandit_logs(300, random_state=0)
-    model = LogisticRegression()
-    fitted = DRns(reward_model=model, cv=TimeSeriesSplit(4), random_state=0).fit(logs)
-    result = quiet(fitted, EpsilonGreedy())
-    assert result.diagnostics["uncovered_rounds"] == 60
-    q_hat = fitted.reward_source_.bind(logs)(logs, 0)
-    assert (q_hat[:60] == 0.5).all()
-    assert not (q_hat[60:] == 0.5).any()
+    evaluator = DRns(cv=TimeSeriesSplit(), random_state=0)
+    result = quiet(evaluator.fit(logs), EpsilonGreedy())
+    terms = {**result.bound_terms, "seen_ahead": 0}
+    stub = SimpleNamespace(n_rounds=300, reward_bounds=(0, 1), bound_terms=terms)
+    for form in ("sharp", "paper"):
+        radius = result.deviation_bound(max_weight=1e4, form=form)
+        plain = drns_bound(stub, 0.05, max_weight=1e4, form=form)
+        charge = (1 + 1e4) / result.acceptance_ratios.sum()
+        assert radius == pytest.approx(plain + charge, rel=1e-12)
 
 
 def drifting_logs(n=1000):
@@ -307,6 +297,7 @@ def test_plain_folds_warn_where_the_logger_learned(cv):
     for ordered in (TimeSeriesSplit(), HALVES[1:]):
         DRns(reward_model=model, cv=ordered).fit(logs)
     DRns(reward_model=0.5, cv=cv).fit(logs)  # nothing is fitted
+    DRns(cv=cv).fit(logs)  # the mean of earlier rounds
     DRns(reward_model=model, cv=cv).fit(make_bandit_logs(1000, random_state=0))
 
 
@@ -323,9 +314,8 @@ def test_a_fit_that_fails_leaves_the_one_before():
         fitted.fit(drifting_logs())
     changed = {k for k, v in vars(fitted).items() if before.get(k) is not v}
     assert changed == {"reward_model"}
-    assert fitted.model_is_fixed_
     fitted.fit(logs)
-    assert not fitted.model_is_fixed_
+    assert fitted.reward_source_ is not before["reward_source_"]
     after = dict(vars(fitted))
     quiet(fitted, EpsilonGreedy())
     assert vars(fitted) == after
@@ -343,10 +333,16 @@ def test_parts_are_evaluated_on_their_own_and_averaged():
         part.uniforms_ = fitted.uniforms_[start:stop]
         values.append(quiet(part, pi[start:stop]).value)
     np.testing.assert_allclose(result.part_values, values, rtol=1e-13)
-    assert result.value == pytest.approx(np.mean(values))
-    assert result.standard_error == pytest.approx(np.std(values, ddof=1) / 2)
+    sums = np.add.reduceat(result.acceptance_ratios, bounds[:-1])
+    assert result.value == pytest.approx(sums @ values / sums.sum(), rel=1e-13)
+    terms = sums / sums.mean() * (np.array(values) - result.value)
+    assert result.standard_error == pytest.approx(np.std(terms, ddof=1) / 2)
     assert result.degrees_of_freedom == 3
     assert abs(result.round_values.mean() - result.value) < 1e-14
+    alike = DRns(n_splits=4, reward_model=0.4, normalize=True, random_state=3)
+    result = quiet(alike.fit(logs), pi)
+    assert result.value == pytest.approx(np.mean(values))
+    assert result.standard_error == pytest.approx(np.std(values, ddof=1) / 2)
 
 
 def test_parts_and_trajectories_of_a_learner():
@@ -355,7 +351,7 @@ def test_parts_and_trajectories_of_a_learner():
         DRns(n_splits=3).fit(logs).evaluate(EpsilonGreedy())
     with pytest.raises(ValueError, match="n_splits=3001 parts need as many rounds"):
         DRns(n_splits=3001, horizon=1).fit(logs).evaluate(EpsilonGreedy())
-    fitted = DRns(n_splits=3, horizon=50, random_state=0).fit(logs)
+    fitted = DRns(n_splits=3, horizon=50, normalize=True, random_state=0).fit(logs)
     first, second = (quiet(fitted, EpsilonGreedy(epsilon)) for epsilon in (0.1, 0.5))
     assert first.degrees_of_freedom == 2
     gap = first - second
@@ -389,13 +385,13 @@ def test_a_difference_of_single_traces_is_about_mixtures():
 
 def test_a_short_log_gives_nan_with_the_length_that_was_reached():
     logs = make_bandit_logs(300, random_state=0)
-    fitted = DRns(horizon=500, random_state=0).fit(logs)
+    fitted = DRns(q=0.01, horizon=500, random_state=0).fit(logs)
     match = r"no trajectory of horizon=500.*T = \d+"
     with pytest.warns(HorizonWarning, match=match) as caught:
         result = fitted.evaluate(EpsilonGreedy())
     assert np.isnan(result.value)
     assert np.isnan(result.standard_error)
-    assert np.isnan(result.confidence_interval()[0])
+    assert result._interval() == (0, 1)  # all that is possible
     assert result.n_trajectories == 0
     reached = [w.message.value for w in caught if w.category is HorizonWarning]
     assert reached == [len(result.accepted)] == [result.diagnostics["rounds_reached"]]
@@ -406,8 +402,8 @@ def test_a_short_log_gives_nan_with_the_length_that_was_reached():
 
 
 def test_one_trajectory_has_no_standard_error():
-    logs = make_bandit_logs(400, random_state=0)
-    fitted = DRns(horizon=80, random_state=0).fit(logs)
+    logs = make_bandit_logs(600, random_state=0)
+    fitted = DRns(q=0.01, horizon=40, random_state=0).fit(logs)
     with pytest.warns(SingleTrajectoryWarning, match="Set a smaller horizon so"):
         result = fitted.evaluate(EpsilonGreedy())
     assert result.n_trajectories == 1
@@ -423,7 +419,7 @@ def test_one_trajectory_has_no_standard_error():
 
 def test_the_error_of_a_single_trace_says_what_it_is_about():
     logs = make_bandit_logs(400, random_state=0)
-    fitted = DRns(random_state=0).fit(logs)
+    fitted = DRns(q=0.01, random_state=0).fit(logs)
     match = r"about the progressive-validation policy.*Set horizon so that"
     with pytest.warns(SingleTrajectoryWarning, match=match):
         result = fitted.evaluate(EpsilonGreedy())
@@ -471,7 +467,7 @@ def test_nothing_accepted_warns():
         DRns(reward_model=0.3).fit(logs).evaluate(always)
 
 
-def test_few_acceptances_and_violations_warn():
+def test_few_acceptances_warn():
     logs = make_bandit_logs(200, random_state=1, logging_temperature=0.3)
     fitted = DRns(acceptance="worst_case", random_state=0).fit(logs)
     result = quiet(fitted, EpsilonGreedy())
@@ -480,10 +476,6 @@ def test_few_acceptances_and_violations_warn():
     assert warning.value < 30
     # acceptances are nothing to a policy that does not learn
     assert "accepted" not in "".join(map(str, quiet(fitted, UniformPolicy()).warnings))
-    with pytest.warns(PropensityWarning, match="or say how many are all") as caught:
-        result = DRns(q=0, random_state=0).fit(logs).evaluate(UniformPolicy())
-    assert caught[0].message.value == result.diagnostics["violation_share"] > 0
-    assert result.bias_mass == result.diagnostics["bias_mass"]
 
 
 def test_bias_mass_of_a_fixed_ratio():
@@ -496,6 +488,13 @@ def test_bias_mass_of_a_fixed_ratio():
     assert (result.acceptance_ratios == 0.5).all()
     assert result.bias_mass == pytest.approx(0.375)
     assert result.n_violations == 2
+    held_back = np.array([2, 1, *[0.0] * 6])
+    error = held_back.std() / np.sqrt(8)
+    assert result.diagnostics["bias_mass_error"] == pytest.approx(error)
+    grouped = logs.replace(group=[0, 1, 0, 1, 2, 2, 0, 3])
+    result = quiet(DRns(q=1, cmax=0.5, reward_model=0.0).fit(grouped), pi)
+    error = np.sqrt(3**2 / 8 - 0.375**2) / np.sqrt(8)
+    assert result.diagnostics["bias_mass_error"] == pytest.approx(error)
 
 
 def test_bad_parameters():
@@ -508,6 +507,11 @@ def test_bad_parameters():
         ({"acceptance": "always"}, r"'acceptance' parameter .*worst_case"),
         ({"horizon": 0}, r"'horizon' parameter"),
         ({"n_splits": 0}, r"'n_splits' parameter"),
+        ({"c_init": 0}, r"'c_init' parameter"),
+        ({"excess": "drop"}, r"'excess' parameter .*weight"),
+        ({"normalize": "mean"}, r"'normalize' parameter .*pooled"),
+        ({"c_init": 0.5, "cmax": 0.4}, r"c_init=0.5 is above cmax=0.4"),
+        ({"c_init": 0.5, "acceptance": "worst_case"}, r"c_init=0.5 means nothing"),
     ]:
         with pytest.raises(ValueError, match=match):
             DRns(**parameters).fit(logs)

@@ -85,7 +85,9 @@ def test_drns_of_a_learner(q, kind, ask, global_random_seed):
             "q": q,
             "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
             "horizon": [None, 3][draw // 2 % 2],
+            "normalize": [True, "pooled"][draw // 4],
         }
+        setting["c_init"] = [None, setting["cmax"] / 4][draw % 2]
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
         result = quiet(evaluator, RulePolicy(rule, every=every, ask=ask))
         expected = loops.drns(
@@ -120,7 +122,9 @@ def test_drns_of_a_stationary_policy(q, global_random_seed):
             "q": q,
             "cmax": float(rng.choice([1.0, 0.5, 0.1, 3.0])),
             "horizon": [None, 3][draw % 2],
+            "normalize": [True, "pooled"][draw // 2 % 2],
         }
+        setting["c_init"] = [None, setting["cmax"] / 4][draw // 4 % 2]
         evaluator = DRns(reward_model=q_hat, random_state=draw, **setting).fit(logs)
         expected = loops.drns(
             lambda history, row, pi=pi: pi[row].tolist(),

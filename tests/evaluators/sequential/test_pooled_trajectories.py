@@ -99,18 +99,18 @@ def test_only_the_ratio_of_the_sums_is_unbiased(global_random_seed):
 
 
 def test_short_histories_are_noticed():
-    evaluator = DRns(horizon=5, random_state=0).fit(logs_of(0))
+    own = {"normalize": True, "random_state": 0}
+    evaluator = DRns(horizon=5, **own).fit(logs_of(0))
     with pytest.warns(HorizonWarning, match="normalize='pooled'") as caught:
         result = evaluator.evaluate(ConstantPolicy(0))
     pooled = clone(evaluator).set_params(normalize="pooled").fit(logs_of(0))
     gap = result.value - pooled.evaluate(ConstantPolicy(0)).value  # without a warning
     assert caught[0].message.value == pytest.approx(gap, rel=1e-9)
     # where the model knows the value, nothing leans anywhere
-    DRns(horizon=5, reward_model=0.2, random_state=0).fit(logs_of(0)).evaluate(
-        ConstantPolicy(0)
-    )
+    evaluator = DRns(horizon=5, reward_model=0.2, **own).fit(logs_of(0))
+    evaluator.evaluate(ConstantPolicy(0))
     # long histories lean less than they err
-    DRns(horizon=200, random_state=0).fit(logs_of(0)).evaluate(ConstantPolicy(0))
+    DRns(horizon=200, **own).fit(logs_of(0)).evaluate(ConstantPolicy(0))
 
 
 @pytest.mark.parametrize("horizon", [None, 30])

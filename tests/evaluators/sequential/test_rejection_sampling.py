@@ -8,8 +8,8 @@ import pytest
 from skope_ope import BanditLogs, EpsilonGreedy, RejectionSampling, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import (
+    BiasWarning,
     LowOverlapWarning,
-    PropensityWarning,
     SupportWarning,
 )
 from tests._quiet import quiet
@@ -72,11 +72,16 @@ def test_a_target_that_wants_nothing_of_the_log():
 def test_too_large_a_constant_warns():
     logs = make_bandit_logs(500, random_state=0)
     fitted = RejectionSampling(cmax=1.0, random_state=0).fit(logs)
-    with pytest.warns(
-        PropensityWarning, match=r"large in \d+ of 500 rounds \(0 of all"
-    ):
+    with pytest.warns(BiasWarning, match=r"no bound on p / pi: lower cmax") as told:
         result = fitted.evaluate(UniformPolicy())
+    assert told[0].message.value == result.bias_mass > 0
     assert result.n_violations > 0
+    # one violated round is enough to prove it
+    least = np.sort(logs.propensity)[1]
+    fitted = RejectionSampling(cmax=least, random_state=0).fit(logs)
+    result = quiet(fitted, np.eye(logs.n_actions)[logs.action_index])
+    assert result.n_violations == 1
+    assert BiasWarning in map(type, result.warnings)
 
 
 def test_unbiased_for_a_stationary_policy(global_random_seed):

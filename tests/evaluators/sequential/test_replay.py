@@ -85,9 +85,9 @@ def test_clopper_pearson_is_for_shares_of_ones():
     real = quiet(Replay().fit(logs.replace(reward=logs.reward / 2)), policy)
     static = quiet(IPS().fit(logs), policy)
     for result in (learner, real, static):
-        with pytest.raises(ValueError, match=f"value of {result.estimator} is not one"):
+        with pytest.raises(ValueError, match="is for"):
             result.confidence_interval(method="clopper_pearson")
-    with pytest.raises(ValueError, match="'normal', 'clopper_pearson', got 'exact'"):
+    with pytest.raises(ValueError, match="got 'exact'"):
         static.confidence_interval(method="exact")
 
 

@@ -92,7 +92,7 @@ def test_differences_of_single_traces_are_about_another_policy():
 
 
 def test_differences_of_learners_are_those_of_parts():
-    fitted = DRns(horizon=10, n_splits=4, random_state=0).fit(LOGS)
+    fitted = DRns(horizon=10, n_splits=4, normalize=True, random_state=0).fit(LOGS)
     first, second = (quiet(fitted.evaluate, EpsilonGreedy(e)) for e in (0.1, 0.9))
     gaps = first.part_values - second.part_values
     gap = first - second  # without a warning

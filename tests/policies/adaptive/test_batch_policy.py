@@ -228,3 +228,84 @@ def test_bad_input():
     other = make_logs(20, n_features=2)
     with pytest.raises(ValueError, match=r"exploration_logs have 2 features, .* 3"):
         BatchPolicy(EMP, other, 5).logs_proba(logs)
+
+
+def popular_log(n=60):
+    """Clicks on action 0 now and then; action 1 is new in the middle of the log."""
+    action = np.where((np.arange(n) >= 30) & (np.arange(n) % 10 == 0), 1, 0)
+    reward = (np.arange(n) % 3 == 0).astype(float)
+    reward[action == 1] = 0.0
+    return BanditLogs(
+        np.empty((n, 0)), action, reward, actions=[0, 1], timestamp=np.arange(n)
+    )
+
+
+def test_an_untried_action_is_shown_to_everybody_for_a_batch():
+    """EMP's trap, and the option that keeps out of it."""
+    logs = popular_log()
+    shown = BatchPolicy(EMP, logs, 10).logs_proba(logs)[:, 1]
+    # known from 40 on, when the batch with its first trial is over
+    np.testing.assert_array_equal(shown, (np.arange(60) >= 10) & (np.arange(60) < 40))
+    careful = BatchPolicy(EMP, logs, 10, min_trials=2).logs_proba(logs)
+    assert (careful[:, 0] == 1).all()
+    # a lucky first trial is no longer taken for a certainty
+    reward = logs.reward.copy()
+    reward[30] = 1.0
+    lucky = logs.replace(reward=reward)
+    assert (BatchPolicy(EMP, lucky, 10).logs_proba(lucky)[40:50, 1] == 1).all()
+    careful = BatchPolicy(EMP, lucky, 10, min_trials=2).logs_proba(lucky)
+    assert (careful[:50, 0] == 1).all()
+    assert (careful[50:, 1] == 1).all()  # two trials, mean 1/2
+
+
+@pytest.mark.parametrize("policy", [EMP, CEMP], ids=["EMP", "CEMP"])
+@pytest.mark.parametrize("available", [False, True])
+def test_actions_wait_for_their_trials(policy, available):
+    logs, source = make_logs(60, available=available), make_logs(90, seed=1)
+    proba = BatchPolicy(policy, source, 7, min_trials=6).logs_proba(logs)
+    inert = BatchPolicy(policy, source, 7).logs_proba(logs)
+    shut = 0
+    for row in range(60):
+        known = source.timestamp < logs.timestamp[row] // 7 * 7
+        counts = np.bincount(source.action_index[known], minlength=logs.n_actions)
+        open_to = counts >= 6
+        if available:
+            open_to &= logs.available[row]
+        if not open_to.any():
+            np.testing.assert_array_equal(proba[row], inert[row])
+            continue
+        assert open_to[proba[row].argmax()]
+        assert proba[row].max() == 1
+        shut += not open_to[inert[row].argmax()]
+    assert shut > 0
+
+
+def test_trials_are_those_of_the_segment():
+    source, logs = make_logs(90, seed=1), make_logs(60)
+    proba = BatchPolicy(SEMP, source, 7, min_trials=4).logs_proba(logs)
+    alone = np.empty_like(proba)
+    for side in (False, True):
+        inside, rows = (high(one.context) == side for one in (source, logs))
+        part = source[np.flatnonzero(inside)]
+        for row in np.flatnonzero(rows):
+            known = part.timestamp < logs.timestamp[row] // 7 * 7
+            own = fresh(EMP, logs)
+            own.update_many(
+                part.context[known],
+                part.action_index[known],
+                part.reward[known],
+                part.propensity[known],
+            )
+            counts = np.bincount(part.action_index[known], minlength=logs.n_actions)
+            offered = (counts >= 4)[None, :] if (counts >= 4).any() else None
+            alone[row] = own.predict_proba(logs.context[row : row + 1], offered)[0]
+    np.testing.assert_array_equal(proba, alone)
+
+
+def test_min_trials_is_a_count():
+    logs = make_logs(20)
+    for bad in (-1, 1.5):
+        policy = BatchPolicy(EMP, logs, 5, min_trials=bad)
+        with pytest.raises(ValueError, match="'min_trials' parameter"):
+            policy.logs_proba(logs)
+    assert clone(BatchPolicy(EMP, logs, 5, min_trials=3)).min_trials == 3

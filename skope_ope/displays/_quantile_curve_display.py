@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a larger quantile costs: the value by DR-ns against q, with its bias mass."""
+
+import warnings
+from copy import copy
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import checked_panels, panel_axes
+from skope_ope.exceptions import BiasWarning, OPEWarning
+
+PANELS = ("value", "bias_mass")
+LARGE_MASS = 0.1  # above which DRns warns
+Q_RANGE = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+class QuantileCurveDisplay:
+    """Value of a policy by :class:`DRns` against the quantile level q.
+
+    A larger q accepts more rounds into the simulated history, so that intervals
+    shrink, and keeps more of what the policy wants out of it: the bias mass grows.
+    Values that agree while the bias mass is small can be trusted; take the largest q
+    before the bias alarm. All points share the reward model and the uniform numbers, so
+    that what moves is due to q. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    q : ndarray of shape (n_points,)
+        Quantile levels, increasing.
+    values : list of PolicyValue
+        One for every level.
+    own : float, default=None
+        The level of the evaluator itself; `None`: not known.
+    level : float, default=0.95
+        Coverage of the intervals.
+    name : str, default=None
+        Name of the policy.
+
+    Attributes
+    ----------
+    value, low, high : ndarray of shape (n_points,)
+        Estimates and the ends of their intervals; NaN where there are none.
+    bias_mass : ndarray of shape (n_points,)
+        Estimated share of the policy's rounds that are kept out of the history.
+    bias_mass_error : ndarray of shape (n_points,)
+        Standard errors of these estimates.
+    n_accepted : ndarray of int of shape (n_points,)
+        Accepted rounds.
+    alarm : ndarray of bool of shape (n_points,)
+        Whether a :class:`~skope_ope.exceptions.BiasWarning` came with the value.
+    axes_ : ndarray of matplotlib axes
+        Where it was drawn, one for every panel, after `plot`.
+    ax_ : matplotlib axes
+        The first of them, after `plot`.
+    figure_ : matplotlib figure
+        Their figure, after `plot`.
+
+    See Also
+    --------
+    HistoryDisplay : How one history grew.
+    ClippingCurveDisplay : The same for the bound on the weights.
+
+    Examples
+    --------
+    >>> from skope_ope import DRns, EpsilonGreedy, QuantileCurveDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(5000, random_state=0)
+    >>> evaluator = DRns(horizon=50, random_state=0).fit(logs)
+    >>> display = QuantileCurveDisplay.from_evaluator(evaluator, EpsilonGreedy(0.2))
+    >>> bool(display.bias_mass[0] < display.bias_mass[-1])
+    True
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, q, values, *, own=None, level=0.95, name=None):
+        self.q = q
+        self.values = values
+        self.own = own
+        self.level = level
+        self.name = name
+        self.value = np.array([value.value for value in values])
+        intervals = [value._interval(level) for value in values]
+        self.low, self.high = np.array(intervals).T
+        self.bias_mass, self.bias_mass_error, self.n_accepted = (
+            np.array([value.diagnostics[name] for value in values])
+            for name in ("bias_mass", "bias_mass_error", "n_accepted")
+        )
+        self.alarm = np.array(
+            [any(isinstance(w, BiasWarning) for w in v.warnings) for v in values]
+        )
+
+    @classmethod
+    def from_evaluator(cls, evaluator, policy, *, logs=None, q_range=None, level=0.95):
+        """Evaluate a policy with several levels of the quantile.
+
+        Warnings of the single values are not emitted: they are those of
+        `display.values`.
+
+        Parameters
+        ----------
+        evaluator : DRns
+            A fitted one, with `acceptance="quantile"`.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        q_range : array-like of shape (n_points,), default=None
+            Levels in [0, 1]. `None`: 0, .01, .02, .05, .1, .2, .5 and that of the
+            evaluator.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : QuantileCurveDisplay
+        """
+        check_is_fitted(evaluator)
+        if getattr(evaluator, "acceptance", None) != "quantile":
+            raise TypeError(
+                "QuantileCurveDisplay needs a DRns with acceptance='quantile', got "
+                f"{evaluator!r}: nothing else has a quantile level."
+            )
+        if q_range is None:
+            q_range = {*Q_RANGE, float(evaluator.q)}
+        levels = np.unique(np.asarray(sorted(q_range), dtype=float))
+        if not levels.size or not ((levels >= 0) & (levels <= 1)).all():
+            raise ValueError(
+                f"q_range must hold numbers in [0, 1], got {levels.tolist()}."
+            )
+        values = []
+        for q in levels.tolist():
+            # q matters after the fit: model and uniform numbers stay
+            one = copy(evaluator).set_params(q=q)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OPEWarning)
+                values.append(one.evaluate(policy, logs))
+        name = policy if isinstance(policy, str) else type(policy).__name__
+        return cls(levels, values, own=float(evaluator.q), level=level, name=name)
+
+    def plot(self, ax=None, *, panels=PANELS, **kwargs):
+        """Draw values with intervals, and the bias mass below.
+
+        Levels stand at equal distances. Values that come with the bias alarm are open
+        circles; the level of the evaluator itself is a dotted line.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or array of them, default=None
+            Where to draw, one for every panel; `None` makes a new figure.
+        panels : sequence of {"value", "bias_mass"}, default=both
+            What to draw.
+        **kwargs : dict
+            Passed to `ax.errorbar`.
+
+        Returns
+        -------
+        display : QuantileCurveDisplay
+            Itself.
+        """
+        panels = checked_panels(panels, PANELS)
+        heights = [2 if panel == "value" else 1 for panel in panels]
+        self.axes_ = panel_axes(self, ax, heights)
+        place = np.arange(len(self.q))
+        for one, panel in zip(self.axes_, panels, strict=True):
+            draw = self._draw_values if panel == "value" else self._draw_mass
+            draw(one, place, kwargs)
+            for at in place[self.q == self.own]:
+                style = {"color": "black", "linestyle": ":", "zorder": 0}
+                one.axvline(at, label=f"q = {self.own:.4g} in use", **style)
+            one.set_xticks(place, [f"{q:.4g}" for q in self.q])
+            one.legend(fontsize="small", loc="upper left", ncols=3)
+        self.axes_[-1].set_xlabel("quantile level q")
+        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        if self.name:
+            self.ax_.set_title(f"DRns: {self.name}", fontsize="medium")
+        return self
+
+    def _draw_values(self, ax, place, kwargs):
+        text = f"{100 * self.level:.4g}% interval"
+        sides = np.nan_to_num([self.value - self.low, self.high - self.value])
+        for rows, face, label in (
+            (~self.alarm, None, text),
+            (self.alarm, "white", f"{text}, biased history"),
+        ):
+            style = {"fmt": "o", "color": "C0", "capsize": 3, "markerfacecolor": face}
+            if rows.any():
+                x, y, yerr = place[rows], self.value[rows], sides[:, rows]
+                ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})
+        low, high = (np.min(self.value - sides[0]), np.max(self.value + sides[1]))
+        if np.isfinite([low, high]).all():  # room for the legend above
+            ax.set_ylim(low - 0.1 * (high - low), high + 0.3 * (high - low))
+        ax.set_ylabel("value")
+
+    def _draw_mass(self, ax, place, kwargs):
+        color = np.where(self.alarm, "C3", "C0").tolist()
+        ax.bar(place, self.bias_mass, yerr=self.bias_mass_error, color=color, width=0.5)
+        ax.axhline(LARGE_MASS, color="C3", linewidth=0.8, label="alarm above")
+        ax.set_ylim(0, max(1.5 * float(self.bias_mass.max()), 2 * LARGE_MASS))
+        ax.set_ylabel("bias mass")

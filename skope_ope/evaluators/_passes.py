@@ -1,0 +1,123 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values of several policies by several evaluators, with what they can share."""
+
+from joblib import Parallel, delayed, effective_n_jobs
+
+from skope_ope.evaluators.core._jobs import evaluate_jobs
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.logs import BanditLogs
+
+
+def values_of(policies, evaluators, shared, sample_weight=None, n_jobs=None):
+    """Return the value of every (policy, evaluator).
+
+    Evaluators that take part in one pass over the rounds share it; the others are
+    fitted once each, so that all policies meet the same random numbers.
+
+    Parameters
+    ----------
+    policies, evaluators : dict
+        By name.
+    shared : SharedModel
+        The logs, and the reward model of evaluators without one of their own.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds, multiplied with those of the logs.
+    n_jobs : int, default=None
+        Tasks at a time.
+
+    Returns
+    -------
+    values : dict
+        `PolicyValue` by (name of the policy, name of the evaluator).
+    """
+    logs = shared.logs
+    positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
+    together, apart = _divided(policies, evaluators, logs)
+    found = _in_passes(together, policies, shared, positive, n_jobs)
+    for walks in (False, True):
+        some = [
+            pair
+            for pair in apart
+            if evaluators[pair[1]].__sklearn_tags__().order_dependent == walks
+        ]
+        found |= _by_themselves(
+            some, policies, evaluators, shared, sample_weight, n_jobs, walks
+        )
+    return {
+        (policy, name): found[policy, name]._at(logs)
+        for policy in policies
+        for name in evaluators
+    }
+
+
+def _divided(policies, evaluators, logs):
+    """Return who shares a pass, by policy, and the pairs of those that do not."""
+    together, apart = {}, []
+    for policy, given in policies.items():
+        # slates have targets of their own
+        target = Target(given, logs) if isinstance(logs, BanditLogs) else None
+        part = {}
+        for name, evaluator in evaluators.items():
+            if target is not None and evaluator._takes_part(target):
+                part[name] = evaluator
+            else:
+                apart.append((policy, name))
+        if part:
+            together[policy] = target, part
+    return together, apart
+
+
+def _in_passes(together, policies, shared, positive, n_jobs):
+    """Return the values of those that share a pass over the rounds.
+
+    One process needs a single pass for all policies; threads have one a policy, and
+    find the reward models fitted.
+    """
+    groups = [list(together)] if together else []
+    if effective_n_jobs(n_jobs) > 1 and len(together) > 1:
+        groups = [[policy] for policy in together]
+        shared.prepare(one for _, part in together.values() for one in part.values())
+    done = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(_one_pass)({policy: together[policy] for policy in group}, *about)
+        for group in groups
+        for about in [(shared, positive)]
+    )
+    found = {}
+    for of_group in done:
+        for (policy, name), value in of_group.items():
+            learned = learned_warnings(policies[policy], shared.logs)
+            found[policy, name] = value._with_warnings(learned)
+    return found
+
+
+def _one_pass(together, shared, positive):
+    jobs = {
+        (policy, name): evaluator._prepare(target, positive, shared)
+        for policy, (target, part) in together.items()
+        for name, evaluator in part.items()
+    }
+    values = evaluate_jobs(list(jobs.values()), positive)
+    return dict(zip(jobs, values, strict=True))
+
+
+def _by_themselves(
+    pairs, policies, evaluators, shared, sample_weight, n_jobs, processes
+):
+    """Return the values of those that make a pass of their own.
+
+    Walks through a log are loops of the interpreter: they need processes.
+    """
+    names = list(dict.fromkeys(name for _, name in pairs))
+    parallel = Parallel(n_jobs=n_jobs, prefer="processes" if processes else "threads")
+    fitted = parallel(delayed(shared.fitted)(evaluators[name]) for name in names)
+    fitted = dict(zip(names, fitted, strict=True))
+    # on the rounds of fit, which are those of the table
+    values = parallel(
+        delayed(fitted[name]._result)(policies[policy], None, sample_weight)
+        for policy, name in pairs
+    )
+    return dict(zip(pairs, values, strict=True))

@@ -1,0 +1,145 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which row of a table is to be believed: a rule that never looks at the values."""
+
+from typing import NamedTuple
+
+from skope_ope.evaluators._defaults import (
+    BALANCED,
+    DEFAULTS,
+    PSEUDO_INVERSES,
+    SLATE_RATIO,
+)
+from skope_ope.logs import SlateLogs
+from skope_ope.logs._propensity_audit import acting_loggers
+
+# What an evaluator may be given without becoming another estimator.
+INPUTS = {"reward_model", "cv", "random_state"}
+
+
+class Recommendation(NamedTuple):
+    """The evaluator that is recommended for some logs.
+
+    Attributes
+    ----------
+    name : str or None
+        The name of its row; None: nothing is recommended.
+    evaluator : evaluator or None
+        An unfitted one, likewise.
+    reason : str
+        Why this one, or why none, in a sentence without a full stop.
+    """
+
+    name: str | None
+    evaluator: object
+    reason: str
+
+
+def recommended_evaluator(logs):
+    """Return the evaluator that is recommended for some logs.
+
+    The rule depends on what the logs tell of the logger, never on a value: choosing
+    among values would choose their errors. It takes the form with the lowest error
+    among those that leave no bias out of their interval.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+
+    Returns
+    -------
+    recommendation : Recommendation
+        (name, evaluator, reason).
+    """
+    if isinstance(logs, SlateLogs):
+        return _for_slates(logs)
+    if logs.propensity is None:
+        return Recommendation(
+            None,
+            None,
+            "without propensities only a reward model is left, and no interval knows "
+            "its error; record them, or estimate them with PropensityEstimator",
+        )
+    if acting_loggers(logs) > 1 and logs.logger_proba is not None:
+        return _of(
+            BALANCED,
+            "BalancedDR",
+            "the logs tell what every logger would have done: their mixture weighs "
+            "the rounds, and a reward model takes off what it can predict",
+        )
+    return _of(
+        DEFAULTS,
+        "DoublyRobust",
+        "the logs have propensities: they make it unbiased whatever its reward model, "
+        "which takes off the part of the variance that it can predict",
+    )
+
+
+def _for_slates(logs):
+    if logs.logging_policy is not None:
+        return _of(
+            PSEUDO_INVERSES,
+            "ControlledPI",
+            "the logging policy is known: it has the lowest error of the pseudoinverse "
+            "forms in most worlds, where the value of a slate is about a sum over its "
+            "slots",
+        )
+    if logs.propensity is not None:
+        return _of(
+            SLATE_RATIO,
+            "wIPS",
+            "only whole slates have probabilities: it stays in the range of the "
+            "rewards, and needs no assumption about the slots",
+        )
+    return Recommendation(
+        None,
+        None,
+        "without a logging policy or propensities only a reward model is left, and no "
+        "interval knows its error; pass logging_policy=... to SlateLogs",
+    )
+
+
+def _of(rows, name, reason):
+    return Recommendation(name, rows[name], reason)
+
+
+def recommended_row(logs, evaluators):
+    """Return which of some evaluators is recommended, and why it or none.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    evaluators : dict
+        Evaluators by name.
+
+    Returns
+    -------
+    name : str or None
+        None where the recommended one is not among them, or several are that differ
+        in their reward models only.
+    reason : str
+    """
+    found = recommended_evaluator(logs)
+    if found.name is None:
+        return None, found.reason
+    alike = [
+        name for name, one in evaluators.items() if _is_one_of(one, found.evaluator)
+    ]
+    if found.name in alike:
+        return found.name, found.reason
+    if len(alike) == 1:
+        return alike[0], found.reason
+    if alike:
+        names = ", ".join(map(str, alike))
+        return None, f"nothing but their reward models tells {names} apart"
+    return None, f"these logs allow {found.name}, which is not among the evaluators"
+
+
+def _is_one_of(evaluator, recommended):
+    """Whether an evaluator is the recommended one, perhaps with another model."""
+    if type(evaluator) is not type(recommended):
+        return False
+    own, wanted = evaluator.get_params(deep=False), recommended.get_params(deep=False)
+    return all(own[name] == wanted[name] for name in wanted if name not in INPUTS)

@@ -1,0 +1,157 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Differences of two values from the same rounds."""
+
+import warnings as python_warnings
+from copy import copy
+
+import numpy as np
+
+from skope_ope.evaluators.core._common_rounds import on_common_rounds
+from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
+from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._reach import DifferenceReach
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.exceptions import SingleTrajectoryWarning
+
+ROUNDING = 1e-12  # of the largest round value: smaller differences are none
+_NO_PAIRED_ERROR = (
+    "the difference has no standard error: the rounds of a policy that learns depend "
+    "on each other. Subtract repeated_runs of both policies on segments of the log, or "
+    "give both the same DRns(n_splits=..., horizon=...)."
+)
+_OTHER_PAIRED_ERROR = (
+    "the standard error and the interval of this difference are about the "
+    "progressive-validation policies, mixtures of those along the trace. What "
+    "two policies that learn are worth at some horizon differs by chance much more: "
+    "give both the same DRns(n_splits=..., horizon=...), or subtract repeated_runs."
+)
+
+
+class PairedDifferences:
+    """How one `PolicyValue` is subtracted from another, on what they have in common."""
+
+    def _without(self, left_out):
+        """Return the value without some rounds (a mask), estimated anew."""
+        if self._operands is not None:
+            first, second = (one._without(left_out) for one in self._operands)
+            return first - second
+        out = copy(self)
+        for name in ("round_values", "_deviations", "_usual_reach"):
+            out.__dict__.pop(name, None)
+        if self._find_reach is not None:
+            out._find_reach = self._find_reach.take(np.arange(self.n_rounds))
+        estimate, out._rows = self._estimate_without(left_out)
+        design = out._rows.design
+        entries = {"n_common_rounds": int(np.count_nonzero(design.omega))}
+        if entries["n_common_rounds"]:
+            size, known = self._overlap_without(design)
+            entries |= known
+        else:
+            estimate, size = estimate.without_value(), float("nan")
+        if estimate.frame.clustered:
+            entries |= group_entries(estimate)
+        out._estimate, out.effective_sample_size = estimate, size
+        out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
+        out._bound = out.successes = out._plain_weights = None
+        return out
+
+    def _estimate_without(self, left_out):
+        """Return the estimate without some rounds (a mask), and its `Rows`."""
+        rows = self._rows.without(left_out)
+        return rows.estimate(self._estimate), rows
+
+    def _overlap_without(self, design):
+        """Return the effective sample size of the rounds of a design, and entries."""
+        if np.isnan(self.effective_sample_size):
+            return self.effective_sample_size, {}
+        mass = design.mass.sum()  # no importance weights: those of the rounds
+        return float(mass * mass / design.squared_mass.sum()), {}
+
+    def __sub__(self, other):
+        """Paired difference of two values from the same rounds.
+
+        Where one of them is not about all rounds (slates that the logger never
+        composes), both are estimated anew on those that they have in common, and a
+        warning says how many; `diagnostics["n_common_rounds"]` does, too.
+        """
+        if not isinstance(other, PairedDifferences):
+            return NotImplemented
+        if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
+            raise ValueError(
+                "the two values come from different rounds; a paired difference needs "
+                "both policies evaluated on the same logs (equal row_id)."
+            )
+        pair = {"the first": self, "the second": other}
+        pair, warned = on_common_rounds(pair)
+        first, second = pair.values()
+        change = first.round_values - second.round_values
+        value = first.value - second.value
+        if first._differ_by_rounding(second, change):
+            value, change = 0.0, np.zeros(len(change))
+        estimate, doubts = first._paired_estimate(second, value, change)
+        warned = (*warned, *doubts)
+        for warning in warned:
+            python_warnings.warn(warning, stacklevel=2)
+        rows = first._rows
+        left_out, design = rows.left_out, rows.design
+        out = self._derived(
+            estimate,
+            Rows(design, change[None], self.row_id, rows.logs, left_out),
+            estimator=f"{self.estimator} - {other.estimator}",
+            diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
+            warnings=warned,
+            reach=DifferenceReach(first, second),
+            leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
+        )
+        if left_out is not None:
+            out._operands = first, second
+        return out._with_mixture(self._mixture or other._mixture)
+
+    def _differ_by_rounding(self, other, change):
+        """Whether policies act alike, and only the order of sums tells them apart."""
+        scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
+        return np.abs(change).max(initial=0) <= ROUNDING * scale
+
+    def _paired_estimate(self, other, value, change):
+        """Return the estimate of a difference from its round values, and warnings."""
+        freedom = min(self.degrees_of_freedom, other.degrees_of_freedom)
+        design = self._common_design(other)
+        estimate = spread_estimate(value, change, design, freedom, scaled=True)
+        if not (np.isfinite(self.standard_error) and np.isfinite(other.standard_error)):
+            estimate = estimate.without_error()
+        if self.independent_rounds and other.independent_rounds:
+            if self._of_another_policy or other._of_another_policy:
+                return estimate, [SingleTrajectoryWarning(_OTHER_PAIRED_ERROR, 1)]
+            return estimate, []
+        warned = SingleTrajectoryWarning(_NO_PAIRED_ERROR, 1)
+        return estimate.without_error(), [warned]
+
+    def _common_design(self, other):
+        """Return the design of a difference, which must have one kind of clusters."""
+        mine, others = self._rows.design, other._rows.design
+        same = mine.clustered == others.clustered and (
+            not mine.clustered or np.array_equal(mine.cluster, others.cluster)
+        )
+        if not same:
+            raise ValueError(
+                "the two values come from logs with different groups: one difference "
+                "needs one answer to whose rounds depend on each other. Evaluate both "
+                "on the same logs."
+            )
+        return mine
+
+
+def _n_common(design, other):
+    """Return the number of rounds that count in both designs."""
+    weights = [one.omega for one in (design, other) if one.omega is not None]
+    if not weights:
+        return design.n_rounds
+    return int(np.count_nonzero(np.minimum.reduce(weights)))
+
+
+def _either(one, other):
+    """Return what intervals of a difference leave out: what those of either do."""
+    if one and other and one != other:
+        return f"{one}; {other}"
+    return one or other

@@ -1,0 +1,179 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intervals of values that are plain means or ratios of weighted rewards.
+
+They rest on the weights and rewards of the rounds and on bounds of both, not on the
+round values.
+"""
+
+from dataclasses import dataclass
+from math import isnan
+from typing import NamedTuple
+
+import numpy as np
+
+from skope_ope.evaluators.core._reach import stated_weight
+from skope_ope.intervals import (
+    betting_interval,
+    betting_ratio_interval,
+    clopper_pearson_interval,
+    cressie_read_interval,
+    empirical_likelihood_interval,
+)
+from skope_ope.logs._known_range import known_range
+
+ROUNDING = 1e-9  # relative: weights that differ by less are the same
+ON_POLICY = "the logger's own policy"
+KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions", ON_POLICY)
+
+
+@dataclass(frozen=True)
+class PlainWeights:
+    """The rounds of a value whose weights are plain importance weights.
+
+    Attributes
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    positive : PositiveRounds
+        Those that enter.
+    find : callable
+        Returns the weights of all rounds, ndarray of shape (n_rounds,).
+    ratio : bool
+        Whether the value is sum(w r) / sum(w), not sum(w r) / n.
+    bound : float, default=None
+        The largest possible weight of the logger's own policy: one.
+    """
+
+    logs: object
+    positive: object
+    find: object
+    ratio: bool
+    bound: float | None = None
+
+
+class BoundedInterval(NamedTuple):
+    """Limits, and the bounds of weights and rewards that they rest on."""
+
+    low: float
+    high: float
+    reward_range: tuple
+    max_weight: float | None
+    source: str | None
+
+
+def bounded_interval(value, method, level, max_weight):
+    """Return the `BoundedInterval` of a `PolicyValue` by a method's name."""
+    if method == "clopper_pearson" and value.successes is not None:
+        limits = clopper_pearson_interval(*value.successes, level)
+        return BoundedInterval(*limits, (0.0, 1.0), None, None)
+    plain = _checked(value, method)
+    limits = known_range(plain.logs)
+    if limits is None:
+        raise ValueError(
+            f"method={method!r} needs the range of the rewards: build the logs with "
+            "reward_range=(low, high)."
+        )
+    if isnan(value.value):  # the rounds say nothing of the policy
+        return BoundedInterval(*limits, limits, None, None)
+    weight = plain.positive.of(plain.find())
+    reward = plain.positive.of(plain.logs.reward)
+    bound, source = _bound(value, plain, weight, max_weight)
+    if method == "clopper_pearson":
+        known = bound if source in KNOWN_WEIGHTS else None
+        found = _share(value, plain, limits, weight, reward, known, level)
+        return BoundedInterval(*found, limits, bound, source)
+    if bound is None or source not in KNOWN_WEIGHTS:
+        raise ValueError(
+            f"method={method!r} needs a bound on the importance weights, and the logs "
+            "tell none: pass max_weight=..., the largest weight that the policy may "
+            "have on such logs, or logging_proba=... with the logs. The largest weight "
+            "that was logged is no bound."
+        )
+    if method == "betting" and not plain.ratio:
+        low, high = (bound * end for end in limits)
+        found = betting_interval(
+            weight * reward, max(high, 0.0), level, lower=min(low, 0.0)
+        )
+    else:
+        interval = WEIGHTED[method]
+        found = interval(
+            weight, reward, max_weight=bound, reward_range=limits, level=level
+        )
+    return BoundedInterval(*found, limits, bound, source)
+
+
+WEIGHTED = {
+    "betting": betting_ratio_interval,
+    "empirical_likelihood": empirical_likelihood_interval,
+    "cressie_read": cressie_read_interval,
+}
+
+
+def _checked(value, method):
+    """Return the `PlainWeights` of a value; raise where the method is not for it."""
+    instead = "Use 'auto'."
+    plain = value._plain_weights
+    if plain is None and method == "clopper_pearson":
+        raise ValueError(
+            "method='clopper_pearson' is for values that are a share: 0/1 rewards, "
+            "taken by Replay or RejectionSampling for a stationary policy, averaged by "
+            "IPS or SNIPS where all weights that are not zero are the same, or by the "
+            f"logger. This value of {value.estimator} is not one. {instead}"
+        )
+    if plain is None:
+        raise ValueError(
+            f"method={method!r} is for means and ratios of plain importance weights "
+            "times rewards (IPS, SNIPS, SlateIPS, without cmax, and the logger's mean "
+            f"reward), while their rounds are at hand. This value of {value.estimator} "
+            f"is not one. {instead}"
+        )
+    if getattr(plain.logs, "group", None) is not None:
+        raise ValueError(
+            f"method={method!r} is for independent rounds, and these logs have groups. "
+            f"{instead}"
+        )
+    omega = plain.positive.omega
+    if omega is not None:
+        used = plain.positive.of(omega)
+        if np.ptp(used) > ROUNDING * used.max():
+            raise ValueError(
+                f"method={method!r} is for rounds that count the same, and these have "
+                f"sample weights that differ. {instead}"
+            )
+    return plain
+
+
+def _bound(value, plain, weight, max_weight):
+    """Return the largest possible weight and where it comes from, or two times None."""
+    if max_weight is not None:
+        return stated_weight(max_weight, weight), "stated"
+    if plain.bound is not None:
+        return plain.bound, ON_POLICY
+    reach = value._reach(None, 0.0)
+    return (None, None) if reach is None else (reach.max_weight, reach.source)
+
+
+def _share(value, plain, limits, weight, reward, known, level):
+    r"""Return the exact interval of a share.
+
+    With a single weight w that is not zero, :math:`\hat V = w k / n` for k rewarded
+    rounds of n, and :math:`k / T` for SNIPS, with T rounds of weight w.
+    """
+    matched = weight > 0
+    only = float(weight.max()) or known or 0.0
+    same = only > 0 and bool((weight[matched] >= only * (1 - ROUNDING)).all())
+    same &= known is None or known <= only * (1 + ROUNDING)
+    zero_one = limits == (0, 1) and bool(((reward == 0) | (reward == 1)).all())
+    if not (same and zero_one):
+        raise ValueError(
+            "method='clopper_pearson' is for values that are a share: rewards of 0 and "
+            "1, and a single weight that is not zero, the only one that the policy can "
+            f"have. This value of {value.estimator} has "
+            f"{'other weights' if zero_one else 'other rewards'}. Use 'auto'."
+        )
+    rewarded, n_matched = int(reward[matched].sum()), int(matched.sum())
+    if plain.ratio:
+        return clopper_pearson_interval(rewarded, n_matched, level)
+    low, high = clopper_pearson_interval(rewarded, len(weight), level)
+    return only * low, only * high

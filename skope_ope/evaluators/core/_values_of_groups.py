@@ -1,0 +1,103 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values of groups of rounds: by action, by day, by any row labels."""
+
+import warnings as python_warnings
+
+import numpy as np
+
+from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
+from skope_ope.logs._groups import factorise
+from skope_ope.logs._validation import check_labels
+
+_NO_GROUP_ERROR = (
+    "values of groups of rounds have no standard error: the rounds of a policy that "
+    "learns depend on each other."
+)
+_NO_GROUP_VALUE = (
+    "the logged rounds of the group say nothing about the policy. The value is NaN."
+)
+
+
+class ValuesOfGroups:
+    """What a `PolicyValue` says of groups of its rounds."""
+
+    def by(self, key):
+        """Values of groups of rounds: by action, by day, by any row labels.
+
+        Parameters
+        ----------
+        key : str or array-like of shape (n_rounds,)
+            Label of every round, or the name of a field or a column of the logs.
+
+        Returns
+        -------
+        values : dict
+            A `PolicyValue` for every label, in sorted order where labels can be
+            compared: the same estimator on the rounds of the group. NaN, and a
+            warning, where no estimate can be formed from them.
+        """
+        given = self._rows.labels(key) if isinstance(key, str) else key
+        labels = check_labels("key", given)
+        if len(labels) != self.n_rounds:
+            raise ValueError(
+                f"key must have one label per round ({self.n_rounds}), got "
+                f"{len(labels)}."
+            )
+        if not self.independent_rounds:
+            warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
+            python_warnings.warn(warned, stacklevel=2)
+        distinct, code = factorise(labels)
+        ends = np.cumsum(np.bincount(code))[:-1]
+        places = np.split(np.argsort(code, kind="stable"), ends)
+        values = {
+            label: self._of_group(rows, label)
+            for label, rows in zip(distinct.tolist(), places, strict=True)
+        }
+        lost = [label for label, value in values.items() if np.isnan(value.value)]
+        if lost and not np.isnan(self.value):
+            first = values[lost[0]].warnings[0]
+            text = f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r}"
+            warned = type(first)(f"{text} first: {first}", first.value)
+            python_warnings.warn(warned, stacklevel=2)
+        if self._mixture is not None:
+            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            if doubt is not None:
+                python_warnings.warn(doubt, stacklevel=2)
+                values = {k: v._with_warnings([doubt]) for k, v in values.items()}
+        return values
+
+    def _checked_group(self, estimate):
+        """Return the estimate of a group, and a warning where there is none."""
+        if np.isnan(self.value):  # nothing is known of the policy, in no group
+            estimate = estimate.without_value()
+        if not np.isnan(estimate.value):
+            return estimate, []
+        return estimate, [SupportWarning(_NO_GROUP_VALUE, float("nan"))]
+
+    def _of_group(self, places, label):
+        estimate, rows = self._group_estimate(places)
+        estimate, warned = self._checked_group(estimate)
+        if not self.independent_rounds:
+            estimate = estimate.without_error()
+            warned.append(SingleTrajectoryWarning(_NO_GROUP_ERROR, 1))
+        mixture = self._mixture and self._mixture.take(places)
+        found = self._derived(
+            estimate,
+            rows,
+            estimator=f"{self.estimator} of {label!r}",
+            warnings=warned,
+            successes=self._group_successes(rows),
+            reach=self._find_reach and self._find_reach.take(places),
+            leaves_bias_out=self.leaves_bias_out,
+        )
+        return found._with_mixture(mixture)
+
+    def _group_estimate(self, places):
+        """Return the estimate of some rounds (an array of ints), and their `Rows`."""
+        rows = self._rows.take(places)
+        return rows.estimate(self._estimate), rows
+
+    def _group_successes(self, rows):
+        """Return `successes` of some rounds."""
+        return None

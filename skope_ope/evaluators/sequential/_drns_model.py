@@ -1,0 +1,226 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What predicts rewards for DR-ns, from other rounds, or from earlier ones."""
+
+import warnings
+
+import numpy as np
+
+from skope_ope.exceptions import ModelErrorWarning
+from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
+from skope_ope.reward_models._cross_fit import (
+    CrossFittedModel,
+    MeanReward,
+    kept_predictions,
+)
+from skope_ope.reward_models._sources import reward_source
+
+
+def drns_source(model, logs, cv):
+    """Return what predicts rewards for DR-ns.
+
+    `None` is the mean reward over all actions: of the other folds; of the earlier
+    rounds (`EarlierMeans`) where the logger learned or the folds follow time. A logger
+    that learned is known by propensities that move with time
+    (`BanditLogs.propensities_drift`): later rewards then tell of earlier ones.
+
+    Parameters
+    ----------
+    model : None, number, array, str or model
+        See `reward_source`.
+    logs : BanditLogs
+        The rounds of fit.
+    cv : int, splitter, iterable of (train, test) or "prefit"
+        The folds.
+    """
+    if model is not None or (isinstance(cv, str) and cv == "prefit"):
+        source = reward_source(model, logs, cv)
+        if not isinstance(source, CrossFittedModel):
+            return source
+        if logs.propensities_drift and _sees_later(source.held_out_):
+            _warn_of_later_rounds()
+    elif logs.propensities_drift or len(logs) == 1 or logs.n_groups == 1:
+        return EarlierMeans(logs)
+    else:
+        source = CrossFittedModel(MeanReward(by_action=False), logs, cv)
+        if not _sees_later(source.held_out_):
+            return EarlierMeans(logs)
+    return FilledSource(source, logs) if source.n_uncovered_ else source
+
+
+def _sees_later(held_out):
+    """Tell whether a round is predicted by a model that saw a later one."""
+    for k, train in enumerate(held_out.train):
+        test = np.flatnonzero(held_out.fold == k)
+        if test.size and train.max() > test[0]:
+            return True
+    return False
+
+
+class EarlierMeans:
+    """Predict every round by the mean reward of the earlier ones of other groups.
+
+    A prediction that depends on the past alone leaves the doubly robust term unbiased
+    given that past, however the logger and the policy learn. Rounds without such a
+    past, the first one above all, get the mean of all rounds of other groups.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds of fit, in order. Where a round occurs more than once, its copies are
+        a group.
+
+    Attributes
+    ----------
+    values_ : ndarray of shape (n_rounds,)
+        Predictions for the rounds of fit.
+    n_uncovered_ : int
+        Rounds without an earlier one.
+    mean_ : float
+        Mean reward of all rounds, the prediction for others.
+    """
+
+    def __init__(self, logs):
+        self.logs = logs
+        self.mean_ = float(logs.reward.mean())
+        units = logs.group_index
+        if units is None:
+            units = repeated_positions(logs)
+        reward = logs.reward - self.mean_  # rewards near 1e6 keep their digits
+        count, total = np.arange(len(logs), dtype=float), _before(reward)
+        own = [np.ones(len(logs)), reward]  # of all rounds of the same unit
+        if units is not None:
+            inside = [_before_in_unit(one, units) for one in own]
+            count, total = count - inside[0], total - inside[1]
+            own = [np.bincount(units, one)[units] for one in own]
+        first = np.flatnonzero(count < 0.5)
+        self.n_uncovered_ = len(first)
+        count[first] = len(logs) - own[0][first]
+        total[first] = reward.sum() - own[1][first]
+        alone = first[count[first] < 0.5]  # one round, or one group
+        count[alone], total[alone] = 1.0, middle_reward(logs) - self.mean_
+        self.values_ = self.mean_ + total / count
+
+    def of(self, logs):
+        """Return the predictions for the rounds of any logs."""
+        if logs is self.logs:
+            return self.values_
+        mine, theirs = self.logs.row_id, logs.row_id
+        if mine.origin != theirs.origin or not len(logs):
+            return np.full(len(logs), self.mean_)
+        size = max(mine.position.max(), theirs.position.max()) + 1
+        table = np.full(size, self.mean_)
+        table[mine.position] = self.values_
+        return table[theirs.position]
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        values = self.of(logs)
+        return lambda rounds, start: np.broadcast_to(
+            values[start : start + len(rounds), None], (len(rounds), rounds.n_actions)
+        )
+
+
+class FilledSource:
+    """A cross-fitted model, and `EarlierMeans` for rounds that no test part covers.
+
+    Parameters
+    ----------
+    source : CrossFittedModel
+        The model.
+    logs : BanditLogs
+        The rounds of fit.
+    """
+
+    def __init__(self, source, logs):
+        self.source, self.means = source, EarlierMeans(logs)
+        self.held_out_, self.n_uncovered_ = source.held_out_, source.n_uncovered_
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        predict, means = self.source.bind(logs), self.means.of(logs)
+        open_rows = self.held_out_.of(logs) == UNCOVERED
+
+        def filled(rounds, start):
+            here = slice(start, start + len(rounds))
+            hit = open_rows[here]
+            if not hit.any():
+                return predict(rounds, start)
+            q_hat = np.array(predict(rounds, start), dtype=float)
+            q_hat[hit] = means[here][hit, None]
+            return q_hat
+
+        return filled
+
+    def shared(self, logs):
+        """Return what several evaluators of these rounds share."""
+        return kept_predictions(self, logs)
+
+
+def rounds_seen_ahead(source, logs):
+    """Count rounds that are predicted by what came later, or by themselves.
+
+    Parameters
+    ----------
+    source : source
+        The reward model of `fit`.
+    logs : BanditLogs
+        The rounds to evaluate on.
+
+    Returns
+    -------
+    n_rounds : int or None
+        None where any number of them is.
+    """
+    source = getattr(source, "source", source)  # of predictions that are kept
+    held_out = getattr(source, "held_out_", None)
+    if isinstance(source, EarlierMeans):
+        own = source.logs is logs
+        return source.n_uncovered_ if own else _or_none(source.logs, logs)
+    if held_out is None or (held_out.of(logs) == FULL).all():
+        return 0
+    return None
+
+
+def _or_none(fitted, logs):
+    return 0 if fitted.row_id.origin != logs.row_id.origin else None
+
+
+def middle_reward(logs):
+    """Return the middle of the range of the rewards, of [0, 1] where it holds them."""
+    if logs.reward_range is not None:
+        return sum(logs.reward_range) / 2
+    if logs.reward.min() >= 0 and logs.reward.max() <= 1:
+        return 0.5
+    raise ValueError(
+        "reward_model=None is the mean reward of other rounds, but the logs have one "
+        f"{'round' if logs.group is None else 'group'}, and no reward_range is known. "
+        "Pass a number as reward_model."
+    )
+
+
+def _before(values):
+    """Sum what comes before every row."""
+    return np.cumsum(values) - values
+
+
+def _before_in_unit(values, units):
+    """Sum what comes before every row in the same unit."""
+    order = np.argsort(units, kind="stable")
+    sums = _before(values[order])
+    first = np.flatnonzero(np.diff(units[order], prepend=units[order[0]] - 1))
+    starts = np.repeat(sums[first], np.diff(first, append=len(units)))
+    out = np.empty(len(values))
+    out[order] = sums - starts
+    return out
+
+
+def _warn_of_later_rounds():
+    warnings.warn(
+        ModelErrorWarning(
+            "the propensities of the logs change over time, as those of a "
+            "logger that learns do, but the reward model is cross-fitted on "
+            "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
+        ),
+        stacklevel=10,  # of fit
+    )

@@ -1,0 +1,270 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Intervals by name that rest on bounds of weights and rewards."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    ConstantPolicy,
+    DoublyRobust,
+    LogSmoothing,
+    Replay,
+    SlateIPS,
+    SlateLogs,
+    UniformPolicy,
+)
+from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.exceptions import FewEventsWarning, OPEWarning
+from skope_ope.intervals import (
+    betting_interval,
+    betting_ratio_interval,
+    clopper_pearson_interval,
+    cressie_read_interval,
+    empirical_likelihood_interval,
+)
+
+BOUNDED = ["betting", "empirical_likelihood", "cressie_read"]
+METHODS = [*BOUNDED, "clopper_pearson"]
+N = 600
+
+
+def make_logs(seed=0, known=True, uniform=False, **fields):
+    """Logs of three actions; the logger depends on the context."""
+    rng = np.random.default_rng(seed)
+    mu = rng.dirichlet([4, 4, 4], N)
+    if uniform:
+        mu = np.full((N, 3), 1 / 3)
+    action = (rng.random((N, 1)) > mu.cumsum(axis=1)).sum(axis=1)
+    reward = (rng.random(N) < np.array([0.2, 0.5, 0.3])[action]) * 1.0
+    fields = {"reward": reward, "reward_range": (0, 1)} | fields
+    return BanditLogs(
+        np.zeros((N, 1)),
+        action,
+        propensity=mu[np.arange(N), action],
+        logging_proba=mu if known else None,
+        **fields,
+    )
+
+
+def weights(logs, action=1):
+    return (logs.action == action) / logs.propensity
+
+
+@pytest.mark.parametrize("method", BOUNDED)
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
+def test_the_functions_answer_with_what_is_known(method, evaluator):
+    logs = make_logs()
+    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    found = value.confidence_interval(0.9, method)
+    w, most = weights(logs), 1 / logs.logging_proba[:, 1].min()
+    known = {"max_weight": most, "reward_range": (0, 1), "level": 0.9}
+    if method == "betting" and type(evaluator) is IPS:
+        expected = betting_interval(w * logs.reward, most, 0.9)
+    else:
+        expected = {
+            "betting": betting_ratio_interval,
+            "empirical_likelihood": empirical_likelihood_interval,
+            "cressie_read": cressie_read_interval,
+        }[method](w, logs.reward, **known)
+    assert found == pytest.approx(np.clip(expected, 0, 1))
+    assert 0 <= found.low < found.high <= 1
+    assert (found.method, found.level) == (method, 0.9)
+    assert found.max_weight == pytest.approx(most)
+    assert found.max_weight_from == "logging_proba"
+    assert found.reward_range == (0, 1)
+
+
+@pytest.mark.parametrize("method", BOUNDED)
+def test_a_bound_that_is_not_known_must_be_stated(method):
+    logs = make_logs(known=False)
+    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
+    with pytest.raises(ValueError, match=r"pass max_weight=\.\.\."):
+        value.confidence_interval(method=method)
+    found = value.confidence_interval(method=method, max_weight=40)
+    assert (found.max_weight, found.max_weight_from) == (40, "stated")
+    w = weights(logs)
+    message = f"weight of row {np.argmax(w)}, {w.max():.6g}"
+    with pytest.raises(ValueError, match=message):
+        value.confidence_interval(method=method, max_weight=2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_range_of_the_rewards_must_be_known(method):
+    reward = np.random.default_rng(0).normal(size=N)
+    logs = make_logs(reward=reward, reward_range=None)
+    value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
+    with pytest.raises(ValueError, match=r"reward_range=\(low, high\)"):
+        value.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_that_are_not_of_weighted_rewards_refuse(method):
+    logs = make_logs(uniform=True)
+    policy = ConstantPolicy(1)
+    for evaluator in (
+        IPS(cmax=2.0),
+        SNIPS(cmax=100.0),
+        LogSmoothing(),
+        DoublyRobust(reward_model=Ridge()),
+    ):
+        value = evaluator.fit(logs).evaluate(policy)
+        with pytest.raises(
+            ValueError, match=f"of {type(evaluator).__name__} is not one"
+        ):
+            value.confidence_interval(method=method)
+    value = IPS().fit(logs).evaluate(policy)
+    for other in (
+        value - IPS().fit(logs).evaluate(UniformPolicy()),
+        value.by(np.arange(N) % 2)[0],
+        pickle.loads(pickle.dumps(value)),
+    ):
+        with pytest.raises(ValueError, match=r"is not one\. Use 'auto'"):
+            other.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_dependent_rounds_and_unequal_weights_refuse(method):
+    groups = make_logs(uniform=True, group=np.arange(N) // 2)
+    value = IPS().fit(groups).evaluate(ConstantPolicy(1))
+    with pytest.raises(ValueError, match="independent rounds, and these logs have gro"):
+        value.confidence_interval(method=method)
+    unequal = make_logs(uniform=True, sample_weight=1.0 + np.arange(N) % 2)
+    value = IPS().fit(unequal).evaluate(ConstantPolicy(1))
+    with pytest.raises(ValueError, match="sample weights that differ"):
+        value.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rounds_of_no_weight_do_not_count(method):
+    """Sample weights of 0 and 2 are those of a log without the rounds of 0."""
+    logs = make_logs(uniform=True)
+    kept = np.arange(N) % 3 > 0
+    weighted = IPS().fit(logs).evaluate(ConstantPolicy(1), sample_weight=2.0 * kept)
+    alone = IPS().fit(logs[kept]).evaluate(ConstantPolicy(1))
+    found, expected = (
+        value.confidence_interval(method=method) for value in (weighted, alone)
+    )
+    assert found == pytest.approx(expected)
+
+
+def test_shares_have_an_exact_interval():
+    """0/1 rewards and one weight that is not zero: w k / n, and k of T."""
+    logs = make_logs(uniform=True)
+    matched = logs.action == 1
+    rewarded = int(logs.reward[matched].sum())
+    ips = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    assert ips.value == pytest.approx(3 * rewarded / N)
+    found = ips.confidence_interval(method="clopper_pearson")
+    assert found == pytest.approx(3 * np.array(clopper_pearson_interval(rewarded, N)))
+    snips = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
+    found = snips.confidence_interval(method="clopper_pearson")
+    expected = clopper_pearson_interval(rewarded, int(matched.sum()))
+    assert found == pytest.approx(expected)
+    assert found.method == "clopper_pearson"
+    mean = logged_value(logs).confidence_interval(method="clopper_pearson")
+    assert mean == clopper_pearson_interval(int(logs.reward.sum()), N)
+
+
+def test_the_interval_of_no_click_is_that_of_replay():
+    logs = make_logs(uniform=True, reward=np.zeros(N))
+    snips = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
+    replay = Replay().fit(logs).evaluate(ConstantPolicy(1))
+    low, high = snips.confidence_interval(method="clopper_pearson")
+    n_matched = int((logs.action == 1).sum())
+    assert (low, high) == clopper_pearson_interval(0, n_matched)
+    accepted = replay.confidence_interval(method="clopper_pearson")
+    assert (low, high) == accepted
+
+
+def test_other_values_are_no_shares():
+    policy = ConstantPolicy(1)
+    half = np.random.default_rng(0).integers(3, size=N) / 2
+    for logs, target, found in (
+        (make_logs(), policy, "other weights"),
+        (make_logs(uniform=True, reward=half), policy, "other rewards"),
+        (make_logs(uniform=True, reward_range=(0, 5)), policy, "other rewards"),
+        (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
+    ):
+        value = SNIPS().fit(logs).evaluate(target)
+        with pytest.raises(ValueError, match=f"has {found}"):
+            value.confidence_interval(method="clopper_pearson")
+    value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
+    with pytest.raises(ValueError, match="has other weights"):
+        value.confidence_interval(method="clopper_pearson", max_weight=7)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rounds_that_say_nothing_give_the_whole_range(method):
+    logs = make_logs(uniform=True)
+    other = logs[logs.action != 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        value = SNIPS().fit(other).evaluate(ConstantPolicy(1))
+        assert np.isnan(value.value)
+        found = value.confidence_interval(method=method)
+    assert found == (0, 1)
+    assert found.method == method
+
+
+@pytest.mark.parametrize("method", ["empirical_likelihood", "cressie_read"])
+def test_few_events_warn_where_the_coverage_is_asymptotic(method):
+    reward = (np.arange(N) % 200 == 0) * 1.0
+    value = IPS().fit(make_logs(reward=reward)).evaluate(UniformPolicy())
+    with pytest.warns(FewEventsWarning, match=f"'{method}' holds for many rounds"):
+        found = value.confidence_interval(method=method)
+    assert found.warnings[0].value < 10
+
+
+def test_betting_on_rewards_below_zero():
+    """The terms of IPS lie between both products of the weight and the range."""
+    logs = make_logs()
+    turned = make_logs(reward=-logs.reward, reward_range=(-1, 0))
+    first, second = (
+        IPS()
+        .fit(some)
+        .evaluate(ConstantPolicy(1))
+        .confidence_interval(method="betting")
+        for some in (logs, turned)
+    )
+    assert second == pytest.approx((-first.high, -first.low))
+
+
+def make_slates():
+    rng = np.random.default_rng(0)
+    slate = np.array([[0, 1], [1, 0], [0, 2], [2, 0], [1, 2], [2, 1]])
+    drawn = rng.integers(6, size=N)
+    return SlateLogs(
+        np.zeros((N, 1)),
+        slate[drawn],
+        (rng.random(N) < 0.3) * 1.0,
+        n_candidates=3,
+        propensity=np.full(N, 1 / 6),
+    )
+
+
+@pytest.mark.parametrize("self_normalized", [True, False])
+def test_slates(self_normalized):
+    logs = make_slates()
+    evaluator = SlateIPS(self_normalized=self_normalized).fit(logs)
+    value = evaluator.evaluate(np.tile([0, 1], (N, 1)))
+    matched = (logs.slate == [0, 1]).all(axis=1)
+    rewarded = int(logs.reward[matched].sum())
+    exact = value.confidence_interval(method="clopper_pearson")
+    if self_normalized:
+        expected = clopper_pearson_interval(rewarded, int(matched.sum()))
+    else:
+        expected = 6 * np.array(clopper_pearson_interval(rewarded, N))
+    assert exact == pytest.approx(expected)
+    for method in BOUNDED:
+        with pytest.raises(ValueError, match=r"pass max_weight=\.\.\."):
+            value.confidence_interval(method=method)
+        found = value.confidence_interval(method=method, max_weight=6)
+        assert 0 <= found.low < value.value < found.high <= 1

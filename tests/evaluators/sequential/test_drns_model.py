@@ -1,0 +1,222 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What DR-ns takes for the reward model where none is given."""
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, TimeSeriesSplit
+
+from skope_ope import BanditLogs, DRns, EpsilonGreedy, OPESearchCV
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators.sequential._drns_model import EarlierMeans
+from skope_ope.selection import EvaluatorScorer, in_order
+from tests._quiet import quiet
+
+
+def predictions(evaluator, logs, of=None):
+    of = logs if of is None else of
+    return evaluator.fit(logs).reward_source_.bind(of)(of, 0)
+
+
+def learned_log(n=1500, seed=0, **fields):
+    """The log of a logger that learned: its propensities move with time."""
+    rng = np.random.default_rng(seed)
+    n_actions, counts, sums = 3, np.ones(3), np.full(3, 0.5)
+    action, reward, p = np.empty(n, int), np.empty(n), np.empty(n)
+    for t in range(n):
+        share = 1 / (1 + t / 100)
+        proba = np.full(n_actions, share / n_actions)
+        proba[np.argmax(sums / counts)] += 1 - share
+        action[t] = rng.choice(n_actions, p=proba)
+        reward[t] = rng.random() < (0.2, 0.5, 0.8)[action[t]]
+        p[t] = proba[action[t]]
+        counts[action[t]] += 1
+        sums[action[t]] += reward[t]
+    return BanditLogs(np.zeros((n, 1)), action, reward, p, **fields)
+
+
+def test_a_rare_click_is_not_valued_from_one_half():
+    """A policy worth .0067 got -.0024 +- .029: the model said .5 everywhere."""
+    rng = np.random.default_rng(0)
+    n, n_actions, rate = 10_000, 34, 0.0067
+    values, middle = [], []
+    for _ in range(20):
+        action = rng.integers(0, n_actions, n)
+        click = (rng.random(n) < rate).astype(float)
+        logs = BanditLogs(np.zeros((n, 1)), action, click, np.full(n, 1 / n_actions))
+        pi = np.tile(np.eye(n_actions)[0], (n, 1))
+        values.append(quiet(DRns(random_state=0).fit(logs), pi))
+        middle.append(quiet(DRns(reward_model=0.5, random_state=0).fit(logs), pi))
+    errors = np.array([value.standard_error for value in values])
+    assert errors.max() < 0.01
+    assert min(value.standard_error for value in middle) > 0.02  # as it was
+    estimates = np.array([value.value for value in values])
+    assert abs(estimates.mean() - rate) < 4 * estimates.std(ddof=1) / np.sqrt(20)
+    assert 0.5 < estimates.std(ddof=1) / errors.mean() < 1.6
+
+
+def test_the_mean_of_the_other_folds_over_all_actions():
+    logs = make_bandit_logs(200, random_state=0)
+    for cv in (5, KFold(4, shuffle=True, random_state=1)):
+        q_hat = predictions(DRns(cv=cv), logs)
+        splitter = KFold(cv) if cv == 5 else cv
+        for train, test in splitter.split(logs.reward):
+            np.testing.assert_allclose(q_hat[test], logs.reward[train].mean())
+    # on other rounds the mean of all
+    other = make_bandit_logs(50, random_state=1)
+    np.testing.assert_allclose(predictions(DRns(), logs, other), logs.reward.mean())
+    # rewards of any range, and actions that a fold lacks, need no word
+    rounds = logs.context, logs.action, 1e6 + 5 * logs.reward, logs.propensity
+    far = BanditLogs(*rounds)
+    np.testing.assert_allclose(
+        predictions(DRns(), far) - 1e6, 5 * predictions(DRns(), logs), atol=1e-8
+    )
+    order = np.argsort(logs.action_index, kind="stable")
+    quiet(DRns(random_state=0).fit(logs[order]), EpsilonGreedy())
+
+
+def test_groups_stay_together():
+    logs = make_bandit_logs(200, random_state=0)
+    logs = logs.replace(group=np.arange(200) // 10)
+    q_hat = predictions(DRns(), logs)
+    for group in range(20):
+        assert np.ptp(q_hat[logs.group == group]) == 0  # all are held out at once
+
+
+def test_where_the_logger_learned_only_the_past_predicts():
+    logs = learned_log()
+    assert logs.propensities_drift
+    q_hat = predictions(DRns(), logs)
+    n = len(logs)
+    past = (np.cumsum(logs.reward) - logs.reward)[1:] / np.arange(1, n)
+    np.testing.assert_allclose(q_hat[1:], np.tile(past[:, None], 3), rtol=1e-12)
+    # the first round has no past: the mean of all the others
+    np.testing.assert_allclose(q_hat[0], logs.reward[1:].mean())
+    # a later reward changes no earlier prediction, but that of the first round
+    reward = logs.reward.copy()
+    reward[1000:] = 1 - reward[1000:]
+    changed = predictions(DRns(), logs.replace(reward=reward))
+    np.testing.assert_allclose(changed[1:1001], q_hat[1:1001], rtol=1e-12)
+    assert (changed[1001:] != q_hat[1001:]).any()
+    result = quiet(DRns(random_state=0).fit(logs), EpsilonGreedy())
+    assert result.diagnostics["uncovered_rounds"] == 1
+    assert result.deviation_bound(max_weight=1e6) > 0  # Theorem 2 takes it
+
+
+def test_the_past_leaves_own_groups_and_copies_out():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 6, 40)
+    logs = learned_log(40, group=group)
+    values = EarlierMeans(logs).values_
+    for k in range(40):
+        rows = [j for j in range(k) if group[j] != group[k]]
+        rows = rows or [j for j in range(40) if group[j] != group[k]]
+        assert values[k] == pytest.approx(logs.reward[rows].mean(), abs=1e-14)
+    drawn = rng.integers(0, 40, 60)  # with copies
+    again = learned_log(40)[drawn]
+    values = EarlierMeans(again).values_
+    for k in range(60):
+        rows = [j for j in range(k) if drawn[j] != drawn[k]]
+        rows = rows or [j for j in range(60) if drawn[j] != drawn[k]]
+        assert values[k] == pytest.approx(again.reward[rows].mean(), abs=1e-14)
+
+
+def test_folds_in_the_order_of_time_mean_the_past():
+    logs = make_bandit_logs(300, random_state=0)
+    q_hat = predictions(DRns(cv=TimeSeriesSplit(4)), logs)
+    past = (np.cumsum(logs.reward) - logs.reward)[1:] / np.arange(1, 300)
+    np.testing.assert_allclose(q_hat[1:, 0], past, rtol=1e-12)
+    # rows travel by their ids, others get the mean
+    some = logs[np.arange(250, 100, -3)]
+    fitted = DRns(cv=TimeSeriesSplit(4)).fit(logs)
+    there = fitted.reward_source_.bind(some)(some, 0)
+    np.testing.assert_array_equal(there[:, 0], q_hat[np.arange(250, 100, -3), 0])
+    other = make_bandit_logs(20, random_state=1)
+    there = fitted.reward_source_.bind(other)(other, 0)
+    np.testing.assert_allclose(there, logs.reward.mean())
+    result = quiet(fitted, EpsilonGreedy(), other)
+    assert result.deviation_bound(max_weight=1e6) > 0
+    with pytest.raises(ValueError, match="model fixed beforehand"):
+        quiet(fitted, EpsilonGreedy(), some).deviation_bound(max_weight=1e6)
+
+
+def test_rounds_that_no_fold_predicts_get_the_mean_of_earlier_ones():
+    logs = make_bandit_logs(300, random_state=0)
+    evaluator = DRns(
+        reward_model=LogisticRegression(), cv=TimeSeriesSplit(4), random_state=0
+    ).fit(logs)
+    result = quiet(evaluator, EpsilonGreedy())
+    assert result.diagnostics["uncovered_rounds"] == 60
+    q_hat = predictions(evaluator, logs)
+    past = (np.cumsum(logs.reward) - logs.reward)[1:60] / np.arange(1, 60)
+    np.testing.assert_allclose(q_hat[1:60], np.tile(past[:, None], logs.n_actions))
+    assert np.ptp(q_hat[60:], axis=1).min() > 0  # the model, which knows actions
+    # the mean of the other folds in the same way
+    folds = [
+        (np.arange(100, 300), np.arange(50, 100)),
+        (np.arange(50), range(100, 300)),
+    ]
+    q_hat = predictions(DRns(cv=folds), logs)
+    np.testing.assert_allclose(q_hat[1:50, 0], past[:49])
+    np.testing.assert_allclose(q_hat[50:100], logs.reward[100:].mean())
+
+
+def test_a_single_round_or_group_gets_the_middle_of_the_range():
+    logs = make_bandit_logs(1, n_actions=2, random_state=0)
+    assert predictions(DRns(), logs)[0, 0] == 0.5
+    rounds = logs.context, logs.action, logs.reward, logs.propensity
+    ranged = BanditLogs(*rounds, actions=logs.actions, reward_range=(-1, 5))
+    assert predictions(DRns(), ranged)[0, 0] == 2
+    group = make_bandit_logs(10, random_state=0).replace(group=np.zeros(10))
+    assert (predictions(DRns(), group) == 0.5).all()
+    with pytest.raises(ValueError, match=r"the logs have one round.* Pass a number"):
+        DRns().fit(BanditLogs(*rounds[:2], [7.0], rounds[3], actions=logs.actions))
+    with pytest.raises(ValueError, match="cv='prefit' needs a fitted reward_model"):
+        DRns(cv="prefit").fit(logs)
+
+
+def test_a_search_shares_the_mean():
+    """Candidates of one fit get the numbers that they would get alone."""
+    logs = make_bandit_logs(600, random_state=0)
+    for rounds in (logs, learned_log(600)):
+        grid = {"q": [0.01, 0.1], "c_init": [None, 0.2], "normalize": [True, "pooled"]}
+        pi = "pi"
+        proba = np.full((len(rounds), rounds.n_actions), 1 / rounds.n_actions)
+        rounds = rounds.with_columns(pi=proba)
+        search = OPESearchCV(
+            DRns(random_state=0),
+            grid,
+            scoring=EvaluatorScorer(pi, DRns(q=0, reward_model=0.5)),
+            cv=in_order(KFold(2)),
+        )
+        with_search = quiet_fit(search, rounds)
+        best = DRns(random_state=0, **with_search.best_params_).fit(rounds)
+        own = quiet(best, pi)
+        assert quiet(with_search.best_estimator_, pi).value == own.value
+
+
+def quiet_fit(search, logs):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return search.fit(logs)
+
+
+@pytest.mark.theory
+def test_constant_means_change_nothing_but_noise(global_random_seed):
+    """The value is that of any other model in expectation."""
+    gaps = []
+    for k in range(20):
+        logs, policy, _ = make_bandit_logs(
+            400, random_state=1000 * global_random_seed + k, return_truth=True
+        )
+        own = quiet(DRns(random_state=k).fit(logs), policy).value
+        model = DummyRegressor()
+        gaps.append(
+            own
+            - quiet(DRns(reward_model=model, random_state=k).fit(logs), policy).value
+        )
+    assert abs(np.mean(gaps)) < 4 * np.std(gaps, ddof=1) / np.sqrt(20)

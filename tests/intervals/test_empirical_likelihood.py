@@ -1,0 +1,280 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, minimize, minimize_scalar
+from scipy.stats import binom
+from scipy.stats import f as f_distribution
+
+from skope_ope.intervals import (
+    _empirical_likelihood,
+    empirical_likelihood_interval,
+    empirical_likelihood_value,
+)
+from tests._worlds import W1, d8, log_of
+
+D8 = d8()
+W, R = np.take_along_axis(D8.pi, D8.action[:, None], 1)[:, 0] / D8.propensity, D8.reward
+UNIT = {"reward_range": (0, 1)}
+
+
+def test_vectors():
+    value = empirical_likelihood_value(W, R, max_weight=6, **UNIT)
+    assert value == pytest.approx(0.772127, abs=5e-7)
+    found = empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
+    assert found == pytest.approx((0.211694, 0.967926), abs=5e-7)
+    assert all(type(number) is float for number in (value, *found))
+
+
+def best_on(function, low, high):
+    """Greatest value of a concave function on an interval."""
+    found = minimize_scalar(
+        lambda x: -function(x),
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-11 * (high - low), "maxiter": 200},
+    )
+    return max(-found.fun, function(0.0) if low <= 0 <= high else -np.inf)
+
+
+def slopes_at(g, corners):
+    """Ends of the b for which no corner's term is negative."""
+    rest, weight = 1 + g * corners[:, 1], corners[:, 0]
+    ends = -rest[weight != 0] / weight[weight != 0]
+    up = weight[weight != 0] > 0
+    return ends[up].max(), ends[~up].min()
+
+
+def profile(v, w, r, bounds, reward_range):
+    """Loss of log-likelihood at v: the form with b and g, by nested searches."""
+    z = w * r
+    corners = np.array([(a - 1, a * b - v) for a in bounds for b in reward_range])
+
+    def log_terms(b, g):
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(1 + b * (w - 1) + g * (z - v), 0)).sum()
+
+    def along(g):
+        low, high = slopes_at(g, corners)
+        if low == high:
+            return log_terms(low, g)
+        return best_on(lambda b: log_terms(b, g), low, high)
+
+    constraint = {"A_ub": -corners, "b_ub": np.ones(4), "bounds": [(None, None)] * 2}
+    low, high = (s * linprog([0, s], **constraint).fun for s in (1, -1))
+    margin = 1e-12 * (high - low)
+    return best_on(along, low + margin, high - margin) - along(0.0)
+
+
+def primal(sign, w, r, bounds, reward_range, level):
+    """Least mean of sign * w r with four atoms at the corners, by a solver."""
+    n = len(w)
+    weight = np.append(w, np.repeat(bounds, 2))
+    reward = np.append(r, np.tile(reward_range, 2))
+    best = minimize(  # the most likely shares
+        lambda q: -np.log(q[:n]).sum(),
+        np.full(n + 4, 1 / (n + 4)),
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * (n + 4),
+        constraints=[
+            {"type": "eq", "fun": lambda q: q.sum() - 1},
+            {"type": "eq", "fun": lambda q: q @ weight - 1},
+        ],
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    loss = f_distribution.ppf(level, 1, n - 1) / 2
+    found = minimize(
+        lambda q: sign * (q @ (weight * reward)),
+        best.x,
+        method="SLSQP",
+        bounds=[(1e-12, 1)] * (n + 4),
+        constraints=[
+            {"type": "eq", "fun": lambda q: q.sum() - 1},
+            {"type": "eq", "fun": lambda q: q @ weight - 1},
+            {"type": "ineq", "fun": lambda q: np.log(q[:n]).sum() + best.fun + loss},
+        ],
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    return sign * found.fun
+
+
+def test_the_profile_at_both_ends_of_d8():
+    ends = empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
+    for end in ends:
+        assert profile(end, W, R, (0, 6), (0, 1)) == pytest.approx(2.795724, abs=1e-6)
+    assert profile(0.5, W, R, (0, 6), (0, 1)) == pytest.approx(0.693396, abs=1e-6)
+
+
+def test_dual_and_primal_agree_on_d8():
+    found = empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
+    others = [primal(s, W, R, (0, 6), (0, 1), 0.95) for s in (1, -1)]
+    assert found == pytest.approx(others, abs=1e-6)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 6.0), (0.1, 4.5), (-1.0, 5.0)])
+@pytest.mark.parametrize("reward_range", [(0, 1), (-1, 2)])
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_dual_and_profile_agree(bounds, reward_range, level):
+    """An end of the dual loses exactly what the level allows, or is a range's end."""
+    found = empirical_likelihood_interval(
+        W,
+        R,
+        max_weight=bounds[1],
+        min_weight=bounds[0],
+        reward_range=reward_range,
+        level=level,
+    )
+    allowed = f_distribution.ppf(level, 1, len(W) - 1) / 2
+    for end in found:
+        lost = profile(end, W, R, bounds, reward_range)
+        if end in reward_range:
+            assert lost <= allowed + 1e-6
+        else:
+            assert lost == pytest.approx(allowed, abs=1e-6)
+    assert min(reward_range) <= found[0] < found[1] <= max(reward_range)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dual_and_profile_agree_on_random_logs(seed):
+    rng = np.random.default_rng(seed)
+    n, most = int(rng.integers(5, 40)), 1 + 10 ** rng.uniform(-1, 1.5)
+    w = np.minimum(rng.exponential(1, n) * (rng.random(n) < 0.7), most)
+    r = (rng.random(n) < 0.5) * 1.0 if seed % 2 else rng.random(n)
+    found = empirical_likelihood_interval(w, r, max_weight=most, **UNIT)
+    for end in found:
+        lost = profile(end, w, r, (0, most), (0, 1))
+        if 0 < end < 1:
+            allowed = f_distribution.ppf(0.95, 1, n - 1) / 2
+            assert lost == pytest.approx(allowed, abs=1e-6)
+
+
+def test_all_weights_one_is_the_interval_of_a_bounded_mean():
+    """Whatever else weights could have been, the log tells that they are 1."""
+    r = np.array([0.0, 1, 1, 0, 1, 0, 0, 1, 1, 1])
+    known = empirical_likelihood_interval(np.ones(10), r, max_weight=1, **UNIT)
+    binomial = 2 * (
+        binom.logpmf(6, 10, 0.6) - binom.logpmf(6, 10, np.array(known))
+    )  # the likelihood of a share
+    assert binomial == pytest.approx(f_distribution.ppf(0.95, 1, 9), abs=1e-8)
+    wider = empirical_likelihood_interval(np.ones(10), r, max_weight=3, **UNIT)
+    assert wider == pytest.approx(known)
+    assert empirical_likelihood_value(np.ones(10), r, max_weight=3, **UNIT) == (
+        pytest.approx(0.6)
+    )
+
+
+def test_no_match_at_all_says_nothing():
+    r = np.array([0.0, 1.0, 1.0])
+    bounds = {"max_weight": 3, "reward_range": (-1, 2)}
+    assert empirical_likelihood_interval(np.zeros(3), r, **bounds) == (-1, 2)
+    assert empirical_likelihood_value(np.zeros(3), r, **bounds) == pytest.approx(0.5)
+
+
+def test_no_event_has_an_upper_end():
+    """100 of 200 rounds match, none is rewarded."""
+    w, r = np.repeat([0.0, 2.0], 100), np.zeros(200)
+    low, high = empirical_likelihood_interval(w, r, max_weight=2, **UNIT)
+    assert low == 0
+    assert high == pytest.approx(0.0193, abs=5e-5)
+
+
+def test_a_single_round_says_nothing():
+    bounds = {"max_weight": 3, "reward_range": (-1, 2)}
+    assert empirical_likelihood_interval([2.0], [1.0], **bounds) == (-1, 2)
+
+
+def test_units_of_the_rewards():
+    """Scale and shift of rewards scale and shift both ends; a new sign swaps them."""
+    rng = np.random.default_rng(0)
+    w, r = rng.gamma(1, 1, 200), rng.random(200)
+    low, high = empirical_likelihood_interval(w, r, max_weight=9, **UNIT)
+    moved = empirical_likelihood_interval(
+        w, 3 * r + 7, max_weight=9, reward_range=(7, 10)
+    )
+    assert moved == pytest.approx((3 * low + 7, 3 * high + 7), abs=1e-8)
+    turned = empirical_likelihood_interval(w, -r, max_weight=9, reward_range=(-1, 0))
+    assert turned == pytest.approx((-high, -low), abs=1e-8)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+def test_repeated_rounds_are_counted(order):
+    """Rounds that occur often are one term: the same ends, in any order."""
+    rng = np.random.default_rng(0)
+    w = rng.choice([0.0, 0.5, 2.0], 3000)
+    r = (rng.random(3000) < 0.1) * 1.0
+    plain = empirical_likelihood_interval(w, r, max_weight=3, **UNIT)
+    rows = np.lexsort((r, w)) if order == "sorted" else rng.permutation(3000)
+    found = empirical_likelihood_interval(w[rows], r[rows], max_weight=3, **UNIT)
+    assert found == pytest.approx(plain, abs=1e-9)
+    jittered = w * (1 + 1e-9 * rng.random(3000))  # no two rounds are alike
+    found = empirical_likelihood_interval(jittered, r, max_weight=3.1, **UNIT)
+    alike = empirical_likelihood_interval(w, r, max_weight=3.1, **UNIT)
+    assert found == pytest.approx(alike, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_log_has_an_interval_with_the_estimate_inside(seed):
+    """Bounds, levels and sizes of all magnitudes: a gap that stays would raise."""
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        n, most = int(10 ** rng.uniform(0.31, 3)), 1 + 10 ** rng.uniform(-3, 3.5)
+        least = rng.choice([0.0, 0.3, -1.0, -most / 2])
+        matched = rng.random(n) < (1 - least) / (most - least)
+        w = [
+            np.where(matched, most, least),
+            np.clip(np.exp(rng.normal(0, 1, n)), least, most),
+            np.ones(n),
+            rng.uniform(least, most, n),
+        ][rng.integers(4)]
+        low, high = [(0, 1), (-1, 0), (-2, 5), (1e3, 1.001e3), (0, 1e-4)][
+            rng.integers(5)
+        ]
+        share = rng.random(n) < 10 ** rng.uniform(-3, 0)
+        r = low + (high - low) * (share if rng.random() < 0.6 else rng.random(n))
+        known = {"max_weight": most, "min_weight": least, "reward_range": (low, high)}
+        level = rng.choice([0.5, 0.95, 0.999])
+        start, end = empirical_likelihood_interval(w, r, level=level, **known)
+        slack = 1e-8 * (high - low)
+        value = empirical_likelihood_value(w, r, **known)
+        assert low <= start <= value + slack
+        assert value - slack <= end <= high
+
+
+def test_a_wrong_optimum_is_no_silent_one(monkeypatch):
+    monkeypatch.setattr(
+        _empirical_likelihood, "brentq", lambda f, low, high, xtol: high + 2
+    )
+    with pytest.raises(ArithmeticError, match="was not found"):
+        empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
+
+
+@pytest.mark.theory
+def test_coverage():
+    """Near the level in W1 with n = 500: .01 and 4 standard errors off at most."""
+    rng = np.random.default_rng(0)
+    n, repetitions, covered = 500, 1000, 0
+    for _ in range(repetitions):
+        x = rng.integers(2, size=n)
+        action = (rng.random((n, 1)) > W1.mu[x].cumsum(1)).sum(1)
+        reward = rng.random(n) < W1.q[x, action]
+        log = log_of(W1, x, action, reward)
+        w = log.pi[np.arange(n), action] / log.propensity
+        low, high = empirical_likelihood_interval(w, log.reward, max_weight=4, **UNIT)
+        covered += low <= W1.value <= high
+    error = (0.95 * 0.05 / repetitions) ** 0.5
+    assert covered / repetitions == pytest.approx(0.95, abs=0.01 + 4 * error)
+
+
+@pytest.mark.theory
+def test_few_events_are_too_few():
+    """Half the rounds match, one in fifty is rewarded, n = 200: by enumeration."""
+    covered = 0.0
+    for matched in range(60, 141):
+        for rewarded in range(15):
+            chance = binom.pmf(matched, 200, 0.5) * binom.pmf(rewarded, matched, 0.02)
+            w = np.repeat([2.0, 0.0], [matched, 200 - matched])
+            r = (np.arange(200) < rewarded) * 1.0
+            low, high = empirical_likelihood_interval(w, r, max_weight=2, **UNIT)
+            covered += chance * (low <= 0.02 <= high)
+    assert covered == pytest.approx(0.8966, abs=5e-4)
