@@ -142,9 +142,9 @@ for cell in CELLS:
 # --------------------
 #
 # The first policy takes actions that click more often. How often is it called better,
-# with as many rounds as :func:`~skope_ope.rounds_needed` says for a power of .8? And how
-# often does the sentence's own number of rounds decide, which knows an estimate of the
-# gain and not the gain? It is read from logs of a quarter of the rounds that cannot
+# with as many rounds as :func:`~skope_ope.rounds_needed` says for a power of .8? And
+# how often does the sentence's own number of rounds decide, which knows an estimate of
+# the gain and not the gain? It is read from logs of a quarter of the rounds that cannot
 # tell the policy from the logger, and tried on fresh logs of that size.
 
 TOO_MANY = 400_000  # rounds: a hopeless estimate is not tried

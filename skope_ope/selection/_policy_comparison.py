@@ -3,20 +3,19 @@
 """Policies against a baseline: gains, a decision, and the table that shows them."""
 
 from functools import cached_property
-from math import isnan, nan
-
-from scipy.optimize import brentq
+from math import nan
 
 from skope_ope._renamed import dropped_keyword
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.logs._html import table_html
-from skope_ope.logs._text_table import decimals, text_table, wrapped
+from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
 from skope_ope.selection._doubts import evaluator_of
-from skope_ope.selection._sentence import rough, sentence_of
+from skope_ope.selection._p_value import p_value
+from skope_ope.selection._sentence import sentence_of
 from skope_ope.selection._verdicts import Comparison, decide
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
-LEAST_P = 1e-12  # smaller p-values are not told apart
 NO_CORRECTION = (
     "All intervals of gains hold together (Bonferroni), and p-values agree with them: "
     "leave it out. For intervals that hold one by one compare one policy at a time."
@@ -56,6 +55,10 @@ class PolicyComparison(ValueTable):
     differences : dict
         Paired gains, `PolicyValue` less that of the baseline by name, without the
         baseline itself.
+    reference : PolicyValue
+        The value of the baseline.
+    n_rounds : int
+        Rounds that the gains are about: those that all values know.
     level_of_each : float
         Coverage of the interval of one gain: 1 - (1 - level) / m for m gains.
     p_values : dict
@@ -127,7 +130,7 @@ class PolicyComparison(ValueTable):
             self.choice,
             self._against,
             evaluator_of(gains[0]),
-            self._formats()["gain"],
+            gain_format(self),
             self.n_rounds,
         )
 
@@ -141,7 +144,7 @@ class PolicyComparison(ValueTable):
     def p_values(self):
         """Corrected p-values by name."""
         return {
-            name: self._p_value(gain, len(self.differences))
+            name: p_value(gain, len(self.differences), self.level)
             for name, gain in self.differences.items()
         }
 
@@ -257,86 +260,13 @@ class PolicyComparison(ValueTable):
     def _against(self):
         return "the logger" if self.baseline == LOGGER else str(self.baseline)
 
-    def _p_value(self, gain, m):
-        """Return the least m (1 - level of each) at which 0 is outside."""
-        if not gain.standard_error > 0:  # NaN too
-            return nan if isnan(gain.standard_error) else 1.0
-
-        def outside(alpha):
-            low, high = gain._interval(1 - alpha)
-            return max(low, -high)  # how far 0 is outside, where it is
-
-        # on one side of the own level: rounding never contradicts the decision
-        own = (1 - self.level) / m
-        ends = (LEAST_P, own) if outside(own) > 0 else (own, 1 - LEAST_P)
-        if outside(ends[0]) > 0:
-            return min(m * ends[0], 1.0)
-        if not outside(ends[1]) > 0:
-            return 1.0
-        return min(m * brentq(outside, *ends, rtol=1e-10), 1.0)
-
-    def _formats(self):
-        """Return what turns gains and values into texts, one number of places each."""
-        places = decimals([gain.standard_error for gain in self.differences.values()])
-        places = min(places, 8)
-        own = min(decimals([value.standard_error for value in self.values()]), 8)
-        return {
-            "gain": lambda x: "-" if x != x else f"{x:+,.{places}f}",
-            "value": lambda x: "-" if x != x else f"{x:,.{own}f}",
-        }
-
-    def _texts(self):
-        percent = f"{100 * self.level:.4g}%"
-        header = ["policy", f"gain over {self._against}", f"{percent} low", "high"]
-        header += ["p", "answer", "rounds needed", "value", f"{percent} low", "high"]
-        formats, rows = self._formats(), []
-        for record in self.to_records():
-            name = str(record["policy"])
-            cells = [name if record["answer"] else f"{name} (baseline)"]
-            gains = [record[f"difference{end}"] for end in ("", "_low", "_high")]
-            cells += [formats["gain"](x) for x in gains]
-            cells.append(_p_text(record["p_value"]))
-            cells.append("deploy" if record["chosen"] else record["answer"])
-            n = record["rounds_needed"]
-            cells.append("" if isnan(n) else rough(n))
-            values = [record[key] for key in ("value", "low", "high")]
-            rows.append([*cells, *(formats["value"](x) for x in values)])
-        return header, rows
-
-    def _notes(self):
-        """Return what stands below the table."""
-        m, percent = len(self.differences), f"{100 * self.level:.4g}%"
-        notes = [self.sentence]
-        if self.baseline == LOGGER:
-            known, text = self._baseline_record(), self._formats()["value"]
-            value, low, high = (text(known[key]) for key in ("value", "low", "high"))
-            notes.append(f"The logger: {value} ({low} to {high}).")
-        if m > 1:
-            notes.append(
-                f"The {m} intervals of gains hold together at {percent}, each by "
-                f"itself at {100 * self.level_of_each:.5g}%."
-            )
-        gain = next(iter(self.differences.values()))
-        if self.n_rounds < gain.n_rounds:
-            notes.append(
-                f"Compared on {self.n_rounds:,} of {gain.n_rounds:,} rounds, those "
-                "that all values know."
-            )
-        return notes
-
     def __repr__(self):
-        lines = text_table(*self._texts(), left=("answer",))
-        for note in self._notes():
+        lines = text_table(*table_texts(self), left=("answer",))
+        for note in notes_below(self):
             lines += wrapped(note)
         return "\n".join(lines)
 
     def _repr_html_(self):
         title = f"{self.decision}: gains over {self._against}"
         bold = [i for i, name in enumerate(self) if name == self.choice]
-        return table_html(title, *self._texts(), self._notes(), bold)
-
-
-def _p_text(p):
-    if isnan(p):
-        return "-"
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
+        return table_html(title, *table_texts(self), notes_below(self), bold)

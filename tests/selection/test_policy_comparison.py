@@ -15,6 +15,7 @@ from skope_ope import (
     UniformPolicy,
     compare_policies,
 )
+from skope_ope.selection._comparison_texts import table_texts
 from tests.selection._logs import problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -109,7 +110,7 @@ def test_text(found):
 
 
 def test_numbers_of_a_column_have_one_format(found):
-    rows = found._texts()[1]
+    rows = table_texts(found)[1]
     for column in (1, 2, 3, 7, 8, 9):
         texts = [row[column] for row in rows if row[column] != "-"]
         assert len({len(text.split(".")[1]) for text in texts}) == 1
