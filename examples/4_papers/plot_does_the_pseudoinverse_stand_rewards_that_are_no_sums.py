@@ -99,7 +99,8 @@ production = PlackettLuceSlatePolicy(np.exp(1.5 * appeal)[query], L)
 slates = production.sample(rounds(query, blank, np.zeros(N_LOGGED)), 1)
 clicks, rewards = visit(query, slates, 2)
 logged = rounds(query, slates, rewards["utility"])
-seen = EmpiricalSlatePolicy.seen_in(logged, by="query")
+# a run draws its pages alike, see below; these logs did not
+seen = EmpiricalSlatePolicy.seen_in(logged, frequencies=False, by="query")
 counts = [len(pages) for pages in seen.slates.values()]
 print(f"{N_LOGGED:,} rows, {np.mean(counts):.0f} distinct pages a query")
 for name, reward in rewards.items():

@@ -70,15 +70,11 @@ def reward_span(reward, reward_range):
     The rewards that the policy does not want count as 0, so the range includes it.
     """
     if reward_range is None:
-        ones = reward == 1
-        if not ones.any() or (reward[~ones] != 0).any():
-            raise ValueError(
-                "the bound needs a range of the rewards that is known beforehand, not "
-                f"what was seen ({float(reward.min()):.6g} to "
-                f"{float(reward.max()):.6g}). Pass reward_range=(low, high) to the "
-                "logs or to deviation_bound."
-            )
-        return 1.0
+        raise ValueError(
+            "the bound needs a range of the rewards that is known beforehand, not what "
+            f"was seen ({float(reward.min()):.6g} to {float(reward.max()):.6g}). Pass "
+            "reward_range=(low, high) to the logs or to deviation_bound."
+        )
     low, high = reward_range
     return max(float(high), 0.0) - min(float(low), 0.0)
 

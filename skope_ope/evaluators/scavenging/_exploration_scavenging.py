@@ -331,7 +331,7 @@ class ExplorationScavenging(BaseEvaluator):
         """Return what the theorems' bounds need."""
         by_action = self.match == "action"
         return {
-            "reward_range": logs.reward_range,
+            "reward_range": known_range(logs),
             "predictability": predicted,
             "arms": getattr(logs, "actions" if by_action else "loggers", None),
             "plays": match.plays,

@@ -155,8 +155,20 @@ class SlateEvaluator(BaseEvaluator):
                     "drew from the slates it shows."
                     f"{at_hand * ('slot_propensity' in logs.columns)}"
                 )
-        elif "logger" in needs or ("propensity" in needs and logs.propensity is None):
+        elif self._asks_logger(logs):
             check_logged_slates(logs)
+
+    def _asks_logger(self, logs):
+        """Whether the probabilities of the logging policy are used."""
+        needs = self._needs
+        return "logger" in needs or ("propensity" in needs and logs.propensity is None)
+
+    def _doubts_of_logger(self, logs):
+        """Return warnings where the logs speak against their logging policy."""
+        logger = logs.logging_policy
+        if not (isinstance(logger, BaseSlatePolicy) and self._asks_logger(logs)):
+            return []
+        return logger._doubts(logs)
 
     def _evaluate(self, policy, logs, sample_weight):
         target = SlateTarget(policy, logs)
@@ -171,7 +183,7 @@ class SlateEvaluator(BaseEvaluator):
             of_weights, found.weight, found.expected, found.supported
         )
         known, warned, size = about_weights(design)
-        warned = [*found.warnings, *warned]
+        warned = [*self._doubts_of_logger(logs), *found.warnings, *warned]
         left_out = found.left_out(omega)
         if left_out is not None:
             share = left_out if omega is None else left_out * omega

@@ -14,6 +14,7 @@ from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._control_variates import regression_terms
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
     balanced,
+    knows_largest,
     mean_of_weights,
     round_weights,
     second_moment,
@@ -87,7 +88,11 @@ class PseudoInverse(SlateEvaluator):
     \ln(2/\delta)/n} + 2 (\rho + 1) \ln(2/\delta) / (3n))`, with :math:`\sigma^2 =
     E_x[q^T \Gamma^+ q]` and the largest weight :math:`\rho` in the logged contexts,
     both without rounds that are left out, which `diagnostics` give, or of the
-    arguments `sigma2` and `rho`.
+    arguments `sigma2` and `rho`. The largest weight is exact, `diagnostics["rho"]`, for
+    lists of slates, independent slots and rankings of one set of candidates. For
+    mixtures, and rankings whose candidates differ by slot, it is a bound,
+    `diagnostics["rho_bound"]`: slots may never show together what is combined there.
+    The bound of the deviation holds with it, and is wider.
 
     References
     ----------
@@ -240,7 +245,8 @@ def logger_diagnostics(logger, target, logs, weights, used):
     found = {}
     if knows_all(logger, target, logs):
         moment = _SecondMoment(logger, target, logs, used)
-        found = {"sigma2": partial(moment.get, 0), "rho": partial(moment.get, 1)}
+        largest = "rho" if knows_largest(logger, logs) else "rho_bound"
+        found = {"sigma2": partial(moment.get, 0), largest: partial(moment.get, 1)}
     if not getattr(logger, "exact", True):
         known = 1.0 if weights.expected is None else weights.expected.mean()
         found["weight_bias"] = mean_of_weights(logger, target, logs) - known
@@ -273,12 +279,13 @@ def theorem_one(result, delta, **assumptions):
         )
     constants = {}
     for name in ("sigma2", "rho"):
-        if name not in assumptions and name not in known:
+        found = name if name in known else f"{name}_bound"
+        if name not in assumptions and found not in known:
             raise ValueError(
                 f"the bound of PseudoInverse needs {name}, which cannot be computed "
                 "from the probabilities of the logged candidates alone. Pass it."
             )
-        constants[name] = assumptions.get(name, known.get(name))
+        constants[name] = assumptions[name] if name in assumptions else known[found]
     n, log = result.n_rounds, np.log(2 / delta)
     if "outside_range_share" in known:
         n = round(n * (1 - known["outside_range_share"]))

@@ -17,6 +17,7 @@ from skope_ope.evaluators.slate._support import form_of, knows_all, recorded
 from skope_ope.evaluators.slate._tables import chunks
 from skope_ope.evaluators.slate._uniform_rankings import BLOCK, uniform_weights
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.policies.slate._empirical_slate_policy import EmpiricalSlatePolicy
 from skope_ope.policies.slate._ranking_distribution import RankingDistribution
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 from skope_ope.policies.slate._slate_tables import entries
@@ -171,8 +172,8 @@ def second_moment(logger, target, logs, used=None):
         Second moment of the weights under the logger, averaged over the rounds; NaN
         where none is used.
     rho : float
-        Largest absolute weight that a slate of the logger may have, or, where its
-        distribution is no ranking, a bound on it.
+        Largest absolute weight that a slate of the logger may have, or a bound on it:
+        see `knows_largest`.
     """
     total = largest = 0.0
     if used is None:
@@ -184,12 +185,40 @@ def second_moment(logger, target, logs, used=None):
         largest = 1.0 + (n_slots if n_slots < m else m - 1) * (m - 1)
         return largest, largest
     ranking = isinstance(logger._for(logs), RankingDistribution)
+    listed = isinstance(logger, EmpiricalSlatePolicy)
+    shown = logger._lists_of(logs) if listed else None
     for rows, _, q, solution in solved(logger, target, logs):
         table, marginals = solution.table[used[rows]], solution.marginals[used[rows]]
         total += float(np.einsum("nja,nja->", q[used[rows]], table))
-        for z, mu in zip(table, marginals, strict=True):
-            largest = max(largest, _largest_sum(z, mu, ranking))
-    return total / int(used.sum()), largest
+        if listed:
+            own = np.arange(len(logs))[rows][used[rows]]
+            pairs = ((z, shown[row]) for z, row in zip(table, own, strict=True))
+            sums = (np.abs(_sums_of(z, slates)).max() for z, slates in pairs)
+        else:
+            pairs = zip(table, marginals, strict=True)
+            sums = (_largest_sum(z, mu, ranking) for z, mu in pairs)
+        largest = max(largest, *sums, 0.0)
+    return total / int(used.sum()), float(largest)
+
+
+def knows_largest(logger, logs):
+    """Tell whether `second_moment` finds the largest weight, not a bound on it.
+
+    It does where the slates are listed, where slots are filled independently, and where
+    any ranking of one set of candidates may be shown. Elsewhere it combines what slots
+    show that may never meet: in mixtures, and in rankings whose candidates differ by
+    slot.
+    """
+    if isinstance(logger, EmpiricalSlatePolicy) or form_of(logger, logs) == "product":
+        return True
+    one_set = logs.offered is None or logs.offered.ndim == 2
+    return one_set and isinstance(logger._for(logs), RankingDistribution)
+
+
+def _sums_of(z, slates):
+    """Return the sums of the entries of slates, empty slots being worth nothing."""
+    entry = z[np.arange(slates.shape[1]), slates]
+    return np.where(slates == EMPTY, 0.0, entry).sum(axis=1)
 
 
 def _full(target):

@@ -6,15 +6,17 @@ import warnings
 
 import numpy as np
 
-from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import (
-    PROBABILITY_TOLERANCE,
-    as_numbers,
-    encode_labels,
-    plain,
+from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs._validation import encode_labels, plain
+from skope_ope.policies.slate._logged_shares import (
+    alike_warnings,
+    counts_of,
+    independent_rounds,
+    logged_shares,
 )
 from skope_ope.policies.slate._round_labels import LabelsOfRows, round_labels
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+from skope_ope.policies.slate._slate_checks import slates_with_proba
 from skope_ope.policies.slate._slate_moments import TypeMoments, add_moments
 from skope_ope.policies.slate._slate_tables import offered_slots
 
@@ -46,6 +48,11 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
     --------
     EmpiricalSlatePolicy.seen_in : The slates that logs show, by label.
 
+    Notes
+    -----
+    As a logger with probabilities of `None` it is compared with the logs: an evaluator
+    warns where their counts refute that all slates are alike.
+
     Examples
     --------
     >>> import numpy as np
@@ -68,16 +75,27 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         self.by = by
 
     @classmethod
-    def seen_in(cls, logs, frequencies=False, *, by=NOT_GIVEN):
+    def seen_in(cls, logs, frequencies=True, *, by=NOT_GIVEN):
         """Policy over the slates that logs show, in all rounds or by label.
+
+        Slates are drawn as often as they were seen. Where these are the rounds that
+        are evaluated, a pseudoinverse by such probabilities is least squares label by
+        label: unbiased for sums over slots, with errors that are rather too large. What
+        the policy wants and the rounds of a label do not tell is left out, however, and
+        a label of few rounds tells little: see the :ref:`User Guide <seen_slates>`.
 
         Parameters
         ----------
         logs : SlateLogs
             The rounds. Their `group` says whose rounds depend on each other, and
             nothing of the slates.
-        frequencies : bool, default=False
-            Whether slates are drawn as often as they were seen, not all alike.
+        frequencies : bool, default=True
+            Whether slates are drawn as often as they were seen (the weights of a
+            column ``"sample_weight"`` count), or all alike: only where the logger is
+            known to draw so.
+
+            .. versionchanged:: 0.2
+                The default was False.
         by : str, callable or array-like of shape (n_rounds,), default=None
             What tells rounds with different slates apart: the name of a column or a
             row field of the logs, a function of the logs, or the label of every round.
@@ -102,14 +120,18 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
                     FutureWarning,
                     stacklevel=2,
                 )
+        weight = column_weights(logs)
         if by is None:
-            return cls(*_seen(logs.slate, frequencies))
+            slates, proba = logged_shares(logs.slate, weight)
+            return cls(slates, proba if frequencies else None)
         if not (isinstance(by, str) or callable(by)):
             by = LabelsOfRows(round_labels(by, logs), logs.row_id)
         labels, codes = encode_labels("by", round_labels(by, logs))
         slates, proba = {}, {}
         for code, label in enumerate(labels.tolist()):
-            slates[label], proba[label] = _seen(logs.slate[codes == code], frequencies)
+            rows = codes == code
+            own = None if weight is None else weight[rows]
+            slates[label], proba[label] = logged_shares(logs.slate[rows], own)
         return cls(slates, proba if frequencies else None, by=by)
 
     def _slots_of(self, logs):
@@ -138,7 +160,7 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         lists = []
         for label, slates in given.items():
             name = "slates" if label is ALL else f"slates[{plain(label)!r}]"
-            lists.append(_slates_with_proba(slates, proba.get(label), name))
+            lists.append(slates_with_proba(slates, proba.get(label), name))
         widths = {slates.shape[1] for slates, _ in lists}
         if len(widths) != 1:
             raise ValueError(
@@ -202,6 +224,29 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             )
         return codes
 
+    def _lists_of(self, logs):
+        """Return the slates that may be shown in every round, a list of arrays."""
+        lists = [slates[proba > 0] for slates, proba in self._lists()[1]]
+        return [lists[number] for number in self._number_of(logs)]
+
+    def _doubts(self, logs):
+        labels, lists = self._lists()
+        given = self.proba if isinstance(self.proba, dict) else {ALL: self.proba}
+        alike = [given.get(label) is None for label in labels]
+        if not any(alike):
+            return []
+        rows = independent_rounds(logs)
+        number, shown = self._number_of(logs)[rows], logs.slate[rows]
+        order = np.argsort(number, kind="stable")
+        ends = np.searchsorted(number[order], np.arange(len(lists)), side="right")
+        told, counts, known = [], [], []
+        for one, part in enumerate(np.split(order, ends[:-1])):
+            if alike[one] and len(part):
+                told.append(None if labels[one] is ALL else labels[one])
+                known.append(lists[one][0])
+                counts.append(counts_of(known[-1], shown[part]))
+        return alike_warnings(type(self).__name__, told, counts, known)
+
     def _items(self, logs):
         number = self._number_of(logs)
         items = np.empty((len(logs), logs.max_candidates, 2))
@@ -254,40 +299,3 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
             drawn = np.searchsorted(sums, uniform[rows] * sums[-1], side="right")
             slates[rows] = known[drawn]
         return slates
-
-
-def _slates_with_proba(slates, proba, name):
-    """Return checked slates and probabilities."""
-    try:
-        array = np.asarray(slates)
-    except ValueError as error:
-        raise ValueError(f"{name} is no rectangular array: {error}") from error
-    if array.ndim != 2 or not array.size:
-        raise ValueError(
-            f"{name} must have shape (n_slates, n_slots), got {array.shape}."
-        )
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}.")
-    if array.min() < EMPTY:
-        raise ValueError(f"{name} holds {array.min()}: candidates count from 0.")
-    array = array.astype(np.intp, copy=False)
-    if proba is None:
-        array = np.unique(array, axis=0)
-        return array, np.full(len(array), 1 / len(array))
-    proba = as_numbers("proba", proba)
-    if len(proba) != len(array):
-        raise ValueError(
-            f"proba has {len(proba)} entries, {name} has {len(array)} slates."
-        )
-    if (proba < 0).any() or abs(proba.sum() - 1) > PROBABILITY_TOLERANCE:
-        raise ValueError(
-            "proba must be non-negative and sum to 1, got "
-            f"minimum {proba.min():.6g}, sum {proba.sum():.9g}."
-        )
-    return array, proba
-
-
-def _seen(slates, frequencies):
-    """Return distinct slates, and how often they occur if that is asked for."""
-    slates, counts = np.unique(slates, axis=0, return_counts=True)
-    return slates, counts / counts.sum() if frequencies else None

@@ -51,6 +51,10 @@ class BaseSlatePolicy(BaseEstimator):
         """Return the number of slots that the policy fills in these logs."""
         return self.n_slots
 
+    def _doubts(self, logs):
+        """Return warnings where logs that it is said to have made speak against it."""
+        return []
+
     def fit(self, X, y=None):
         """Check the parameters; there is nothing to learn.
 

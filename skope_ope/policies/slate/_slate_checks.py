@@ -6,6 +6,7 @@ import numpy as np
 
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 
 
 def check_slate_logs(logs):
@@ -64,3 +65,34 @@ def row_values(values, logs, name):
             )
         return logs.columns[values]
     return values(logs) if callable(values) else values
+
+
+def slates_with_proba(slates, proba, name):
+    """Return checked slates and probabilities."""
+    try:
+        array = np.asarray(slates)
+    except ValueError as error:
+        raise ValueError(f"{name} is no rectangular array: {error}") from error
+    if array.ndim != 2 or not array.size:
+        raise ValueError(
+            f"{name} must have shape (n_slates, n_slots), got {array.shape}."
+        )
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}.")
+    if array.min() < EMPTY:
+        raise ValueError(f"{name} holds {array.min()}: candidates count from 0.")
+    array = array.astype(np.intp, copy=False)
+    if proba is None:
+        array = np.unique(array, axis=0)
+        return array, np.full(len(array), 1 / len(array))
+    proba = as_numbers("proba", proba)
+    if len(proba) != len(array):
+        raise ValueError(
+            f"proba has {len(proba)} entries, {name} has {len(array)} slates."
+        )
+    if (proba < 0).any() or abs(proba.sum() - 1) > PROBABILITY_TOLERANCE:
+        raise ValueError(
+            "proba must be non-negative and sum to 1, got "
+            f"minimum {proba.min():.6g}, sum {proba.sum():.9g}."
+        )
+    return array, proba

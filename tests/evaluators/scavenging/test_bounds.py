@@ -70,11 +70,18 @@ def test_span_includes_zero_which_unwanted_rounds_count_as():
     reward = np.array([2.0, 3.0])
     assert reward_span(reward, (1, 4)) == 4
     assert reward_span(reward, (-1, 4)) == 5
-    assert reward_span(np.array([0.0, 1.0]), None) == 1
-    # what was seen is no range: revenue of .5 and .75 may once be 50
-    for seen in (reward / 4, reward, np.zeros(3)):
+    with pytest.raises(ValueError, match=r"known beforehand, .*Pass reward_range"):
+        reward_span(reward, None)
+
+
+def test_what_was_seen_is_no_range():
+    """Rewards 0 and 1 are yes and no; revenue of .5 and .75 may once be 50."""
+    assert evaluate(s6()).deviation_bound(0.05) > 0
+    for seen in (np.full(6, 0.5), 0.25 * s6().reward + 0.5, np.zeros(6)):
+        value = evaluate(s6(reward=seen))
         with pytest.raises(ValueError, match=r"known beforehand, .*Pass reward_range"):
-            reward_span(seen, None)
+            value.deviation_bound(0.05)
+        assert value.deviation_bound(0.05, reward_range=(0, 1)) > 0
 
 
 def test_methods():

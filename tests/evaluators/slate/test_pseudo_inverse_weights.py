@@ -19,6 +19,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.slate._pseudo_inverse_weights import (
+    knows_largest,
     mean_of_weights,
     round_weights,
     second_moment,
@@ -380,7 +381,8 @@ def test_the_largest_weight_where_slots_may_be_empty():
     logs, _ = world(logger, slates, 1.0, 3)
     target = SlateTarget(np.tile([1, -1], (3, 1)), logs)
     weight = round_weights(logger, target, target.logs).weight
-    assert second_moment(logger, target, target.logs)[1] >= np.abs(weight).max() > 2
+    largest = second_moment(logger, target, target.logs)[1]
+    assert largest == pytest.approx(np.abs(weight).max()) and largest > 2
     # rankings in which the second slot has nothing left
     offered = np.array([[[True, True], [False, True]]] * 3)
     slates = np.array([[0, 1], [1, -1], [0, 1]])
@@ -390,3 +392,53 @@ def test_the_largest_weight_where_slots_may_be_empty():
     weight = round_weights(logger, target, target.logs).weight
     largest = second_moment(logger, target, target.logs)[1]
     assert largest == pytest.approx(np.abs(weight).max())
+
+
+@pytest.mark.parametrize("n_slots", [2, 3])
+def test_the_largest_weight_of_listed_slates_is_exact(n_slots, global_random_seed):
+    """What slots show one by one may not be a slate: the list says which are."""
+    rng = np.random.RandomState(global_random_seed)
+    slates = np.unique(rng.randint(4, size=(7, n_slots)), axis=0)
+    slates = np.vstack([slates, np.full(n_slots, 3)[None] - 1])
+    slates = np.unique(slates, axis=0)
+    proba = rng.dirichlet(np.ones(len(slates)))
+    logger = EmpiricalSlatePolicy(slates, proba)
+    logs, _ = world(logger, slates, 0.0, 4)
+    target = SlateTarget(np.tile(slates[0], (len(logs), 1)), logs)
+    weight = round_weights(logger, target, target.logs).weight
+    assert knows_largest(logger, logs)
+    largest = second_moment(logger, target, target.logs)[1]
+    assert largest == pytest.approx(np.abs(weight).max(), rel=1e-9)
+    # a slate of probability 0 is none
+    more = np.vstack([slates, np.roll(slates[:1], 1, axis=1)])
+    padded = EmpiricalSlatePolicy(more, np.append(proba, 0.0))
+    again = second_moment(padded, target, target.logs)[1]
+    assert again == pytest.approx(largest, rel=1e-9)
+
+
+def by_slot():
+    """Rankings whose candidates differ by slot, all of them, and a target."""
+    offered = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1]], dtype=bool)
+    every = rankings(3, 4)
+    slates = every[offered[np.arange(3), every].all(axis=1)]
+    logger = PlackettLuceSlatePolicy([8.0, 4.0, 2.0, 1.0], 3)
+    logs, _ = world(
+        logger, slates, 0.0, 4, candidates=np.tile(offered, (len(slates), 1, 1))
+    )
+    return logger, logs, SlateTarget(np.tile([2, 1, 0], (len(logs), 1)), logs)
+
+
+def test_where_the_largest_weight_is_only_bounded():
+    logger, logs, target = by_slot()
+    weight = round_weights(logger, target, target.logs).weight
+    assert not knows_largest(logger, logs)
+    assert second_moment(logger, target, target.logs)[1] >= np.abs(weight).max() - 1e-9
+    slates = rankings(2, 3)
+    two = MixtureSlatePolicy(
+        [EmpiricalSlatePolicy(slates[:3]), PlackettLuceSlatePolicy([1.0, 2, 3], 2)],
+        [0.5, 0.5],
+    )
+    logs, _ = world(two, slates, 0.0, 3)
+    assert not knows_largest(two, logs)
+    one = PlackettLuceSlatePolicy([1.0, 2, 3], 2)
+    assert knows_largest(one, logs) and knows_largest(UniformSlatePolicy(2), logs)

@@ -7,8 +7,15 @@ import pickle
 import numpy as np
 import pytest
 
-from skope_ope import ProductSlatePolicy, PseudoInverse, SlateLogs
-from tests.evaluators.slate._worlds import quietly
+from skope_ope import (
+    EmpiricalSlatePolicy,
+    MixtureSlatePolicy,
+    PlackettLuceSlatePolicy,
+    ProductSlatePolicy,
+    PseudoInverse,
+    SlateLogs,
+)
+from tests.evaluators.slate._worlds import quietly, rankings, world
 from tests.evaluators.slate.test_pseudo_inverse import EXACT, golden_logs
 
 
@@ -66,3 +73,20 @@ def test_theorem_one_is_that_of_equal_weights():
     unequal = quietly(PseudoInverse(), target, golden_logs(), [9.0, 1, 1, 1, 1])
     with pytest.raises(ValueError, match="sample weights that differ"):
         unequal.deviation_bound(reward_bound=1.0)
+
+
+def test_a_bound_on_the_largest_weight_is_called_so():
+    slates = rankings(2, 3)
+    ranked = PlackettLuceSlatePolicy([1.0, 2.0, 3.0], 2)
+    mixed = MixtureSlatePolicy([EmpiricalSlatePolicy(slates[:3]), ranked], [0.5, 0.5])
+    listed = EmpiricalSlatePolicy(slates, np.arange(1, 7) / 21)
+    for logger, name in ((ranked, "rho"), (listed, "rho"), (mixed, "rho_bound")):
+        logs, _ = world(logger, slates, 0.5, 3)
+        result = quietly(PseudoInverse(), np.tile([0, 1], (6, 1)), logs)
+        assert {"rho", "rho_bound"} & set(result.diagnostics) == {name}
+        assert name in repr(result.diagnostics)
+        sigma2, rho = result.diagnostics["sigma2"], result.diagnostics[name]
+        radius = result.deviation_bound(reward_bound=1.0)
+        stated = result.deviation_bound(reward_bound=1.0, sigma2=sigma2, rho=rho)
+        assert radius == stated
+        assert rho >= result._rows.terms[0].max() / 0.5 - 1e-9

@@ -35,15 +35,20 @@ def test_given_probabilities(global_random_seed):
 def test_slates_seen_in_logs_by_label():
     slate = [[0, 1], [1, 0], [0, 1], [2, 1], [2, 1]]
     logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=[*"aabba"])
-    seen = EmpiricalSlatePolicy.seen_in(logs, by="group")
+    seen = EmpiricalSlatePolicy.seen_in(logs, frequencies=False, by="group")
     assert_allclose(seen.slate_proba(logs), [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3])
-    often = EmpiricalSlatePolicy.seen_in(logs[:4], True, by="group")
+    often = EmpiricalSlatePolicy.seen_in(logs[:4], by="group")
     assert_allclose(often.slate_proba(logs[:4]), 0.5)
     check_moments(seen, logs)
     assert len(seen.distributions(logs)) == 2
     alone = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5))
-    often = EmpiricalSlatePolicy.seen_in(alone, frequencies=True)
+    often = EmpiricalSlatePolicy.seen_in(alone)
     assert_allclose(often.slate_proba(alone), [0.4, 0.2, 0.4, 0.4, 0.4])
+    weighted = alone.with_columns(sample_weight=[1.0, 3, 1, 1, 4])
+    often = EmpiricalSlatePolicy.seen_in(weighted)
+    assert_allclose(often.slate_proba(alone), [0.2, 0.3, 0.2, 0.5, 0.5])
+    often = EmpiricalSlatePolicy.seen_in(weighted, by=[*"aabba"])
+    assert_allclose(often.slate_proba(weighted), [1 / 8, 3 / 8, 1 / 2, 1 / 2, 1 / 2])
 
 
 QUERIES = [*"aabba"]
@@ -59,15 +64,15 @@ def test_by_is_a_column_a_field_a_function_or_an_array(labels):
     users = [0, 1, 2, 3, 4]  # whose rounds these are says nothing of the slates
     logs = SlateLogs(np.zeros((5, 1)), slate, np.zeros(5), group=users)
     logs = logs.with_columns(query=labels).replace(timestamp=[0, 0, 1, 1, 0])
-    want = [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3]
+    want = [1 / 3, 1 / 3, 1 / 2, 1 / 2, 1 / 3]  # every slate once
     rows = [3, 0, 4]
     for by in ("query", "timestamp", lambda logs: logs.columns["query"], labels):
         seen = clone(EmpiricalSlatePolicy.seen_in(logs, by=by))
         assert_allclose(seen.slate_proba(logs), want)
         assert_allclose(seen.slate_proba(logs[rows]), np.take(want, rows))
         assert_array_equal(seen.slate_proba(logs, seen.sample(logs, 0)), want)
-    alike = EmpiricalSlatePolicy.seen_in(logs, by=None)
-    assert_allclose(alike.slate_proba(logs), 1 / 3)
+    together = EmpiricalSlatePolicy.seen_in(logs, by=None)
+    assert_allclose(together.slate_proba(logs), [0.4, 0.2, 0.4, 0.4, 0.4])
     again = pickle.loads(pickle.dumps(EmpiricalSlatePolicy.seen_in(logs, by=labels)))
     assert_allclose(again.slate_proba(logs[rows]), np.take(want, rows))
 
