@@ -149,6 +149,7 @@ API_REFERENCE = {
             "SlopeSearch",
             "compare_policies",
             "PolicyComparison",
+            "rounds_needed",
         ],
     },
     "learning": {
@@ -169,6 +170,7 @@ API_REFERENCE = {
         "guide": "displays",
         "objects": [
             "PolicyValueDisplay",
+            "PolicyComparisonDisplay",
             "WeightsDisplay",
             "ClippingCurveDisplay",
             "HistoryDisplay",

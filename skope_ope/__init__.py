@@ -9,6 +9,7 @@ been, how sure that is, and whether the logs can support the answer at all.
 from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
+    PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
     WeightsDisplay,
@@ -102,6 +103,7 @@ from skope_ope.selection import (
     compare_policies,
     in_order,
     one_standard_error,
+    rounds_needed,
 )
 
 __version__ = "0.1.0"
@@ -195,6 +197,7 @@ __all__ = [  # noqa: RUF022
     "compare_policies",
     "in_order",
     "one_standard_error",
+    "rounds_needed",
     # what to deploy
     "DRPolicy",
     "IPSPolicy",
@@ -204,6 +207,7 @@ __all__ = [  # noqa: RUF022
     # what we show
     "ClippingCurveDisplay",
     "HistoryDisplay",
+    "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
     "WeightsDisplay",

@@ -73,6 +73,39 @@ def renamed_parameters(**names):
     return decorate
 
 
+def dropped_keyword(name, instead):
+    """Decorate a function or a class that no longer has a keyword argument.
+
+    Parameters
+    ----------
+    name : str
+        The argument: given, it has no effect and warns.
+    instead : str
+        A sentence that says what holds now.
+    """
+
+    def decorate(function):
+        if inspect.isclass(function):
+            function.__init__ = decorate(function.__init__)
+            return function
+        title = _title(function)
+
+        @wraps(function)
+        def call(*args, **kwargs):
+            if name in kwargs:
+                del kwargs[name]
+                _warn(
+                    f"{name} of {title} has no effect since skope_ope {SINCE}, and is "
+                    f"an error from {UNTIL} on. {instead}",
+                    stacklevel=2,
+                )
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
 def keyword_only(*names):
     """Decorate a class whose constructor took these parameters by position.
 

@@ -124,6 +124,7 @@ def test_old_attributes():
         _ = learner.broken
 
 
+@pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
 def test_a_search_over_an_old_name():
     logs = make_bandit_logs(300, random_state=0)
     policy, scorer = RewardModelPolicy(Ridge()), PolicyScorer(IPS())

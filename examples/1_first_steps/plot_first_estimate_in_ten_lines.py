@@ -42,8 +42,8 @@ print(f"the old reader is right in {logs.reward.mean():.0%} of the cases")
 # ---------
 #
 # Half of the log teaches a new policy, the other half evaluates it: a policy is never
-# evaluated on the rounds it learned from. `evaluate` shows what six evaluators say, all
-# of them with their standard errors and intervals.
+# evaluated on the rounds it learned from. `evaluate` shows what four evaluators say,
+# all of them with their standard errors and intervals, and recommends one of them.
 
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
@@ -61,13 +61,25 @@ print(table)
 # What it says
 # ------------
 #
-# IPS weighs every logged reward by how much likelier the new policy takes the logged
-# action than the old one did. It needs no model, and its interval is wide. The direct
-# method believes a model of the rewards; its interval is narrow and leaves out the
-# model's own error, which is what the warning above says. The doubly robust estimator
-# corrects the model by the weighted rewards that the model did not expect, and keeps
-# the better part of both.
+# **The row to read is the one marked "recommended"**: it was chosen by a written rule
+# that looks at what the log holds, here propensities, and never at the values. The
+# others stand beside it to show how much depends on the choice.
 #
+# IPS weighs every logged reward by how much likelier the new policy takes the logged
+# action than the old one did; SNIPS divides by the sum of these weights. The doubly
+# robust estimator lets a model predict the rewards, and adds the weighted rewards that
+# the model did not expect: it is right whatever the model, and surer where the model is
+# good. SNDR is its self-normalised form.
+#
+# Others come when they are named. The direct method believes the model, and DRos, which
+# shrinks large weights, leans on it. Both are marked: their intervals are narrow and
+# leave out a bias that these evaluators have by design.
+
+names = ["IPS", "DoublyRobust", "DirectMethod", "DRos"]
+table = evaluate({"new": new, "old": old}, test, evaluators=names, reward_model=Ridge())
+print(table)
+
+# %%
 # The rewards of all ten bins are known here, so the truth is, too.
 
 from skope_ope import action_probabilities
@@ -80,10 +92,9 @@ table.plot(truth=truth)
 
 # %%
 # The direct method is surest and furthest off: its model has seen few rewards of the
-# bins that only the new policy chooses. DRos, which shrinks the weights of such rounds,
-# leans towards the model and shares a part of its error. Intervals that reach the truth
-# cost width. (On the old policy, which wrote the log, all weights are one and there is
-# little to disagree about.)
+# bins that only the new policy chooses. DRos leans towards the model and shares a part
+# of its error. Intervals that reach the truth cost width. (On the old policy, which
+# wrote the log, all weights are one and there is little to disagree about.)
 #
 # Is it better?
 # -------------
@@ -99,6 +110,8 @@ print(f"true gain {truth['new'] - truth['old']:.3f}")
 # %%
 # What this script shows holds, or it would not run to its end.
 
+assert table.recommended == "DoublyRobust"
+assert all(table["new", name].leaves_bias_out for name in ("DirectMethod", "DRos"))
 doubly_robust, ips = table["new", "DoublyRobust"], table["new", "IPS"]
 low, high = doubly_robust.confidence_interval()
 assert low < truth["new"] < high

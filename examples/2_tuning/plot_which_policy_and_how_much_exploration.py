@@ -122,7 +122,7 @@ for seed in range(repetitions):
     scores.append(search.cv_results_["mean_test_score"])
     pi = chosen.predict_proba(outer.context)
     accuracy = pi[np.arange(len(labels)), np.searchsorted(chosen.classes_, labels)]
-    gain = comparison.differences["chosen"]
+    record = comparison.to_records()[0]
     rows.append(
         {
             "winner": name_of(search.best_params_),
@@ -132,9 +132,10 @@ for seed in range(repetitions):
             "error": comparison["chosen"].standard_error,
             "truth": accuracy.mean(),
             "logger": outer.reward.mean(),
-            "gain": gain.value,
-            "low": gain.confidence_interval()[0],
-            "high": gain.confidence_interval()[1],
+            "gain": record["difference"],
+            "low": record["difference_low"],
+            "high": record["difference_high"],
+            "decision": comparison.decision,
         }
     )
 
@@ -178,8 +179,9 @@ for row in rows:
     print(
         f"{row['winner']:30}{row['epsilon']:5}{row['inner']:8.3f}{row['outer']:8.3f}"
         f"{row['truth']:8.3f}   {row['gain']:.3f} ({row['low']:.3f} to "
-        f"{row['high']:.3f})"
+        f"{row['high']:.3f}): {row['decision']}"
     )
+print(comparison.sentence)
 optimism = np.mean([row["inner"] - row["truth"] for row in rows])
 error = np.mean([row["outer"] - row["truth"] for row in rows])
 print(f"mean of inner - truth {optimism:+.3f}, of outer - truth {error:+.3f}")
@@ -192,6 +194,6 @@ print(f"mean of inner - truth {optimism:+.3f}, of outer - truth {error:+.3f}")
 truth = np.array([row["truth"] for row in rows])
 standard_error = np.linalg.norm([row["error"] for row in rows]) / repetitions
 assert abs(error) < 4 * standard_error
-assert all(row["epsilon"] == 0 and row["low"] > 0 for row in rows)
+assert all(row["epsilon"] == 0 and row["decision"] == "deploy" for row in rows)
 assert all(np.diff(line).max() < 0 for line in table.values())
 assert (truth > 0.6).all()  # of logs whose rewards are right one time in ten

@@ -4,6 +4,7 @@
 
 from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
 from skope_ope.displays._history_display import HistoryDisplay
+from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
 from skope_ope.displays._policy_value_display import PolicyValueDisplay
 from skope_ope.displays._quantile_curve_display import QuantileCurveDisplay
 from skope_ope.displays._weights_display import WeightsDisplay
@@ -11,6 +12,7 @@ from skope_ope.displays._weights_display import WeightsDisplay
 __all__ = [
     "ClippingCurveDisplay",
     "HistoryDisplay",
+    "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
     "WeightsDisplay",

@@ -55,14 +55,14 @@ def evaluator_named(name, kind=BanditLogs):
     kind : {BanditLogs, SlateLogs}, default=BanditLogs
         The logs that it is for.
     """
-    if name not in names_for(kind):
-        raise unknown_evaluator(name, kind)
-    if name in FORMS:
+    if name in FORMS and kind in FORMS[name]._log_kinds:
         return clone(FORMS[name])
-    known = evaluators_for(kind)
+    cls = ALL.get(name)
+    if cls is None or kind not in cls._log_kinds:
+        raise unknown_evaluator(name, kind)
     needed = [
         one.name
-        for one in signature(known[name]).parameters.values()
+        for one in signature(cls).parameters.values()
         if one.default is Parameter.empty
     ]
     if needed:
@@ -70,7 +70,7 @@ def evaluator_named(name, kind=BanditLogs):
             f"{name} has no default for {', '.join(needed)}: pass an instance, "
             f"{name}({', '.join(f'{one}=...' for one in needed)})."
         )
-    return known[name]()
+    return cls()
 
 
 def unknown_evaluator(name, kind=BanditLogs):

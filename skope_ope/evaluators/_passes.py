@@ -81,11 +81,11 @@ def _in_passes(together, policies, shared, positive, n_jobs):
     if effective_n_jobs(n_jobs) > 1 and len(together) > 1:
         groups = [[policy] for policy in together]
         shared.prepare(one for _, part in together.values() for one in part.values())
-    done = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_one_pass)({policy: together[policy] for policy in group}, *about)
+    calls = [
+        delayed(_one_pass)({one: together[one] for one in group}, shared, positive)
         for group in groups
-        for about in [(shared, positive)]
-    )
+    ]
+    done = _run(calls, n_jobs, "threads")
     found = {}
     for of_group in done:
         for (policy, name), value in of_group.items():
@@ -112,12 +112,19 @@ def _by_themselves(
     Walks through a log are loops of the interpreter: they need processes.
     """
     names = list(dict.fromkeys(name for _, name in pairs))
-    parallel = Parallel(n_jobs=n_jobs, prefer="processes" if processes else "threads")
-    fitted = parallel(delayed(shared.fitted)(evaluators[name]) for name in names)
-    fitted = dict(zip(names, fitted, strict=True))
+    prefer = "processes" if processes else "threads"
+    fits = [delayed(shared.fitted)(evaluators[name]) for name in names]
+    fitted = dict(zip(names, _run(fits, n_jobs, prefer), strict=True))
     # on the rounds of fit, which are those of the table
-    values = parallel(
+    calls = [
         delayed(fitted[name]._result)(policies[policy], None, sample_weight)
         for policy, name in pairs
-    )
-    return dict(zip(pairs, values, strict=True))
+    ]
+    return dict(zip(pairs, _run(calls, n_jobs, prefer), strict=True))
+
+
+def _run(calls, n_jobs, prefer):
+    """Return the results of delayed calls."""
+    if len(calls) < 2 or effective_n_jobs(n_jobs) == 1:  # a small table takes no longer
+        return [function(*args, **kwargs) for function, args, kwargs in calls]
+    return Parallel(n_jobs=n_jobs, prefer=prefer)(calls)

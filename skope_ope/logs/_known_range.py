@@ -21,9 +21,12 @@ def known_range(logs):
     if logs.reward_range is not None:
         low, high = logs.reward_range
         return float(low), float(high)
+    return (0.0, 1.0) if logs._says_yes_and_no else None
+
+
+def says_yes_and_no(logs):
+    """Tell whether all rewards are 0 or 1, and some are 1."""
     reward = logs.reward
-    if len(reward) and reward[0] in (0.0, 1.0):  # most others differ in the first
-        ones = reward == 1
-        if ones.any() and not (reward[~ones] != 0).any():
-            return 0.0, 1.0
-    return None
+    if not len(reward) or reward[0] not in (0.0, 1.0):  # most others differ there
+        return False
+    return bool((reward * reward == reward).all() and reward.any())

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope._sklearn import safe_indexing
+from skope_ope.logs._known_range import says_yes_and_no
 
 
 class RowId:
@@ -66,6 +67,8 @@ class RowContainer:
     _row_fields = ()
     _carried_fields = ()
     _in_order = True  # whether rows were taken in the order in which they are stored
+
+    _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
     def _start_rows(self):
         origin = uuid.uuid4().hex

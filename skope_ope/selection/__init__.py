@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which one: searches over evaluators and over policies, comparisons."""
 
-from skope_ope.selection._compare_policies import PolicyComparison, compare_policies
+from skope_ope.selection._compare_policies import compare_policies
 from skope_ope.selection._evaluator_scorer import EvaluatorScorer
 from skope_ope.selection._in_order import in_order
 from skope_ope.selection._one_standard_error import one_standard_error
 from skope_ope.selection._ope_search import OPESearchCV
+from skope_ope.selection._policy_comparison import PolicyComparison
 from skope_ope.selection._policy_scorer import PolicyScorer
+from skope_ope.selection._rounds_needed import rounds_needed
 from skope_ope.selection._slope_search import SlopeSearch
 
 __all__ = [
@@ -19,4 +21,5 @@ __all__ = [
     "compare_policies",
     "in_order",
     "one_standard_error",
+    "rounds_needed",
 ]

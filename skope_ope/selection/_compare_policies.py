@@ -1,24 +1,28 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""A few policies side by side, with intervals that hold together."""
+"""Which of a few policies to deploy, if any."""
 
+import warnings
 from collections.abc import Mapping
 from numbers import Real
 
-import numpy as np
-from scipy.special import stdtr
 from sklearn.base import clone
 
-from skope_ope._renamed import renamed_value, reordered
+from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._known_range import known_range
+from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
+from skope_ope.selection._policy_comparison import (
+    LOGGER,
+    NO_CORRECTION,
+    PolicyComparison,
+)
 from skope_ope.selection._policy_scorer import check_search_evaluator
-
-CORRECTIONS = ("holm", "bonferroni", None)
-LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 
 
 @reordered(
@@ -27,53 +31,90 @@ LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the 
     "logs",
     told_by=lambda first, *others, **named: hasattr(first, "evaluate"),
 )
-def compare_policies(
-    policies, logs, *, evaluator, baseline=LOGGER, correction="holm", level=0.95
-):
-    """Compare policies on the same rounds, each with a baseline.
+@dropped_keyword("correction", NO_CORRECTION)
+def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0.95):
+    """Decide whether one of a few policies should replace a baseline.
 
-    The reward model is cross-fitted once, and differences are paired. The policies
-    must not have been learned from these logs. Read more in the
-    :ref:`User Guide <comparison>`.
+    Each policy is compared with the baseline in pairs, round by round: its gain. The
+    intervals of all gains hold together at `level` (Bonferroni). A policy whose gain
+    has a lower limit above zero is better, and that with the greatest lower limit is
+    the choice, unless something that no interval knows speaks against it: the policy
+    has learned from these rounds, takes actions that were never logged, its gain rests
+    on few events, propensities are in doubt, or the evaluator leaves a bias out of its
+    interval. Where all upper limits are below zero the baseline is kept. Otherwise the
+    rounds cannot tell. Read more in the :ref:`User Guide <comparison>`.
 
     Parameters
     ----------
     policies : dict of policies
-        By name; anything that evaluators take.
+        By name; anything that evaluators take. They must not have learned from `logs`.
     logs : BanditLogs or SlateLogs
         The rounds.
-    evaluator : evaluator
-        It is fitted anew, on `logs`.
+    evaluator : evaluator, default=None
+        It is fitted anew, on `logs`. `None`: the one that `evaluate` recommends for
+        such logs.
     baseline : str, default="logger"
         Name of the policy with which the others are compared. "logger": the mean
         reward of the logs, which is the value of the logging policy.
-    correction : {"holm", "bonferroni", None}, default="holm"
-        How p-values allow for the number of comparisons. With both, all intervals of
-        values hold together at `level`, and so do all intervals of differences
-        (Bonferroni); None makes every interval hold by itself. Holm's p-values are
-        sharper than these intervals: one below 1 - `level` may stand beside an
-        interval that contains 0.
     level : float, default=0.95
-        Coverage of the intervals.
+        Coverage of the intervals of all gains together. Where no policy is better,
+        "deploy" is the answer with probability (1 - level) / 2 at most.
 
     Returns
     -------
     comparison : PolicyComparison
-        Values by name, differences, p-values and the cautious choice.
+        `decision`, `choice` and `sentence`, with the gains and values by name.
+
+    Raises
+    ------
+    TypeError
+        If `policies` is no dict, `logs` are no logs or `evaluator` is no evaluator.
+    ValueError
+        If there is no policy to compare, the baseline does not exist or shares its
+        name with a policy, or `evaluate` recommends no evaluator for such logs.
+
+    See Also
+    --------
+    evaluate : Values by several evaluators.
+    rounds_needed : How many rounds a decision takes.
+    PolicyScorer : Chooses among many policies, in a search.
 
     Examples
     --------
-    >>> from sklearn.linear_model import Ridge
-    >>> from skope_ope import DoublyRobust, UniformPolicy, compare_policies
+    >>> from skope_ope import compare_policies
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
-    >>> comparison = compare_policies(
-    ...     {"uniform": UniformPolicy(), "new": policy}, logs,
-    ...     evaluator=DoublyRobust(reward_model=Ridge()), baseline="uniform")
-    >>> comparison.choice, bool(comparison.p_values["new"] < 0.01)
-    ('new', True)
+    >>> comparison = compare_policies({"new": policy}, logs)
+    >>> comparison.decision, comparison.choice
+    ('deploy', 'new')
     """
-    check_search_evaluator(evaluator, "compare_policies")
+    baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
+    _check(policies, logs, baseline, level)
+    evaluator = _evaluator(evaluator, logs)
+    values = _values(evaluator, policies, logs)
+    if baseline == LOGGER:
+        values[LOGGER] = logged_value(logs)
+    values, warned = on_common_rounds(values)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=4)
+    reference = values.pop(LOGGER) if baseline == LOGGER else values[baseline]
+    other = None if baseline == LOGGER else policies[baseline]
+    alike = [
+        name
+        for name, policy in policies.items()
+        if name != baseline and act_alike(policy, other, logs)
+    ]
+    return PolicyComparison(
+        values,
+        reference,
+        baseline,
+        level=level,
+        reward_range=known_range(logs),
+        alike=alike,
+    )
+
+
+def _check(policies, logs, baseline, level):
     if not isinstance(policies, Mapping) or not policies:
         raise TypeError(
             "policies must be a dict of policies by name, {'a': policy, ...}, got "
@@ -82,29 +123,44 @@ def compare_policies(
     if not is_logs(logs):
         raise TypeError(
             f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
-            "compare_policies(policies, logs, evaluator=evaluator)."
+            "compare_policies(policies, logs)."
         )
-    baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=3)
-    if baseline == LOGGER and LOGGER in policies:
+    if not len(logs):
+        raise ValueError("the logs are empty: a comparison needs rounds.")
+    names = list(policies)
+    if baseline == LOGGER and LOGGER in names:
         raise ValueError(
             f"policies has the name {LOGGER!r}, which as a baseline means the mean "
             "reward of the logs. Call that policy something else, or name another "
             "baseline."
         )
-    if baseline != LOGGER and baseline not in policies:
+    if baseline != LOGGER and baseline not in names:
         raise ValueError(
-            f"baseline must be one of the policies {list(policies)} or {LOGGER!r}, "
+            f"baseline must be one of the policies {names} or {LOGGER!r}, "
             f"got {baseline!r}."
         )
-    if correction not in CORRECTIONS:
+    if names == [baseline]:
         raise ValueError(
-            f"correction must be one of {CORRECTIONS}, got {correction!r}."
+            f"policies holds the baseline {baseline!r} only: there is nothing to "
+            f"compare with it. Add a policy, or leave out baseline=... to compare it "
+            "with the logger."
         )
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must be a number in (0, 1), got {level!r}.")
-    values = _values(evaluator, policies, logs)
-    reference = logged_value(logs) if baseline == LOGGER else values[baseline]
-    return PolicyComparison(values, reference, baseline, correction, level)
+
+
+def _evaluator(evaluator, logs):
+    """Return the evaluator that was named, or the recommended one."""
+    if evaluator is not None:
+        check_search_evaluator(evaluator, "compare_policies")
+        return evaluator
+    found = recommended_evaluator(logs)
+    if found.evaluator is None:
+        raise ValueError(
+            f"no evaluator is recommended for these logs: {found.reason}. One that is "
+            "named, evaluator=DirectMethod() say, gives gains, and no decision."
+        )
+    return found.evaluator
 
 
 def _values(evaluator, policies, logs):
@@ -114,173 +170,3 @@ def _values(evaluator, policies, logs):
         return {name: table[name, ""] for name in policies}
     fitted = clone(evaluator).fit(logs)
     return {name: fitted.evaluate(policy) for name, policy in policies.items()}
-
-
-class PolicyComparison(ValueTable):
-    """Values of policies and their differences from a baseline.
-
-    A mapping of `PolicyValue` by the name of the policy, made by `compare_policies`.
-
-    Parameters
-    ----------
-    values : dict
-        `PolicyValue` by name.
-    reference : PolicyValue
-        That of the baseline, on the same rounds.
-    baseline : str
-        Its name among the values; "logger" is none of them.
-    correction : {"holm", "bonferroni", None}, default="holm"
-        See `compare_policies`.
-    level : float, default=0.95
-        Coverage of the intervals.
-
-    Attributes
-    ----------
-    differences : dict
-        Paired differences from the baseline, `PolicyValue` by name, without the
-        baseline itself.
-    p_values : dict
-        Two-sided, corrected, by name; Student's distribution.
-    choice : str or None
-        The policy with the greatest lower bound of its value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skope_ope import IPS, BanditLogs, ConstantPolicy, compare_policies
-    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
-    >>> policies = {"zero": ConstantPolicy(0), "one": ConstantPolicy(1)}
-    >>> comparison = compare_policies(
-    ...     policies, logs, evaluator=IPS(), baseline="zero")
-    >>> comparison.differences["one"].value
-    0.0
-    """
-
-    def __init__(self, values, reference, baseline, correction="holm", level=0.95):
-        super().__init__(values)
-        self.baseline, self.correction, self.level = baseline, correction, level
-        self.differences = {
-            name: value - reference for name, value in self.items() if name != baseline
-        }
-        raw = [_p_value(difference) for difference in self.differences.values()]
-        corrected = corrected_p_values(np.array(raw), correction)
-        self.p_values = dict(zip(self.differences, corrected.tolist(), strict=True))
-        lows = {name: self._interval(value)[0] for name, value in self.items()}
-        known = {name: low for name, low in lows.items() if np.isfinite(low)}
-        self.choice = max(known, key=known.get) if known else None
-
-    def _interval(self, value, n_intervals=None, level=None):
-        level = self.level if level is None else level
-        if self.correction is not None:  # all of them hold together
-            level = 1 - (1 - level) / (n_intervals or len(self))
-        return value._interval(level)
-
-    def to_records(self, level=None):
-        """Rows of the table as a list of dicts.
-
-        Parameters
-        ----------
-        level : float, default=None
-            Coverage of the intervals; `None`: that of the comparison.
-
-        Returns
-        -------
-        records : list of dict
-            Keys: policy, value, standard_error, low, high, difference,
-            difference_low, difference_high, p_value, chosen, warnings. What is about
-            the difference is NaN for the baseline.
-        """
-        records = []
-        for name, value in self.items():
-            low, high = self._interval(value, level=level)
-            gap = gap_low = gap_high = float("nan")
-            if name in self.differences:
-                difference = self.differences[name]
-                gap = difference.value
-                gap_low, gap_high = self._interval(
-                    difference, len(self.differences), level
-                )
-            records.append(
-                {
-                    "policy": name,
-                    "value": value.value,
-                    "standard_error": value.standard_error,
-                    "low": low,
-                    "high": high,
-                    "difference": gap,
-                    "difference_low": gap_low,
-                    "difference_high": gap_high,
-                    "p_value": self.p_values.get(name, float("nan")),
-                    "chosen": name == self.choice,
-                    "warnings": "; ".join(type(w).__name__ for w in value.warnings),
-                }
-            )
-        return records
-
-    def to_frame(self, level=None):
-        """Return the table as a pandas frame, indexed by policy.
-
-        Parameters
-        ----------
-        level : float, default=None
-            Coverage of the intervals; `None`: that of the comparison.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-        """
-        return super().to_frame(level)
-
-    _index = ("policy",)
-
-    def _texts(self):
-        against = "the logger" if self.baseline == LOGGER else self.baseline
-        percent = f"{100 * self.level:.4g}%"
-        header = ["policy", "value", f"{percent} low", "high", f"less {against}"]
-        header += ["low", "high", "p", ""]
-        rows = []
-        for record in self.to_records():
-            numbers = [record[name] for name in ("value", "low", "high")]
-            numbers += [record[f"difference{end}"] for end in ("", "_low", "_high")]
-            numbers.append(record["p_value"])
-            cells = ["-" if x != x else f"{x:.4g}" for x in numbers]
-            chosen = "greatest lower bound" if record["chosen"] else ""
-            rows.append([str(record["policy"]), *cells, chosen])
-        return header, rows
-
-
-def _p_value(difference):
-    """Return the two-sided p-value of no difference."""
-    error = difference.standard_error
-    if error != error:
-        return float("nan")
-    if error == 0:
-        return 1.0 if difference.value == 0 else 0.0
-    ratio = abs(difference.value) / error
-    return float(2 * stdtr(max(difference.degrees_of_freedom, 1), -ratio))
-
-
-def corrected_p_values(p, correction):
-    """Adjust p-values for their number; NaN stays what it is.
-
-    Parameters
-    ----------
-    p : ndarray of shape (n_comparisons,)
-        Raw p-values.
-    correction : {"holm", "bonferroni", None}
-        Holm: the j-th smallest times (n - j + 1), made monotone.
-
-    Returns
-    -------
-    p : ndarray of shape (n_comparisons,)
-    """
-    n = len(p)
-    if correction is None or not n:
-        return p
-    if correction == "bonferroni":
-        return np.minimum(n * p, 1.0)
-    order = np.argsort(p)  # NaN comes last
-    stepped = np.minimum(p[order] * (n - np.arange(n)), 1.0)
-    out = np.empty(n)
-    out[order] = np.maximum.accumulate(stepped)
-    return out

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, fit_context
 from skope_ope.evaluators.core._warnings import learned_warnings
-from skope_ope.exceptions import OPEWarning
+from skope_ope.exceptions import BiasWarning, OPEWarning
 from skope_ope.selection._candidates import (
     check_evaluator,
     fitted_part,
@@ -30,7 +30,6 @@ from skope_ope.selection._slope import (
 )
 from skope_ope.selection._validators import common_horizon
 
-MOST_BIAS = 0.1  # share of a policy that a simulated history may keep out
 DELTA = 0.1  # one-sided, of the widths of SLOPE++
 CHOICE = {"slope": slope_index, "slope++": slope_plus_plus_index}
 
@@ -211,9 +210,10 @@ class SlopeSearch(BaseSearch):
         first = int(np.flatnonzero(biased)[0])
         mass = float(results[first].diagnostics["bias_mass"])
         told = (
-            f"have a bias mass above {MOST_BIAS} (the first, {candidates[first]}, "
-            f"{mass:.3g}): the acceptance ratio keeps that share of what the policy "
-            "does out of the simulated history, and no interval includes this bias"
+            f"raise the alarm of bias (the first, {candidates[first]}, with a bias "
+            f"mass of {mass:.3g}): the acceptance ratio keeps that share of what the "
+            "policy does out of the simulated history, and no interval includes this "
+            "bias"
         )
         if not path.size:
             raise ValueError(
@@ -291,14 +291,8 @@ class SlopeSearch(BaseSearch):
 
 
 def is_biased(result):
-    """Tell whether a simulated history keeps much out: whether its bias mass is large.
-
-    A mass that is within two of its standard errors of zero, where these are known, is
-    one of the few rounds at the start.
-    """
-    known = result.diagnostics
-    error = known.get("bias_mass_error", 0.0)
-    return bool(known.get("bias_mass", 0.0) > max(MOST_BIAS, 2 * error))
+    """Tell whether the alarm of bias came with a value: its history keeps much out."""
+    return any(isinstance(warning, BiasWarning) for warning in result.warnings)
 
 
 def _evaluated(candidates, fits, policy):

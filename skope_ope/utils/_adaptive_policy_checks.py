@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contract of policies that learn, as a check that every one of them passes."""
 
+from inspect import signature
+
 import numpy as np
 
 from skope_ope.logs import BanditLogs
@@ -22,7 +24,8 @@ def check_adaptive_policy(policy, logs=None):
     that the policy changes only inside `update` and says so, that rejected rounds do
     not touch it, that it starts anew at `reset` and in a clone, that it keeps its
     actions and gives distributions over the offered ones, and that `look_ahead`,
-    `refresh` and `action_row` agree with `predict_proba`.
+    `refresh` and `action_row` agree with `predict_proba`. One that says `takes_weight`
+    is told weights: one of 1 changes nothing.
 
     Parameters
     ----------
@@ -64,6 +67,18 @@ def check_adaptive_policy(policy, logs=None):
         other.says_the_same(told, again="in a clone")
         _Life(fresh(policy, world), world).without_rejected_rounds(told)
         _Life(fresh(policy, world), world).by_block(told)
+        if first.takes_weight:
+            _check_signature(first)
+            once = _Life(fresh(policy, world), world, weight=1.0)
+            once.says_the_same(told, again="with weight=1")
+            _Life(fresh(policy, world), world, weight=2.5).by_row()
+
+
+def _check_signature(policy):
+    assert "weight" in signature(policy.update).parameters, (
+        f"{type(policy).__name__} says takes_weight, but its update takes no weight. "
+        "Add a keyword weight=1.0, or set takes_weight = False."
+    )
 
 
 def _practice_logs():
@@ -91,9 +106,10 @@ def _practice_logs():
 class _Life:
     """One walk of a policy through the logs; every method is another way to walk."""
 
-    def __init__(self, policy, logs):
+    def __init__(self, policy, logs, weight=None):
         policy.reset(logs[:0])
         self.policy, self.logs = policy, logs
+        self.told = {} if weight is None else {"weight": weight}
         self.name = type(policy).__name__
         self.X = policy.context_of(logs)
         self.codes = logs.action_index
@@ -260,9 +276,8 @@ class _Life:
         X = None
         if not self.policy.context_free:
             X = take_rows(self.X, slice(row, row + 1))
-        changed = self.policy.update(
-            X, self.codes.item(row), self.logs.reward.item(row), float(chance)
-        )
+        lesson = X, self.codes.item(row), self.logs.reward.item(row), float(chance)
+        changed = self.policy.update(*lesson, **self.told)
         assert isinstance(changed, (bool, np.bool_)), (
             f"{self.name}.update must return True or False, got {changed!r}."
         )

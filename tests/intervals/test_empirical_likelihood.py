@@ -8,7 +8,7 @@ from scipy.stats import binom
 from scipy.stats import f as f_distribution
 
 from skope_ope.intervals import (
-    _empirical_likelihood,
+    _likelihood_dual,
     empirical_likelihood_interval,
     empirical_likelihood_value,
 )
@@ -242,9 +242,7 @@ def test_every_log_has_an_interval_with_the_estimate_inside(seed):
 
 
 def test_a_wrong_optimum_is_no_silent_one(monkeypatch):
-    monkeypatch.setattr(
-        _empirical_likelihood, "brentq", lambda f, low, high, xtol: high + 2
-    )
+    monkeypatch.setattr(_likelihood_dual, "brentq", lambda f, low, high, xtol: high + 2)
     with pytest.raises(ArithmeticError, match="was not found"):
         empirical_likelihood_interval(W, R, max_weight=6, **UNIT)
 

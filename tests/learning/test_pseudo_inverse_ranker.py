@@ -253,6 +253,7 @@ def test_linear_regressors_need_products():
     np.testing.assert_array_equal(best[0], [3, 1, 2])
 
 
+@pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
 def test_nested_parameters_and_search():
     """A search over depths, scored on queries that the ranker has not seen."""
     world = make_world(n_queries=30, n_documents=6)

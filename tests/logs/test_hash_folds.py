@@ -139,6 +139,7 @@ def test_another_process_gives_the_same_folds():
     assert json.loads(out) == here
 
 
+@pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_and_evaluators_take_it(routing):
     logs = make_bandit_logs(600, random_state=0)

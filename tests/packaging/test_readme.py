@@ -1,6 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import json
 import re
 import warnings
 
@@ -8,7 +9,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from skope_ope.exceptions import ModelErrorWarning, OPEWarning
+import skope_ope
+from skope_ope.__main__ import main
+from skope_ope.evaluators._defaults import DEFAULTS
+from skope_ope.exceptions import FewEventsWarning, OPEWarning
 from tests.packaging._tree import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -48,10 +52,56 @@ def test_python_start_runs(capsys):
     )
     start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {"frame": frame}
-    with pytest.warns(ModelErrorWarning):  # the table holds the direct method
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewEventsWarning)  # of a frame this small
         exec(compile(start, "README.md", "exec"), names)
-    assert "DoublyRobust" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    table = names["table"]
+    assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
+    for name in table:  # as the comment beside the call says
+        assert re.search(rf"# the one-call start: .*{name}", README)
+    assert table.recommended == "DoublyRobust"
+    assert names["value"] is table["DoublyRobust"]
+    score = float(printed.splitlines()[-1])  # the evaluator by itself says the same
+    assert score == pytest.approx(names["value"].value, rel=1e-12)
     names["HistGradientBoostingRegressor"] = Ridge  # quicker, and searches fit often
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)  # 60 held-out rounds say little
         exec(compile(search, "README.md", "exec"), names)
+
+
+def test_the_table_of_the_demo_is_what_it_prints(capsys):
+    """Names and marks to the letter, numbers up to other versions of scikit-learn."""
+    block = README.split("<!-- demo -->")[1].split("```")[1]
+    header, *shown = block.removeprefix("text").strip("\n").splitlines()
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    titles = header.split()
+    assert any(row.split()[: len(titles)] == titles for row in out)
+    rows = {row.split("  ")[0]: row for row in out}
+    assert [row.split()[0] for row in shown[:4]] == list(DEFAULTS)  # the first table
+    for row in shown:
+        cells = re.split(r"  +", row)
+        printed = re.split(r"  +", rows[cells[0]])
+        for cell, there in zip(cells, printed, strict=False):
+            if re.fullmatch(r"-?[0-9.]+", cell):
+                assert float(there) == pytest.approx(float(cell), abs=0.03)
+            else:
+                assert there == cell
+
+
+def test_what_the_readme_says_of_the_demo(capsys):
+    assert main(["demo", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    by_name = {record["evaluator"]: record for record in report["values"]}
+    assert [n for n, one in by_name.items() if one["recommended"]] == ["DoublyRobust"]
+    assert not any(by_name[name]["leaves_bias_out"] for name in DEFAULTS)
+    assert by_name["DoublyRobust"]["covers"]
+    for name in ("DirectMethod", "DRos"):  # "as these two do"
+        assert by_name[name]["leaves_bias_out"] and not by_name[name]["covers"]
+
+
+def test_evaluators_of_the_readme_exist():
+    table = README.split("## Five papers")[1].split("\n\n")[1]
+    for name in set(re.findall(r"`([A-Z][A-Za-z]+)", table)):
+        assert hasattr(skope_ope, name)

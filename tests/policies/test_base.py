@@ -128,6 +128,7 @@ def test_labels_are_needed():
         HalfPolicy().fit(np.zeros((2, 1)))
 
 
+@pytest.mark.filterwarnings("ignore:scores of .* rest on few effective rounds")
 @pytest.mark.parametrize("policy", [UniformPolicy(), ClassifierPolicy(), OffsetTree()])
 def test_metadata_routing_reads_the_methods_of_policies(policy):
     X = np.arange(40.0)[:, None] % 7

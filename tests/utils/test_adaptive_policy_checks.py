@@ -181,6 +181,17 @@ class RowWrittenTo(UCB1):
         return True
 
 
+class TakesNoWeight(EpsilonGreedy):
+    def update(self, X, action, reward, proba):
+        return super().update(X, action, reward, proba)
+
+
+class WeighsWrongly(EpsilonGreedy):
+    def update(self, X, action, reward, proba, weight=None):
+        reward = reward if weight is None else -weight * reward
+        return super().update(X, action, reward, proba)
+
+
 class OtherActions(Honest):
     def reset(self, logs):
         super().reset(logs)
@@ -209,6 +220,8 @@ MUTANTS = {
     RowThatDisagrees: "action_row disagrees with predict_proba",
     RowAsAnArray: "action_row must return a list, got ndarray",
     RowWrittenTo: "action_row returned a list that update wrote to",
+    TakesNoWeight: "says takes_weight, but its update takes no weight",
+    WeighsWrongly: "gives other probabilities with weight=1",
 }
 
 

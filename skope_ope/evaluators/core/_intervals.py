@@ -154,7 +154,7 @@ METHODS = {
     "normal": _normal,
     **{
         method: partial(_bounded, method)
-        for method in ("betting", "clopper_pearson", *ASYMPTOTIC)
+        for method in ("clopper_pearson", "betting", *ASYMPTOTIC)
     },
 }
 

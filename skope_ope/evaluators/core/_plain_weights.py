@@ -23,6 +23,7 @@ from skope_ope.intervals import (
 from skope_ope.logs._known_range import known_range
 
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
+LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
 ON_POLICY = "the logger's own policy"
 KNOWN_WEIGHTS = ("stated", "logging_proba", "propensities of the actions", ON_POLICY)
 
@@ -90,6 +91,12 @@ def bounded_interval(value, method, level, max_weight):
             "have on such logs, or logging_proba=... with the logs. The largest weight "
             "that was logged is no bound."
         )
+    if bound < 1 - ROUNDING:
+        raise ValueError(
+            f"method={method!r} rests on weights that average 1, and none can be "
+            f"larger than {bound:.6g}: the policy takes actions that the logger never "
+            "takes, and the logs say nothing of these."
+        )
     if method == "betting" and not plain.ratio:
         low, high = (bound * end for end in limits)
         found = betting_interval(
@@ -114,6 +121,12 @@ def _checked(value, method):
     """Return the `PlainWeights` of a value; raise where the method is not for it."""
     instead = "Use 'auto'."
     plain = value._plain_weights
+    if plain == LEFT_BEHIND:
+        raise ValueError(
+            f"method={method!r} needs the weights of the rounds, which stayed behind: "
+            "values do not keep them when they are pickled or come from another "
+            f"process. Evaluate without n_jobs, or ask for it before. {instead}"
+        )
     if plain is None and method == "clopper_pearson":
         raise ValueError(
             "method='clopper_pearson' is for values that are a share: 0/1 rewards, "
@@ -125,8 +138,7 @@ def _checked(value, method):
         raise ValueError(
             f"method={method!r} is for means and ratios of plain importance weights "
             "times rewards (IPS, SNIPS, SlateIPS, without cmax, and the logger's mean "
-            f"reward), while their rounds are at hand. This value of {value.estimator} "
-            f"is not one. {instead}"
+            f"reward). This value of {value.estimator} is not one. {instead}"
         )
     if getattr(plain.logs, "group", None) is not None:
         raise ValueError(
@@ -169,8 +181,8 @@ def _share(value, plain, limits, weight, reward, known, level):
         raise ValueError(
             "method='clopper_pearson' is for values that are a share: rewards of 0 and "
             "1, and a single weight that is not zero, the only one that the policy can "
-            f"have. This value of {value.estimator} has "
-            f"{'other weights' if zero_one else 'other rewards'}. Use 'auto'."
+            f"have. This value of {value.estimator} is not one: it has other "
+            f"{'weights' if zero_one else 'rewards'}. Use 'auto'."
         )
     rewarded, n_matched = int(reward[matched].sum()), int(matched.sum())
     if plain.ratio:

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._intervals import interval_of
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
+from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
@@ -259,7 +260,9 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
 
     def __getstate__(self):
         # what finds the reach and the weights holds the logs, which stay behind
-        state = self.__dict__ | {"_plain_weights": None}
+        state = self.__dict__.copy()
+        if self._plain_weights is not None:
+            state["_plain_weights"] = LEFT_BEHIND
         if self._find_reach is not None:
             reach = self._reach() if np.isfinite(self.value) else None
             state["_find_reach"] = StatedReach(self._limits, reach)

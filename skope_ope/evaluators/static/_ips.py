@@ -12,7 +12,7 @@ from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.evaluators.static._weights_of import plain_weights
+from skope_ope.evaluators.static._weights_of import weights_of_target
 
 
 class IPS(StaticEvaluator):
@@ -85,7 +85,7 @@ class IPS(StaticEvaluator):
         if self.cmax is not None:
             return None
         logs, ratio = positive.all_logs, self._moves is not None
-        find = partial(plain_weights, target, positive)
+        find = partial(weights_of_target, target, positive)
         return PlainWeights(logs, positive, find, ratio)
 
     def _gain(self, rounds, w):

@@ -36,11 +36,11 @@ def weights_of(evaluator, policy, logs):
     evaluator._check_logs(logs)
     positive = PositiveRounds(logs, combined_weights(logs, None))
     job = evaluator._prepare(Target(policy, logs), positive)
-    plain = plain_weights(job.target, positive)
+    plain = weights_of_target(job.target, positive)
     return plain, job.evaluator._weights(plain)
 
 
-def plain_weights(target, positive):
+def weights_of_target(target, positive):
     """Return pi(a|x) / p of the logged actions, ndarray of shape (n_rounds,).
 
     Parameters

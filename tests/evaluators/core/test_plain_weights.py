@@ -20,9 +20,10 @@ from skope_ope import (
     SlateIPS,
     SlateLogs,
     UniformPolicy,
+    evaluate,
 )
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import FewEventsWarning, OPEWarning
+from skope_ope.exceptions import FewEventsWarning, OPEWarning, SupportWarning
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -124,10 +125,33 @@ def test_values_that_are_not_of_weighted_rewards_refuse(method):
     for other in (
         value - IPS().fit(logs).evaluate(UniformPolicy()),
         value.by(np.arange(N) % 2)[0],
-        pickle.loads(pickle.dumps(value)),
     ):
         with pytest.raises(ValueError, match=r"is not one\. Use 'auto'"):
             other.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_stay_behind(method):
+    value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
+    value.confidence_interval(method=method)
+    far = pickle.loads(pickle.dumps(value))
+    with pytest.raises(ValueError, match="weights of the rounds, which stayed behind"):
+        far.confidence_interval(method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_values_of_a_table_keep_their_weights(method):
+    """What is said of a value in addition is said of the same value."""
+    logs = make_logs(uniform=True)
+    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    more = value._with_warnings((OPEWarning("more", 1.0),))
+    assert more.confidence_interval(method=method) == (
+        value.confidence_interval(method=method)
+    )
+    table = evaluate(ConstantPolicy(1), logs)
+    assert table["IPS"].confidence_interval(method=method) == (
+        value.confidence_interval(method=method)
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -153,6 +177,27 @@ def test_rounds_of_no_weight_do_not_count(method):
         value.confidence_interval(method=method) for value in (weighted, alone)
     )
     assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("method", BOUNDED)
+@pytest.mark.parametrize("known", [True, False])
+def test_weights_that_cannot_average_one_refuse(method, known):
+    """A third of the policy is on an action that the logger never takes."""
+    logs = make_logs()
+    mu = np.tile([0.5, 0.5, 0.0], (N, 1))
+    other = BanditLogs(
+        logs.context,
+        np.arange(N) % 2,
+        logs.reward,
+        np.full(N, 0.5),
+        actions=[0, 1, 2],
+        logging_proba=mu if known else None,
+        reward_range=(0, 1),
+    )
+    with pytest.warns(SupportWarning):
+        value = IPS().fit(other).evaluate(np.tile([0.4, 0.3, 0.3], (N, 1)))
+    with pytest.raises(ValueError, match=r"none can be larger than 0\.8: the policy"):
+        value.confidence_interval(method=method)
 
 
 def test_shares_have_an_exact_interval():
@@ -194,10 +239,10 @@ def test_other_values_are_no_shares():
         (make_logs(uniform=True), np.tile([0.2, 0.3, 0.5], (N, 1)), "other weights"),
     ):
         value = SNIPS().fit(logs).evaluate(target)
-        with pytest.raises(ValueError, match=f"has {found}"):
+        with pytest.raises(ValueError, match=f"it has {found}"):
             value.confidence_interval(method="clopper_pearson")
     value = SNIPS().fit(make_logs(uniform=True)).evaluate(policy)
-    with pytest.raises(ValueError, match="has other weights"):
+    with pytest.raises(ValueError, match="it has other weights"):
         value.confidence_interval(method="clopper_pearson", max_weight=7)
 
 

@@ -8,7 +8,15 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
-from skope_ope import BanditLogs, DRns, EpsilonGreedy, OPESearchCV
+from skope_ope import (
+    BanditLogs,
+    ConstantPolicy,
+    DRns,
+    EpsilonGreedy,
+    OPESearchCV,
+    UniformPolicy,
+    read_open_bandit,
+)
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators.sequential._drns_model import EarlierMeans
 from skope_ope.selection import EvaluatorScorer, in_order
@@ -220,3 +228,24 @@ def test_constant_means_change_nothing_but_noise(global_random_seed):
             - quiet(DRns(reward_model=model, random_state=k).fit(logs), policy).value
         )
     assert abs(np.mean(gaps)) < 4 * np.std(gaps, ddof=1) / np.sqrt(20)
+
+
+def test_on_a_real_log_of_clicks(data_dir):
+    """Ten thousand uniform rounds, 34 items, clicks in .46%: the error was .03."""
+    logs = read_open_bandit(data_dir / "obd_random_men.csv.gz")
+    for item in logs.actions[[1, 2, 10]].tolist():
+        policy = ConstantPolicy(item)
+        result = quiet(DRns(random_state=0).fit(logs), policy)
+        clicks = logs.reward[logs.action == item]
+        assert result.standard_error < 0.008
+        assert abs(result.value - clicks.mean()) < 0.002
+        former = quiet(DRns(reward_model=0.5, random_state=0).fit(logs), policy)
+        assert former.standard_error > 0.025
+
+
+def test_a_real_logger_that_learned_is_found_out(data_dir):
+    logs = read_open_bandit(data_dir / "obd_bts_men.csv.gz")
+    fitted = DRns(random_state=0).fit(logs)
+    assert isinstance(fitted.reward_source_, EarlierMeans)
+    result = quiet(fitted, UniformPolicy())
+    assert result.standard_error < 0.002

@@ -56,15 +56,9 @@ def evaluated(evaluator, policy, rounds, u):
     return quiet(evaluator, policy)
 
 
-def cells():
+def cells(levels, pis):
     """One uniform number in every interval in which all decisions are the same."""
-    levels = {MU[a] / pi for a in (0, 1) for pi in (0.2, 0.5, 0.8)} | {1.0}
-    bounds = {
-        min(1.0, c) * pi / MU[a]
-        for c in levels
-        for pi in (0.2, 0.5, 0.8)
-        for a in (0, 1)
-    }
+    bounds = {min(1.0, c) * pi / p for c in levels for pi in pis for p in MU}
     bounds = [0.0, *sorted(b for b in bounds if b < 1), 1.0]
     return [((low + high) / 2, high - low) for low, high in pairwise(bounds)]
 
@@ -86,12 +80,14 @@ def test_weighted_sums_over_accepted_rounds_have_the_right_expectation(level, as
     fail where an accepted round counts once.
     """
     policy = WeightedRulePolicy(weighted_rule, ask=ask)
-    rows = rows_of(cells())
+    pis = (0.2, 0.5, 0.8)
+    levels = {1.0, *(p / pi for p in MU for pi in pis)}
+    rows = rows_of(cells({1.0}, (0.5,))), rows_of(cells(levels, pis))
     names = ("mass", "arm 1", "reward", "R - V", "once: arm 1", "once: R - V")
     sums = dict.fromkeys(names, 0.0)
     f = {"mass": (1, 1), "arm 1": (0, 1), "reward": Q}
     expected = dict.fromkeys(f, 0.0)
-    for rounds in product(rows, repeat=2):
+    for rounds in product(*rows):
         for a, r, last in product((0, 1), (0, 1), (0.0, 1 - 1e-12)):
             # of the last round only the chance to be accepted matters
             chance = np.prod([c for _, c in rounds])
@@ -107,25 +103,25 @@ def test_weighted_sums_over_accepted_rounds_have_the_right_expectation(level, as
             result = evaluated(evaluator, policy, played, u)
             history = result.learned_policy.history
             c, accepted = result.acceptance_ratios, result.accepted.tolist()
-            pis = [
+            acted = [
                 weighted_rule(history[: np.searchsorted(accepted, k)], None)
                 for k in range(3)
             ]
-            accept = min(1.0, c[2] * pis[2][a] / MU[a])
+            accept = min(1.0, c[2] * acted[2][a] / MU[a])
             chance *= accept if last == 0.0 else 1 - accept
             if chance == 0:
                 continue
             told = [row[3] for row in history]
             for (_, arm, reward, weight), k in zip(history, accepted, strict=True):
-                assert weight == max(1.0, c[k] * pis[k][arm] / MU[arm])
+                assert weight == max(1.0, c[k] * acted[k][arm] / MU[arm])
                 sums["mass"] += chance * weight
                 sums["arm 1"] += chance * weight * arm
                 sums["reward"] += chance * weight * reward
                 sums["once: arm 1"] += chance * arm
             for name, values in f.items():
-                means = [np.dot(pi, values) for pi in pis]
+                means = [np.dot(pi, values) for pi in acted]
                 expected[name] += chance * np.dot(c, means)
-            values = np.array([np.dot(pis[k], Q) for k in accepted])
+            values = np.array([np.dot(acted[k], Q) for k in accepted])
             total = result.value * c.sum()
             sums["R - V"] += chance * (total - np.dot(told, values))
             sums["once: R - V"] += chance * (total - values.sum())

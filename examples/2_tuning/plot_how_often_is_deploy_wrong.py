@@ -1,0 +1,224 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+How often is "deploy" wrong?
+============================
+
+:func:`~skope_ope.compare_policies` says "deploy" where a policy is better than the
+baseline, after all policies were allowed for. Where none is better, "deploy" is wrong,
+and it must be so in at most 5% of all logs, however many policies there are. Where one
+is better, "deploy" should come; and where the rounds are too few, the sentence says how
+many more would tell. Here worlds with a known truth count all three.
+"""
+
+import argparse
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skope_ope import BanditLogs, compare_policies, rounds_needed
+from skope_ope.exceptions import OPEWarning
+
+parser = argparse.ArgumentParser(allow_abbrev=False)
+parser.add_argument("--full", action="store_true", help="200 logs a cell, not 40")
+args = parser.parse_known_args()[0]
+repetitions = 200 if args.full else 40
+N_ACTIONS, N_CONTEXTS, N_USERS = 5, 4, 50
+
+# %%
+# Worlds
+# ------
+#
+# Five actions and four contexts; the logger prefers other actions in other contexts,
+# and what a context clicks does not depend on the action. So every policy is worth the
+# same, and "deploy" is always wrong. In the other worlds the actions that the first
+# policy takes click more often. Users, where there are any, differ in how often they
+# click; there are fifty.
+
+rng = np.random.RandomState(0)
+logger = np.exp(0.7 * rng.normal(size=(N_CONTEXTS, N_ACTIONS)))
+logger /= logger.sum(axis=1, keepdims=True)
+
+
+def policies_of(m):
+    """Return probabilities by context of m policies, each with its own favourites."""
+    rng = np.random.RandomState(1)
+    tables = {}
+    for k in range(m):
+        best = rng.randint(N_ACTIONS, size=N_CONTEXTS)
+        tables[f"policy {k + 1}"] = 0.8 * np.eye(N_ACTIONS)[best] + 0.2 / N_ACTIONS
+    return tables
+
+
+def rates(rate, lift):
+    """Return the rates of clicks by context and action, and the gain over the logger.
+
+    The actions of the first policy click `lift` times as often as the others.
+    """
+    table = np.outer(rate * np.array([0.4, 0.8, 1.2, 1.6]), np.ones(N_ACTIONS))
+    first = policies_of(1)["policy 1"]
+    table[first > 0.5] *= lift
+    gain = ((first - logger) * table).sum(axis=1).mean()
+    return table, gain
+
+
+def draw(n_rounds, table, rng, users=False):
+    """Return logs, and the contexts of their rounds."""
+    x = rng.randint(N_CONTEXTS, size=n_rounds)
+    bound = logger.cumsum(axis=1)[x]
+    action = (rng.random_sample((n_rounds, 1)) * bound[:, -1:] > bound).sum(axis=1)
+    rate, group = table[x, action], None
+    if users:
+        group = np.arange(n_rounds) % N_USERS
+        rate = np.minimum(rate * rng.gamma(2, 0.5, size=N_USERS)[group], 1)
+    reward = (rng.random_sample(n_rounds) < rate).astype(float)
+    logs = BanditLogs(
+        x[:, None],
+        action,
+        reward,
+        logger[x, action],
+        actions=range(N_ACTIONS),
+        group=group,
+        reward_range=(0, 1),
+    )
+    return logs, x
+
+
+def decide(n_rounds, m, table, rng, users=False, evaluator=None):
+    """Return a comparison of m policies with the logger on fresh logs."""
+    logs, x = draw(n_rounds, table, rng, users)
+    policies = {name: proba[x] for name, proba in policies_of(m).items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return compare_policies(policies, logs, evaluator=evaluator)
+
+
+# %%
+# No policy is better
+# -------------------
+#
+# The share of logs in which the decision is "deploy", and how often it would be where
+# every policy is compared by itself and the best is taken: the errors of twenty
+# comparisons add up.
+
+
+def null_cell(n_rounds, m, rate, users, evaluator=None):
+    """Return the shares of "deploy", and of any lower limit at 95% above zero."""
+    rng = np.random.RandomState(100 + m)
+    table, _ = rates(rate, 1.0)
+    deployed = uncorrected = 0
+    for _ in range(repetitions):
+        found = decide(n_rounds, m, table, rng, users, evaluator)
+        deployed += found.decision == "deploy"
+        uncorrected += any(
+            gain._interval(0.95)[0] > 0 for gain in found.differences.values()
+        )
+    return deployed / repetitions, uncorrected / repetitions
+
+
+CELLS = [
+    (n_rounds, m, rate, users)
+    for n_rounds in (1000, 10_000)
+    for m in (1, 5, 20)
+    for rate in (0.01, 0.1)
+    for users in (False, True)
+    if args.full or (n_rounds == 1000) == (m == 20)
+]
+print(f"{'rounds':>7}{'policies':>9}{'clicks':>8}{'users':>7}{'deploy':>8}  one by one")
+false, alone = [], []
+for cell in CELLS:
+    share, uncorrected = null_cell(*cell)
+    false.append(share)
+    alone.append(uncorrected)
+    n_rounds, m, rate, users = cell
+    print(
+        f"{n_rounds:7,}{m:9}{rate:8.0%}{'50' if users else '-':>7}{share:8.3f}"
+        f"{uncorrected:12.3f}"
+    )
+
+# %%
+# One policy is better
+# --------------------
+#
+# The first policy takes actions that click more often. How often is it called better,
+# with as many rounds as :func:`~skope_ope.rounds_needed` says for a power of .8? And
+# how often does the sentence's own number of rounds decide, which knows an estimate of
+# the gain and not the gain? It is read from logs of a quarter of the rounds that cannot
+# tell the policy from the logger, and tried on fresh logs of that size.
+
+TOO_MANY = 400_000  # rounds: a hopeless estimate is not tried
+
+
+def spread(table):
+    """Return the standard deviation of the paired difference of a round, for DR.
+
+    Its model is the mean reward of an action, and the baseline's value is the reward.
+    """
+    first = policies_of(1)["policy 1"]
+    model = (logger * table).sum(axis=0) / logger.sum(axis=0)
+    weight, value = first / logger, (first * model).sum(axis=1, keepdims=True)
+    without = value - weight * model  # the difference of a round without a click
+    moments = [
+        (logger * (table * (without + weight - 1) ** k + (1 - table) * without**k))
+        .sum(axis=1)
+        .mean()
+        for k in (1, 2)
+    ]
+    return float(np.sqrt(moments[1] - moments[0] ** 2))
+
+
+def power_cell(m, rate, lift):
+    """Return rounds, the gain, and how often it is told, for one of m policies."""
+    rng = np.random.RandomState(200 + m)
+    table, gain = rates(rate, lift)
+    n_rounds = int(rounds_needed(gain, spread(table), n_comparisons=m))
+    right = tried = told = 0
+    for _ in range(repetitions):
+        found = decide(n_rounds, m, table, rng)
+        right += found.to_records()[0]["answer"] == "better"
+        pilot = decide(n_rounds // 4, m, table, rng)
+        wanted = pilot.to_records()[0]["rounds_needed"]
+        if not 0 < wanted < TOO_MANY:  # it has decided already, or is hopeless
+            continue
+        fresh = decide(int(wanted), m, table, rng)
+        tried += 1
+        told += fresh.to_records()[0]["answer"] != "cannot tell"
+    share = told / tried if tried else float("nan")
+    return n_rounds, gain, right / repetitions, share, tried
+
+
+POWER = [(1, 0.01, 2.0), (1, 0.1, 1.5), (5, 0.1, 1.5), (20, 0.1, 1.5)]
+print(
+    f"\n{'policies':>8}{'clicks':>8}{'gain':>9}{'rounds':>9}{'better':>10}"
+    "  sentence's rounds decide"
+)
+powers = []
+for m, rate, lift in POWER if args.full else POWER[1:3]:
+    n_rounds, gain, right, told, tried = power_cell(m, rate, lift)
+    powers.append(right)
+    print(
+        f"{m:8}{rate:8.0%}{gain:9.4f}{n_rounds:9,}{right:10.3f}{told:12.3f} of {tried}"
+    )
+
+# %%
+# The picture
+# -----------
+#
+# Corrected, the share of wrong decisions stays below 5% for any number of policies.
+
+figure, ax = plt.subplots(layout="constrained")
+ms = np.array([m for _, m, _, _ in CELLS])
+for share, label, marker in (
+    (np.array(false), "compare_policies", "o"),
+    (np.array(alone), "one by one", "x"),
+):
+    ax.plot(ms, share, marker, label=label)
+ax.axhline(0.05, color="black", linestyle="--", label="5%")
+ax.set(xlabel="policies", ylabel='share of wrong "deploy"', xscale="log")
+ax.set_xticks([1, 5, 20], ["1", "5", "20"])
+ax.legend()
+
+allowed = 0.05 + 4 * np.sqrt(0.05 * 0.95 / repetitions)
+assert max(false) <= allowed
+assert min(powers) >= 0.8 - 4 * np.sqrt(0.8 * 0.2 / repetitions)

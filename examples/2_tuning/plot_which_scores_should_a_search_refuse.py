@@ -1,0 +1,222 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Which scores should a search over policies refuse?
+==================================================
+
+The self-normalised pseudoinverse divides by the sum of its weights. Few rounds leave a
+sum near zero, since weights of slates may be negative, and then a value far beyond the
+range of the rewards. A search takes the greatest score, so it finds these values. A
+score that is refused is NaN, and the search goes on without the candidate.
+
+To refuse much is no better than to refuse nothing. The values of the best policies are
+near the upper end of the range, and noise takes them beyond it more often than those of
+others. So three rules are compared by their *regret*: how much less the choice is worth
+than the best candidate. All of them refuse weights that sum to nothing;
+
+- "all": nothing else is refused;
+- "in range": values beyond the range are, and those of weights with a mean below 1/4;
+- "quarter" (that of :class:`~skope_ope.PolicyScorer`): values that are beyond the range
+  by more than a quarter of it, and those whose weights have a mean below 1/4. Nearer
+  ones are moved to the end of the range.
+"""
+
+import argparse
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skope_ope import (
+    EmpiricalSlatePolicy,
+    PolicyScorer,
+    ProductSlatePolicy,
+    PseudoInverse,
+    SlateLogs,
+)
+
+parser = argparse.ArgumentParser(allow_abbrev=False)
+parser.add_argument("--full", action="store_true", help="1,000 worlds, not 150")
+args = parser.parse_known_args()[0]
+n_worlds = 1000 if args.full else 150
+
+# %%
+# Worlds
+# ------
+#
+# Three slots of six candidates, filled independently by a logger with favourites, in
+# four contexts. A slate earns 1 with a probability that is a sum over its slots. Of
+# twenty policies some are close to the logger, some are good, some are both.
+
+N_CONTEXTS, N_SLOTS, N_CANDIDATES, N_POLICIES = 4, 3, 6, 20
+SLOTS = np.arange(N_SLOTS)
+
+
+def draw(n_rounds, peak, rng):
+    """Return rounds of a logger, the policies' slates by context, and their values."""
+    shape = N_CONTEXTS, N_SLOTS, N_CANDIDATES
+    phi = rng.random(shape) / N_SLOTS
+    liking = peak * rng.normal(size=shape) + phi * N_SLOTS
+    mu = np.exp(liking)
+    mu /= mu.sum(axis=2, keepdims=True)
+    context = rng.integers(N_CONTEXTS, size=n_rounds)
+    slate = (rng.random((n_rounds, N_SLOTS, 1)) > mu[context].cumsum(2)).sum(2)
+    slate = np.minimum(slate, N_CANDIDATES - 1)
+    mean = phi[context[:, None], SLOTS, slate].sum(axis=1)
+    reward = (rng.random(n_rounds) < mean).astype(float)
+    near, good = rng.choice([0, 0.3, 1, 3], 20), rng.choice([0, 2, 6], 20)
+    scores = rng.normal(size=(N_POLICIES, *shape))
+    scores += near[:, None, None, None] * liking / peak
+    scores += good[:, None, None, None] * phi * N_SLOTS
+    policies = scores.argmax(axis=3)
+    truth = phi[np.arange(N_CONTEXTS)[:, None], SLOTS, policies].sum(2).mean(1)
+    return (context, slate, reward, mu), policies, truth
+
+
+def weighted_means(rounds, policies, n_folds):
+    """Return value, standard error, mean weight and effective size, fold by fold."""
+    context, slate, reward, mu = rounds
+    chance = mu[context[:, None], SLOTS, slate]
+    weight = ((slate == policies[:, context]) / chance).sum(axis=2) - N_SLOTS + 1
+    found = np.full((4, N_POLICIES, n_folds), np.nan)
+    for fold, rows in enumerate(np.array_split(np.arange(len(reward)), n_folds)):
+        w, r = weight[:, rows], reward[rows]
+        total = w.sum(axis=1)
+        known = total > 1e-9
+        w, total = w[known], total[known]
+        value = w @ r / total
+        error = np.sqrt(((w * (r - value[:, None])) ** 2).sum(axis=1)) / total
+        size = total**2 / (w**2).sum(axis=1)
+        found[:, known, fold] = value, error, w.mean(axis=1), size
+    return found
+
+
+# %%
+# Rules
+# -----
+
+RULES = ("all", "in range", "quarter")
+
+
+def scores_of(rule, value, mean_weight):
+    """Return the scores of values, NaN where they are refused."""
+    if rule == "all":
+        return value
+    inside = np.clip(value, 0, 1)
+    beyond = np.abs(value - inside)
+    refused = (beyond > (0.25 if rule == "quarter" else 0)) | (mean_weight < 0.25)
+    return np.where(refused, np.nan, inside)
+
+
+def regrets(rounds, policies, truth, n_folds):
+    """Return regret, and whether the best score is beyond the range, by rule."""
+    value, error, mean_weight, size = weighted_means(rounds, policies, n_folds)
+    found = {}
+    for rule in RULES:
+        split = scores_of(rule, value, mean_weight)
+        score = split.mean(axis=1)
+        spread = error[:, 0] if n_folds == 1 else split.std(1, ddof=1) / n_folds**0.5
+        for less in (0, 1):
+            ranked = score - less * spread
+            if np.isnan(ranked).all():  # a search raises: the logger stays
+                found[rule, less] = truth.max() - rounds[2].mean(), 0.0
+                continue
+            best = int(np.nanargmax(ranked))
+            found[rule, less] = truth.max() - truth[best], not 0 <= score[best] <= 1
+    return found, np.nanmedian(size)
+
+
+# %%
+# The second rule is that of the scorer: one world by both.
+
+rounds, policies, _ = draw(300, 1.0, np.random.default_rng(0))
+context, slate, reward, mu = rounds
+alone = np.flatnonzero(context == 0)
+logs = SlateLogs(
+    context[alone, None],
+    slate[alone],
+    reward[alone],
+    n_candidates=N_CANDIDATES,
+    logging_policy=ProductSlatePolicy(mu[0]),
+    reward_range=(0, 1),
+)
+scorer = PolicyScorer(PseudoInverse(self_normalized=True))
+some = (context[alone], slate[alone], reward[alone], mu)
+value, _, mean_weight, _ = weighted_means(some, policies, 1)
+expected = scores_of("quarter", value, mean_weight)[:, 0]
+
+# %%
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the reasons
+    scored = [scorer(EmpiricalSlatePolicy(one[[0]]), logs) for one in policies]
+np.testing.assert_allclose(scored, expected, rtol=1e-9)
+
+# %%
+# Regret
+# ------
+#
+# The effective size of a fold is the median over candidates and worlds. A score is the
+# mean over the folds. "-1 se" ranks by the score less one standard error: that of the
+# value where there is one fold, and by the spread of the folds, as
+# :func:`~skope_ope.one_standard_error` does, where there are five.
+
+CASES = [
+    (60, 1.0, 1),
+    (100, 1.0, 1),
+    (400, 1.0, 1),
+    (5000, 2.0, 1),
+    (300, 1.0, 5),
+    (500, 1.0, 5),
+    (2000, 1.0, 5),
+    (10_000, 2.0, 5),
+]
+print("regret, +- one standard error of its difference from `all`; beyond: best_score_")
+print("rounds folds   eff.  by     " + "".join(f"{rule:>25}" for rule in RULES))
+table = {}
+for n_rounds, peak, n_folds in CASES:
+    rng = np.random.default_rng([n_rounds, n_folds])
+    runs, sizes = zip(
+        *(regrets(*draw(n_rounds, peak, rng), n_folds) for _ in range(n_worlds)),
+        strict=True,
+    )
+    for less in (0, 1):
+        line = f"{n_rounds:6} {n_folds:5} {np.median(sizes):6.1f}  "
+        line += "value " if less == 0 else "-1 se "
+        plain = np.array([run["all", 0][0] for run in runs])
+        for rule in RULES:
+            regret, beyond = np.array([run[rule, less] for run in runs]).T
+            gain = regret - plain
+            table[n_rounds, n_folds, rule, less] = gain
+            error = gain.std(ddof=1) / n_worlds**0.5
+            line += f"  {regret.mean():.3f} {gain.mean():+.3f}+-{error:.3f}"
+            line += f" {beyond.mean():4.0%}"
+        print(line)
+
+# %%
+# With five folds "in range" brings nothing: each of five scores may be refused, and
+# those of the best policies are refused most often. The rule of a quarter brings most
+# where sizes are small, and as the other it leaves no best score beyond the range. At
+# large sizes all rules agree.
+
+five = [n_rounds for n_rounds, _, n_folds in CASES if n_folds == 5]
+mean = {rule: [table[n, 5, rule, 0].mean() for n in five] for rule in RULES[1:]}
+figure, ax = plt.subplots(layout="constrained")
+for rule, gains in mean.items():
+    ax.plot(five, gains, "o-", label=rule)
+ax.axhline(0, color="black", ls=":", label="all")
+ax.set(xscale="log", xlabel="rounds", ylabel="regret, less that of refusing nothing")
+ax.legend()
+
+
+def ratio(gain):
+    """Return a mean in its standard errors."""
+    return gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
+
+
+pooled = {
+    rule: np.concatenate([table[n, 5, rule, 0] for n in five]) for rule in RULES[1:]
+}
+assert ratio(pooled["in range"] - pooled["quarter"]) > 4
+assert ratio(pooled["quarter"]) < 2

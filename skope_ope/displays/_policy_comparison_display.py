@@ -1,0 +1,213 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Gains of policies over a baseline, and their values."""
+
+import numpy as np
+
+from skope_ope.displays._axes import axes_for
+
+COLOUR = {"better": "#0072B2", "worse": "#0072B2", "cannot tell": "#D55E00"}
+BASELINE, TRUTH = "#666666", "#009E73"
+GAIN = "difference", "difference_low", "difference_high"
+VALUE = "value", "low", "high"
+
+
+class PolicyComparisonDisplay:
+    """Gains of policies over a baseline, and their values, one row per policy.
+
+    It draws what the table of the comparison says: the same intervals, at the same
+    level, with the same correction. Make it with `from_comparison`, which computes
+    everything; `plot` only draws. Read more in the :ref:`User Guide <comparison>`.
+
+    Parameters
+    ----------
+    records : list of dict
+        Rows of the table, see `PolicyComparison.to_records`.
+    baseline : dict
+        Its name, value and interval: policy, value, low, high.
+    decision : {"deploy", "keep", "undecided"}
+        What to do.
+    level : float
+        Coverage of all intervals of gains together.
+
+    Attributes
+    ----------
+    policies : list of str
+        Those that are compared, in the order of their rows.
+    gain, gain_low, gain_high : ndarray of shape (n_policies,)
+        Paired gains and the ends of their intervals.
+    value, low, high : ndarray of shape (n_policies,)
+        Values and the ends of their intervals.
+    baseline : dict
+        What is known of the baseline.
+    answers : list of {"better", "worse", "cannot tell"}
+        What is known of every policy.
+    choice : str or None
+        The policy to deploy.
+    axes_ : ndarray of matplotlib axes
+        Where gains and, if there are two, values were drawn, after `plot`.
+    ax_ : matplotlib axes
+        The first of them.
+    figure_ : matplotlib figure
+        Their figure.
+
+    See Also
+    --------
+    PolicyValueDisplay : Values of several evaluators.
+
+    Examples
+    --------
+    >>> from skope_ope import PolicyComparisonDisplay, UniformPolicy, compare_policies
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> comparison = compare_policies({"new": policy}, logs)
+    >>> display = PolicyComparisonDisplay.from_comparison(comparison)
+    >>> display.policies, display.decision
+    (['new'], 'deploy')
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, records, baseline, decision, level):
+        compared = [record for record in records if record["answer"]]
+        self.baseline, self.decision, self.level = baseline, decision, level
+        self.policies = [record["policy"] for record in compared]
+        self.answers = [record["answer"] for record in compared]
+        chosen = [record["policy"] for record in compared if record["chosen"]]
+        self.choice = chosen[0] if chosen else None
+
+        def column(name):
+            return np.array([record[name] for record in compared])
+
+        self.gain, self.gain_low, self.gain_high = map(column, GAIN)
+        self.value, self.low, self.high = map(column, VALUE)
+
+    @classmethod
+    def from_comparison(cls, comparison, *, level=None):
+        """Show a comparison.
+
+        Parameters
+        ----------
+        comparison : PolicyComparison
+            What `compare_policies` returns.
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        if not hasattr(comparison, "level_of_each"):
+            raise TypeError(
+                "comparison must be what compare_policies returns, got "
+                f"{type(comparison).__name__}."
+            )
+        records = comparison.to_records(level)
+        answers = {record["answer"] for record in records if record["answer"]}
+        chosen = any(record["chosen"] for record in records)
+        decision = "deploy" if chosen else "keep" if answers == {"worse"} else None
+        return cls(
+            records,
+            comparison._baseline_record(level),
+            decision or "undecided",
+            comparison.level if level is None else level,
+        )
+
+    def plot(self, ax=None, *, truth=None, **kwargs):
+        """Draw one row per policy, the first on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw the gains, and the values where there are two; `None` makes a
+            new figure with both.
+        truth : dict of float, default=None
+            The true values of policies by name, drawn as marks; with that of the
+            baseline (by its name) the true gains are drawn, too.
+        **kwargs : dict
+            Passed to `ax.errorbar`.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+            Itself.
+        """
+        self.axes_ = np.atleast_1d(self._two_axes() if ax is None else ax)
+        self.ax_ = self.axes_[0]
+        self.figure_ = self.ax_.figure
+        name, truth = str(self.baseline["policy"]), truth or {}
+        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
+        told = f"{100 * self.level:.4g}% intervals, all together"
+        gains = self.gain, self.gain_low, self.gain_high
+        base = truth.get(self.baseline["policy"], np.nan)
+        self._rows(self.ax_, gains, known - base, kwargs)
+        self._baseline_row(self.ax_, 0.0, 0.0, 0.0)
+        self.ax_.set_xlabel(f"gain over {name}\n{told}")
+        labels = [*self._labels(), f"{name}\nbaseline"]
+        self.ax_.set_yticks(range(len(labels)), labels)
+        self.ax_.set_title(self._title())
+        if len(self.axes_) > 1:
+            ax = self.axes_[1]
+            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
+            ax.set_yticks(range(len(labels)), [])
+            ax.set_xlabel(f"value\n{told}")
+        return self
+
+    def _two_axes(self):
+        """Return two axes side by side in a new figure, high enough for the rows."""
+        figure = axes_for(self, None).figure
+        figure.clear()
+        figure.set_size_inches(9.6, max(2.4, 1.75 + 0.55 * len(self.policies)))
+        return figure.subplots(1, 2)
+
+    def _baseline_row(self, ax, value, low, high):
+        """Draw the baseline as a line, and its own interval in the last row."""
+        ax.axvline(value, color=BASELINE, linestyle="--", linewidth=1, zorder=1)
+        lengths = np.maximum([[value - low], [high - value]], 0)
+        y = len(self.policies)
+        ax.errorbar([value], [y], xerr=lengths, fmt="s", color=BASELINE, capsize=3)
+        ax.set_ylim(y + 0.5, -0.5)
+
+    def _rows(self, ax, numbers, truth, kwargs):
+        """Draw a row of every policy: filled where its answer is known."""
+        for y, (estimate, low, high) in enumerate(zip(*numbers, strict=True)):
+            answer = self.answers[y]
+            chosen = self.policies[y] == self.choice
+            style = {
+                "fmt": "D" if chosen else "o",
+                "color": COLOUR[answer],
+                "markerfacecolor": "white" if answer == "cannot tell" else None,
+                "capsize": 3,
+                "linewidth": 2.4 if chosen else 1.6,
+                **kwargs,
+            }
+            # rounding must not put an end beyond the estimate
+            lengths = np.maximum([[estimate - low], [high - estimate]], 0)
+            ax.errorbar([estimate], [y], xerr=lengths, **style)
+            if np.isnan(estimate):
+                ax.annotate(
+                    "no value",
+                    (0.01, y),
+                    xycoords=ax.get_yaxis_transform(),
+                    verticalalignment="center",
+                )
+        if np.isfinite(truth).any():
+            style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
+            style |= {"linestyle": "none", "color": TRUTH, "label": "truth"}
+            ax.plot(truth, np.arange(len(truth)), **style)
+            ax.legend()
+
+    def _labels(self):
+        return [
+            f"{name}\n{'deploy' if name == self.choice else answer}"
+            for name, answer in zip(self.policies, self.answers, strict=True)
+        ]
+
+    def _title(self):
+        if self.choice is not None:
+            return f"deploy {self.choice}"
+        return (
+            f"keep {self.baseline['policy']}"
+            if self.decision == "keep"
+            else "undecided"
+        )

@@ -1,0 +1,63 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether two policies do the same in the rounds of a log."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._target import Target
+from skope_ope.logs import BanditLogs
+from skope_ope.policies._adaptive import AdaptivePolicy
+
+BLOCK = 1024  # rounds: the first tells most policies apart, and no table is large
+ROUNDING = 1e-12
+
+
+def act_alike(policy, other, logs):
+    """Tell whether two policies take the same actions with the same probabilities.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        Anything that evaluators take.
+    other : policy, array, str or None
+        What it is compared with. `None`: the logger, of which the whole distribution
+        counts where it is known, and the propensities otherwise.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+
+    Returns
+    -------
+    alike : bool
+        False where it is not known, as for slates and policies that learn.
+    """
+    if not isinstance(logs, BanditLogs):
+        return False
+    targets = [Target(one, logs) for one in (policy, other) if one is not None]
+    if any(isinstance(one.policy, AdaptivePolicy) for one in targets):
+        return False
+    if other is None and logs.propensity is None:
+        return False
+    for start in range(0, len(logs), BLOCK):
+        stop = min(start + BLOCK, len(logs))
+        rounds = logs[start:stop]
+        tables = [one.chunk(rounds, start, stop) for one in targets]
+        if other is None:
+            tables.append(_of_logger(rounds))
+        if not _equal(*tables, rounds.action_index):
+            return False
+    return True
+
+
+def _of_logger(rounds):
+    known = rounds.logging_proba
+    return rounds.propensity if known is None else known
+
+
+def _equal(one, two, action):
+    """Whether probabilities agree; of all actions where both tables have them."""
+    if one.ndim != two.ndim:
+        one, two = (
+            table if table.ndim == 1 else table[np.arange(len(action)), action]
+            for table in (one, two)
+        )
+    return bool((np.abs(one - two) <= ROUNDING).all())

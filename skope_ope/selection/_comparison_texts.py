@@ -1,0 +1,86 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the table of a comparison shows, as texts."""
+
+from math import isnan
+
+from skope_ope.logs._text_table import decimals
+from skope_ope.selection._sentence import rough
+
+MOST_PLACES = 8
+
+
+def table_texts(comparison):
+    """Return the header and the rows of the table: gains first, then values.
+
+    Parameters
+    ----------
+    comparison : PolicyComparison
+        What is shown.
+
+    Returns
+    -------
+    header : list of str
+        Names of the columns.
+    rows : list of list of str
+        Cells, with one number of decimal places for gains and one for values.
+    """
+    percent = f"{100 * comparison.level:.4g}%"
+    header = ["policy", f"gain over {comparison._against}", f"{percent} low", "high"]
+    header += ["p", "answer", "rounds needed", "value", f"{percent} low", "high"]
+    gain, value, rows = gain_format(comparison), value_format(comparison), []
+    for record in comparison.to_records():
+        name = str(record["policy"])
+        cells = [name if record["answer"] else f"{name} (baseline)"]
+        cells += [gain(record[f"difference{end}"]) for end in ("", "_low", "_high")]
+        cells.append(_p_text(record["p_value"]))
+        cells.append("deploy" if record["chosen"] else record["answer"])
+        n = record["rounds_needed"]
+        cells.append("" if isnan(n) else rough(n))
+        cells += [value(record[key]) for key in ("value", "low", "high")]
+        rows.append(cells)
+    return header, rows
+
+
+def notes_below(comparison):
+    """Return the sentences below the table."""
+    m, percent = len(comparison.differences), f"{100 * comparison.level:.4g}%"
+    notes, known = [comparison.sentence], comparison._baseline_record()
+    if comparison.baseline not in comparison:  # the logger has no row
+        text = value_format(comparison)
+        value, low, high = (text(known[key]) for key in ("value", "low", "high"))
+        notes.append(f"The logger: {value} ({low} to {high}).")
+    if m > 1:
+        notes.append(
+            f"The {m} intervals of gains hold together at {percent}, each by itself "
+            f"at {100 * comparison.level_of_each:.5g}%."
+        )
+    gain = next(iter(comparison.differences.values()))
+    if comparison.n_rounds < gain.n_rounds:
+        notes.append(
+            f"Compared on {comparison.n_rounds:,} of {gain.n_rounds:,} rounds, those "
+            "that all values know."
+        )
+    return notes
+
+
+def gain_format(comparison):
+    """Return the function that makes a text of a gain, or of its limit."""
+    places = _places(comparison.differences.values())
+    return lambda x: "-" if isnan(x) else f"{x:+,.{places}f}"
+
+
+def value_format(comparison):
+    """Return the function that makes a text of a value, or of its limit."""
+    places = _places(comparison.values())
+    return lambda x: "-" if isnan(x) else f"{x:,.{places}f}"
+
+
+def _places(values):
+    return min(decimals([value.standard_error for value in values]), MOST_PLACES)
+
+
+def _p_text(p):
+    if isnan(p):
+        return "-"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,186 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What forbids an answer that the interval of a gain would give.
+
+An interval speaks of chance alone. Whoever acts on "deploy" is led astray where the
+value behind it is wrong for another reason, which the warnings of the values tell:
+
+- a policy that has learned from these rounds is valued too high: it is never "better".
+  Of the baseline the same is true the other way round: nothing is "worse" than it.
+- mass on what was never logged: a share s of the policy's decisions is not known, and
+  may be worth anything in the range of the rewards. With the width W of that range an
+  interval (low, high) of the gain allows (1 - s) low - s W to (1 - s) high + s W, which
+  must lie on one side of zero. Without a range nothing is allowed.
+- few effective events, or a heavy tail: the interval itself is doubtful.
+- an interval that leaves a bias out, by design of the evaluator.
+- any other warning (propensities, horizons, loggers, ...), known or not: no answer.
+
+What makes estimates uncertain, but is in the interval, is said and forbids nothing.
+"""
+
+from math import isfinite, isnan
+from typing import NamedTuple
+
+from skope_ope.exceptions import (
+    ExplorationWarning,
+    FewEventsWarning,
+    FewGroupsWarning,
+    HorizonWarning,
+    LearnedRoundsWarning,
+    LoggerWarning,
+    LogsWarning,
+    LowOverlapWarning,
+    ModelErrorWarning,
+    OPEWarning,
+    PropensityWarning,
+    SingleTrajectoryWarning,
+    SupportWarning,
+    TailWarning,
+)
+
+BETTER, WORSE = "better", "worse"
+BOTH = frozenset((BETTER, WORSE))
+NEITHER = frozenset()
+ROUNDING = 1e-12  # of the gain: a smaller spread is none
+# In the interval already, or about the order of the rounds: said, forbids nothing.
+SAID = (LowOverlapWarning, FewGroupsWarning, LogsWarning)
+TEXTS = {
+    LearnedRoundsWarning: "learned from {value:.1%} of these rounds",
+    LowOverlapWarning: "few rounds carry most of the weight",
+    FewGroupsWarning: "few groups",
+    LogsWarning: "rounds out of order",
+    PropensityWarning: "propensities or acceptance ratios in doubt",
+    ExplorationWarning: "logged actions that the context predicts",
+    ModelErrorWarning: "an error of the reward model that the interval leaves out",
+    SingleTrajectoryWarning: "a single history",
+    HorizonWarning: "logs short for the horizon",
+    LoggerWarning: "a logger whose rounds do not bear their weight",
+    FewEventsWarning: "fewer than ten effective events",
+    TailWarning: "few rounds make most of the spread",
+}
+
+
+class Doubt(NamedTuple):
+    """Something that an interval does not know.
+
+    Attributes
+    ----------
+    who : str
+        The policy that it is about.
+    text : str
+        What was found, without a verb of its own.
+    kind : type
+        The class of the warning.
+    forbids : frozenset of {"better", "worse"}
+        The answers that it forbids.
+    """
+
+    who: str
+    text: str
+    kind: type
+    forbids: frozenset = BOTH
+
+
+def doubts_about(name, warnings, is_baseline=False):
+    """Return the doubts that the warnings about a policy raise, but for its support.
+
+    Parameters
+    ----------
+    name : str
+        What the policy is called.
+    warnings : iterable of OPEWarning
+        Of its value, of its gain, or of the interval of that.
+    is_baseline : bool, default=False
+        Whether it is what others are compared with.
+
+    Returns
+    -------
+    doubts : list of Doubt
+    """
+    found = []
+    for warning in warnings:
+        kind, text = type(warning), _text_of(warning)
+        if isinstance(warning, SupportWarning):
+            continue
+        if isinstance(warning, LearnedRoundsWarning):
+            forbids = frozenset((WORSE if is_baseline else BETTER,))
+        elif isinstance(warning, LowOverlapWarning) and warning.value == 0:
+            text, forbids = "no logged round that tells anything", BOTH
+        else:
+            forbids = NEITHER if isinstance(warning, SAID) else BOTH
+        found.append(Doubt(name, text, kind, forbids))
+    return found
+
+
+def _text_of(warning):
+    kind = next((one for one in type(warning).__mro__ if one in TEXTS), None)
+    if kind is None or (warning.value is None and "{value" in TEXTS[kind]):
+        return f"a {type(warning).__name__}"
+    return TEXTS[kind].format(value=warning.value)
+
+
+def bias_doubts(name, gain):
+    """Return a doubt where the interval of a gain leaves out a bias by design."""
+    if not gain.leaves_bias_out:
+        return []
+    text = f"{gain.leaves_bias_out}, which the interval of {evaluator_of(gain)} leaves"
+    text += " out"
+    return [Doubt(name, text, ModelErrorWarning)]
+
+
+def missing_doubts(name, baseline, gain, reference):
+    """Return a doubt where a gain, or its spread, is not known."""
+    who, text = name, None
+    if isnan(gain.value):
+        who = baseline if isnan(reference.value) else name
+        text = "no value (NaN)"
+    elif isnan(gain.standard_error):
+        text = "no standard error (NaN)"
+    elif gain.standard_error <= ROUNDING * abs(gain.value):
+        text = "a gain that is the same in every round, so that its error is not known"
+    return [Doubt(who, text, OPEWarning)] if text else []
+
+
+def evaluator_of(gain):
+    """Return the name of the evaluator behind a difference."""
+    return gain.estimator.split(" - ")[0]
+
+
+def support_doubts(names, values, interval, width, common=1.0):
+    """Return a doubt where unlogged decisions might turn the sign of a gain.
+
+    Parameters
+    ----------
+    names, values : tuple of two
+        Of the policy and the baseline.
+    interval : tuple (float, float)
+        That of the gain.
+    width : float or None
+        Width of the known range of the rewards.
+    common : float, default=1.0
+        Share of the rounds that the gain is about.
+
+    Returns
+    -------
+    doubts : list of Doubt
+    """
+    masses = [_mass(value) for value in values]
+    lost = min(max(sum(masses), 1 - common), 1.0)
+    if not lost > 0:
+        return []
+    (low, high), forbids = interval, set(BOTH)
+    if width is not None and (1 - lost) * low > lost * width:
+        forbids.discard(BETTER)
+    if width is not None and (1 - lost) * high < -lost * width:
+        forbids.discard(WORSE)
+    who = names[1] if masses[1] > masses[0] else names[0]
+    text = f"{100 * lost:.2g}% of the decisions not in the log"
+    return [Doubt(who, text, SupportWarning, frozenset(forbids))]
+
+
+def _mass(value):
+    """Return the share of a policy's decisions that the logs do not know."""
+    masses = [w.value for w in value.warnings if isinstance(w, SupportWarning)]
+    if any(mass is None or not isfinite(mass) for mass in masses):
+        return 1.0
+    return sum(masses)

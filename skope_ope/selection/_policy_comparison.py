@@ -1,0 +1,272 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Policies against a baseline: gains, a decision, and the table that shows them."""
+
+from functools import cached_property
+from math import nan
+
+from skope_ope._renamed import dropped_keyword
+from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.logs._html import table_html
+from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
+from skope_ope.selection._doubts import evaluator_of
+from skope_ope.selection._p_value import p_value
+from skope_ope.selection._sentence import sentence_of
+from skope_ope.selection._verdicts import Comparison, decide
+
+LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
+NO_CORRECTION = (
+    "All intervals of gains hold together (Bonferroni), and p-values agree with them: "
+    "leave it out. For intervals that hold one by one compare one policy at a time."
+)
+
+
+@dropped_keyword("correction", NO_CORRECTION)
+class PolicyComparison(ValueTable):
+    """Policies against a baseline: gains, and what follows from them.
+
+    A mapping of `PolicyValue` by the name of the policy, made by `compare_policies`.
+
+    Parameters
+    ----------
+    values : dict
+        `PolicyValue` by name.
+    reference : PolicyValue
+        That of the baseline, on the same rounds.
+    baseline : str
+        Its name among the values; "logger" is none of them.
+    level : float, default=0.95
+        Coverage of all intervals of gains together, and of all those of values.
+    reward_range : tuple (float, float), default=None
+        The known range of the rewards; `None`: not known.
+    alike : collection of names, default=()
+        Policies that are known to act as the baseline does.
+
+    Attributes
+    ----------
+    decision : {"deploy", "keep", "undecided"}
+        "deploy": a policy is better than the baseline. "keep": all are worse.
+    choice : str or None
+        The policy to deploy, that with the greatest lower limit of its gain; None
+        unless the decision is "deploy".
+    sentence : str
+        What to do and why, and how many more rounds would tell.
+    differences : dict
+        Paired gains, `PolicyValue` less that of the baseline by name, without the
+        baseline itself.
+    reference : PolicyValue
+        The value of the baseline.
+    n_rounds : int
+        Rounds that the gains are about: those that all values know.
+    level_of_each : float
+        Coverage of the interval of one gain: 1 - (1 - level) / m for m gains.
+    p_values : dict
+        Two-sided, by name, corrected for the number of gains: the least 1 - level at
+        which the intervals of all gains hold together and that of this one is on one
+        side of zero. Whether a gain is doubted otherwise they do not tell.
+
+    See Also
+    --------
+    rounds_needed : How many rounds a decision takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope import IPS, BanditLogs, ConstantPolicy, compare_policies
+    >>> logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], [1, 0, 1, 0], [0.5] * 4)
+    >>> policies = {"zero": ConstantPolicy(0), "one": ConstantPolicy(1)}
+    >>> comparison = compare_policies(
+    ...     policies, logs, evaluator=IPS(), baseline="zero")
+    >>> comparison.differences["one"].value, comparison.decision
+    (0.0, 'undecided')
+    """
+
+    _index = ("policy",)
+
+    def __init__(
+        self, values, reference, baseline, *, level=0.95, reward_range=None, alike=()
+    ):
+        super().__init__(values)
+        self.baseline, self.level, self.reference = baseline, level, reference
+        self.differences = {
+            name: value - reference for name, value in self.items() if name != baseline
+        }
+        width = None if reward_range is None else reward_range[1] - reward_range[0]
+        self._comparisons = {
+            name: Comparison(
+                name,
+                self._against,
+                gain,
+                self[name],
+                reference,
+                width,
+                name in alike,
+            )
+            for name, gain in self.differences.items()
+        }
+
+    @property
+    def level_of_each(self):
+        """Coverage of the interval of one gain."""
+        return self._level_of(self.level, len(self.differences))
+
+    @property
+    def decision(self):
+        """What to do."""
+        return self._answer[0]
+
+    @property
+    def choice(self):
+        """The policy to deploy."""
+        return self._answer[1]
+
+    @cached_property
+    def sentence(self):
+        """What to do and why, in words."""
+        gains = list(self.differences.values())
+        return sentence_of(
+            self._verdicts,
+            self.choice,
+            self._against,
+            evaluator_of(gains[0]),
+            gain_format(self),
+            self.n_rounds,
+        )
+
+    @property
+    def n_rounds(self):
+        """The rounds that the gains are about: those that all values know."""
+        gain = next(iter(self.differences.values()))
+        return int(gain.diagnostics.get("n_common_rounds", gain.n_rounds))
+
+    @cached_property
+    def p_values(self):
+        """Corrected p-values by name."""
+        return {
+            name: p_value(gain, len(self.differences), self.level)
+            for name, gain in self.differences.items()
+        }
+
+    def to_records(self, level=None):
+        """Rows of the table as a list of dicts.
+
+        Parameters
+        ----------
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison. Answers follow
+            from the intervals.
+
+        Returns
+        -------
+        records : list of dict
+            Keys: policy, difference, difference_low, difference_high, p_value, answer
+            ("better", "worse" or "cannot tell"), chosen, rounds_needed (in all, where
+            the answer is open and rounds would give it), value, standard_error, low,
+            high, warnings. What is about the gain is NaN or "" for the baseline.
+        """
+        level = self.level if level is None else level
+        verdicts = self._verdicts_at(level)
+        choice = decide(verdicts)[1]
+        by_name = {verdict.name: verdict for verdict in verdicts}
+        records = []
+        for name, value in self.items():
+            low, high = value._interval(self._level_of(level, len(self)))
+            verdict = by_name.get(name)
+            known = verdict is not None
+            kinds = [type(warning) for warning in value.warnings]
+            kinds += [doubt.kind for doubt in verdict.doubts] if known else []
+            records.append(
+                {
+                    "policy": name,
+                    "difference": verdict.gain if known else nan,
+                    "difference_low": verdict.low if known else nan,
+                    "difference_high": verdict.high if known else nan,
+                    "p_value": self.p_values.get(name, nan),
+                    "answer": verdict.answer if known else "",
+                    "chosen": known and name == choice,
+                    "rounds_needed": verdict.rounds if known else nan,
+                    "value": value.value,
+                    "standard_error": value.standard_error,
+                    "low": low,
+                    "high": high,
+                    "warnings": "; ".join(dict.fromkeys(k.__name__ for k in kinds)),
+                }
+            )
+        return records
+
+    def to_frame(self, level=None):
+        """Return the table as a pandas frame, indexed by policy.
+
+        Parameters
+        ----------
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+        """
+        return super().to_frame(level)
+
+    def plot(self, ax=None, *, level=None, truth=None):
+        """Draw gains and values with their intervals; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw the gains, and the values where there are two; `None` makes a
+            new figure with both.
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison.
+        truth : dict of float, default=None
+            The true values of policies, where they are known.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        from skope_ope.displays import PolicyComparisonDisplay
+
+        display = PolicyComparisonDisplay.from_comparison(self, level=level)
+        return display.plot(ax, truth=truth)
+
+    @cached_property
+    def _verdicts(self):
+        return self._verdicts_at(self.level)
+
+    @cached_property
+    def _answer(self):
+        return decide(self._verdicts)
+
+    def _verdicts_at(self, level):
+        m = len(self._comparisons)
+        return [one.verdict(level, m) for one in self._comparisons.values()]
+
+    def _level_of(self, level, n_intervals):
+        return 1 - (1 - level) / n_intervals
+
+    def _baseline_record(self, level=None):
+        """Return name, value and interval of the baseline."""
+        level = self.level if level is None else level
+        if self.baseline != LOGGER:  # one of the values, whose intervals hold together
+            level = self._level_of(level, len(self))
+        low, high = self.reference._interval(level)
+        name = "the logger" if self.baseline == LOGGER else self.baseline
+        value = self.reference.value
+        return {"policy": name, "value": value, "low": low, "high": high}
+
+    @property
+    def _against(self):
+        return "the logger" if self.baseline == LOGGER else str(self.baseline)
+
+    def __repr__(self):
+        lines = text_table(*table_texts(self), left=("answer",))
+        for note in notes_below(self):
+            lines += wrapped(note)
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        title = f"{self.decision}: gains over {self._against}"
+        bold = [i for i, name in enumerate(self) if name == self.choice]
+        return table_html(title, *table_texts(self), notes_below(self), bold)

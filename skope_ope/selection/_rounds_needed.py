@@ -1,0 +1,109 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How many rounds a decision takes."""
+
+from math import ceil, inf, isfinite, nan, sqrt
+from numbers import Integral, Real
+
+from scipy.special import ndtri
+
+from skope_ope.evaluators.core._policy_value import PolicyValue
+
+
+def rounds_needed(
+    gain, standard_deviation=None, *, level=0.95, n_comparisons=1, power=0.8
+):
+    r"""Return how many rounds tell a gain from zero.
+
+    So many rounds that the interval of the gain lies on one side of zero with
+    probability `power`:
+
+    .. math:: n^* = \left(
+        \frac{(z_{1 - \alpha / (2 m)} + z_{power})\, \sigma}{gain} \right)^2
+
+    with :math:`\alpha` = 1 - `level`, m comparisons (Bonferroni), and the standard
+    deviation :math:`\sigma` of the paired difference of a round. Read more in the
+    :ref:`User Guide <comparison>`.
+
+    Parameters
+    ----------
+    gain : float or PolicyValue
+        The gain per round that is to be told from zero. A difference of two values
+        brings its own standard deviation: the answer is then about the gain that was
+        estimated, which is uncertain itself. Pass the least gain that would matter,
+        ``rounds_needed(0.001, sd)``, to plan rounds beforehand.
+    standard_deviation : float, default=None
+        Of the paired difference of a round; ``difference.standard_error *
+        difference.n_rounds ** 0.5`` of a difference that was measured. `None`: `gain`
+        is such a difference. With a difference and a number, the number counts.
+    level : float, default=0.95
+        Coverage of all intervals together.
+    n_comparisons : int, default=1
+        How many policies are compared with the baseline.
+    power : float, default=0.8
+        Wanted probability of an answer, in (0, 1).
+
+    Returns
+    -------
+    n_rounds : float
+        A whole number of rounds in all, those at hand included; `inf` for a gain of
+        zero, NaN where gain or standard deviation is NaN.
+
+    Raises
+    ------
+    ValueError
+        If `standard_deviation` is missing or negative, or `level`, `power` or
+        `n_comparisons` is out of range.
+
+    Notes
+    -----
+    It assumes that coming rounds are like those at hand: the same logger, the same
+    mix of contexts, groups of the same sizes; that the gain is the true one; and that
+    the gain of so many rounds is about normal, which takes more than ten effective
+    events.
+
+    Examples
+    --------
+    A gain of .002 clicks per round, where the difference of a round has the standard
+    deviation .1:
+
+    >>> from skope_ope import rounds_needed
+    >>> rounds_needed(0.002, 0.1)
+    19623.0
+    >>> rounds_needed(0.002, 0.1, n_comparisons=20)
+    37345.0
+    """
+    if isinstance(gain, PolicyValue):
+        if standard_deviation is None:
+            standard_deviation = gain.standard_error * sqrt(gain.n_rounds)
+        gain = gain.value
+    _check(gain, standard_deviation, level, n_comparisons, power)
+    if not (isfinite(gain) and isfinite(standard_deviation)):
+        return nan
+    if gain == 0:
+        return inf
+    quantiles = ndtri(1 - (1 - level) / (2 * n_comparisons)) + ndtri(power)
+    # a power below alpha / (2 m) takes no rounds at all
+    return float(max(ceil((max(quantiles, 0) * standard_deviation / gain) ** 2), 1))
+
+
+def _check(gain, standard_deviation, level, n_comparisons, power):
+    if not isinstance(gain, Real):
+        raise TypeError(
+            "gain must be a number or a difference of two values, got "
+            f"{type(gain).__name__}."
+        )
+    if not isinstance(standard_deviation, Real) or standard_deviation < 0:
+        raise ValueError(
+            "standard_deviation must be a number of at least 0, that of the paired "
+            f"difference of a round, got {standard_deviation!r}. A difference of two "
+            "values brings its own: rounds_needed(comparison.differences['new'])."
+        )
+    for name, value in (("level", level), ("power", power)):
+        if not isinstance(value, Real) or not 0 < value < 1:
+            raise ValueError(f"{name} must be a number in (0, 1), got {value!r}.")
+    if not isinstance(n_comparisons, Integral) or n_comparisons < 1:
+        raise ValueError(
+            f"n_comparisons must be a whole number of at least 1, got "
+            f"{n_comparisons!r}."
+        )

@@ -1,0 +1,159 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A decision in words: what to do, and what it rests on."""
+
+from math import floor, isnan, log10
+
+from skope_ope.selection._doubts import BETTER, WORSE
+from skope_ope.selection._verdicts import CANNOT_TELL
+
+NAMED = 3  # policies that are named one by one; of more, their number is
+
+
+def sentence_of(verdicts, choice, baseline, estimator, format_gain, n_rounds):
+    """Return what to do, in words.
+
+    Parameters
+    ----------
+    verdicts : list of Verdict
+        One for every policy that is compared.
+    choice : object or None
+        The policy to deploy.
+    baseline : str
+        What the baseline is called.
+    estimator : str
+        What estimated the values.
+    format_gain : callable
+        Takes a gain or a limit and returns it as a text.
+    n_rounds : int
+        Number of rounds at hand.
+
+    Returns
+    -------
+    sentence : str
+    """
+    told = {answer: [] for answer in (BETTER, WORSE, CANNOT_TELL)}
+    for verdict in verdicts:
+        told[verdict.answer].append(verdict)
+
+    def span(verdict):
+        low, high = format_gain(verdict.low), format_gain(verdict.high)
+        return f"{format_gain(verdict.gain)} per round, {low} to {high}"
+
+    if choice is not None:
+        chosen = next(verdict for verdict in told[BETTER] if verdict.name == choice)
+        parts = [
+            f"Deploy {choice}: by {estimator} it is better than {baseline} "
+            f"({span(chosen)})."
+        ]
+        others = [verdict for verdict in told[BETTER] if verdict is not chosen]
+        if others:
+            verb = "is" if len(others) == 1 else "are"
+            parts.append(
+                f"{_names(others)} {verb} better than {baseline}, too; the choice has "
+                "the greatest lower limit."
+            )
+        if chosen.doubts:
+            parts.append(f"Mind: {_grouped(chosen.doubts)}.")
+    elif told[CANNOT_TELL]:
+        parts = [_undecided(told[CANNOT_TELL], baseline, span, n_rounds)]
+        if told[WORSE]:
+            verb = "is" if len(told[WORSE]) == 1 else "are"
+            parts.append(f"{_names(told[WORSE])} {verb} worse than {baseline}.")
+        parts += _reasons(told[CANNOT_TELL])
+    else:
+        verb = "is" if len(verdicts) == 1 else "are all"
+        best = max(verdicts, key=lambda verdict: verdict.high)
+        nearest = "" if len(verdicts) == 1 else f"; nearest {best.name}, "
+        nearest = f"{nearest}{span(best)}" if nearest else span(best)
+        parts = [
+            f"Keep {baseline}: by {estimator} {_names(verdicts)} {verb} worse "
+            f"({nearest.removeprefix('; ')})."
+        ]
+    return " ".join(parts)
+
+
+def _undecided(verdicts, baseline, span, n_rounds):
+    """Return the sentence about policies of which nothing is known to decide on."""
+    alike = [verdict for verdict in verdicts if verdict.alike]
+    if len(alike) == len(verdicts):
+        verb = "acts" if len(alike) == 1 else "act"
+        return (
+            f"Undecided: {_names(alike)} {verb} as {baseline} does in these rounds, so "
+            "there is nothing to choose."
+        )
+    blocked = [v for v in verdicts if not v.alike and (v.low > 0 or v.high < 0)]
+    open_ones = [v for v in verdicts if not (v.alike or v in blocked)]
+    parts = [f"{_seeming(verdict, baseline)} ({span(verdict)})" for verdict in blocked]
+    if len(blocked) > NAMED:
+        parts = [f"{_names(blocked)} seem better or worse than {baseline}"]
+    if parts:
+        parts = [f"Undecided: {_joined(parts)}, but something stands against it."]
+    if open_ones:
+        start = "These" if parts else "Undecided: these"
+        known = f"{_names(open_ones)} from {baseline}"
+        parts.append(f"{start} {n_rounds:,} rounds cannot tell {known}.")
+    if alike:
+        verb = "acts" if len(alike) == 1 else "act"
+        parts.append(f"{_names(alike)} {verb} as {baseline} does.")
+    asked = sorted((v for v in verdicts if not isnan(v.rounds)), key=_nearest)
+    for verdict in asked[: NAMED if len(asked) <= NAMED else 1]:
+        more = max(verdict.rounds - n_rounds, 0)
+        parts.append(
+            f"For {verdict.name} ({span(verdict)}) about {rough(more)} more rounds "
+            "would tell with probability 0.8, if the gain is what it seems."
+        )
+    if len(asked) > NAMED:
+        parts.append("The table says how many for the others.")
+    return " ".join(parts)
+
+
+def _seeming(verdict, baseline):
+    """Say what the interval of a policy tells, and nothing confirms."""
+    side = "better" if verdict.low > 0 else "worse"
+    return f"{verdict.name} seems {side} than {baseline}"
+
+
+def _nearest(verdict):
+    """Sort policies that seem better first, and those that need few rounds."""
+    return verdict.gain < 0, verdict.rounds
+
+
+def _reasons(verdicts):
+    """Return a sentence on the doubts that stand against an answer, if there are."""
+    doubts = [doubt for verdict in verdicts for doubt in verdict.forbidding]
+    if not doubts:
+        return []
+    return [f"What stands against a decision: {_grouped(doubts)}."]
+
+
+def _grouped(doubts):
+    """Return doubts as a text, each with the policies that it is about."""
+    who = {}
+    for doubt in doubts:
+        names = who.setdefault(doubt.text, [])
+        if doubt.who not in names:
+            names.append(doubt.who)
+    return "; ".join(f"{text} ({_listed(names)})" for text, names in who.items())
+
+
+def _names(verdicts):
+    return _listed([str(verdict.name) for verdict in verdicts])
+
+
+def _listed(names):
+    return f"{len(names)} policies" if len(names) > NAMED else _joined(names)
+
+
+def _joined(texts):
+    if len(texts) < 2:
+        return "".join(texts)
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def rough(number):
+    """Return a number with two significant digits."""
+    if number < 1:
+        return "0"
+    places = 1 - floor(log10(number))
+    return f"{round(number, places):,.0f}"

@@ -1,0 +1,172 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the paired gain of a policy over the baseline says, and what follows."""
+
+from dataclasses import dataclass
+from math import nan, sqrt
+
+from scipy.special import ndtri
+
+from skope_ope.exceptions import FewEventsWarning, ModelErrorWarning, TailWarning
+from skope_ope.selection._doubts import (
+    BETTER,
+    BOTH,
+    WORSE,
+    bias_doubts,
+    doubts_about,
+    missing_doubts,
+    support_doubts,
+)
+from skope_ope.selection._rounds_needed import rounds_needed
+
+CANNOT_TELL = "cannot tell"
+ENOUGH_EVENTS = 10
+CURED_BY_ROUNDS = (FewEventsWarning, TailWarning)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of one policy against the baseline.
+
+    Attributes
+    ----------
+    name : object
+        The policy.
+    answer : {"better", "worse", "cannot tell"}
+        Better: the lower limit of the gain is above zero, and no doubt forbids it.
+    gain, low, high : float
+        The paired gain and its interval, at the level of one of the comparisons.
+    doubts : tuple of Doubt
+        What the interval does not know; those that forbid the answer come first.
+    alike : bool
+        Whether the policy acts as the baseline does.
+    rounds : float
+        About how many rounds in all would tell the gain from zero, if it is what it
+        seems; NaN where it is told, or where more rounds do not help.
+    """
+
+    name: object
+    answer: str
+    gain: float
+    low: float
+    high: float
+    doubts: tuple
+    alike: bool
+    rounds: float
+
+    @property
+    def forbidding(self):
+        """The doubts for which there is no answer, however many rounds come."""
+        if self.answer != CANNOT_TELL:
+            return ()
+        told = {BETTER} if self.low > 0 else {WORSE} if self.high < 0 else BOTH
+        return tuple(
+            doubt
+            for doubt in self.doubts
+            if doubt.forbids & told
+            and (told != BOTH or not issubclass(doubt.kind, CURED_BY_ROUNDS))
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two values of the same rounds are compared by.
+
+    Attributes
+    ----------
+    name, baseline : object
+        What the two are called.
+    gain, value, reference : PolicyValue
+        The difference, the value of the policy, and that of the baseline.
+    width : float or None
+        Width of the known range of the rewards.
+    alike : bool
+        Whether both are known to act alike.
+    """
+
+    name: object
+    baseline: object
+    gain: object
+    value: object
+    reference: object
+    width: float | None
+    alike: bool
+
+    def verdict(self, level, n_comparisons):
+        """Return the `Verdict` at a level that all comparisons keep together."""
+        gain = self.gain
+        interval = gain._interval(1 - (1 - level) / n_comparisons)
+        low, high = interval
+        told = BETTER if low > 0 else WORSE if high < 0 else CANNOT_TELL
+        doubts = self._doubts(interval)
+        if self.alike or any(told in doubt.forbids for doubt in doubts):
+            told = CANNOT_TELL
+        rounds = nan
+        if told == CANNOT_TELL:
+            rounds = self._rounds(interval, doubts, level, n_comparisons)
+        doubts.sort(key=lambda doubt: -len(doubt.forbids))
+        return Verdict(
+            self.name, told, gain.value, low, high, tuple(doubts), self.alike, rounds
+        )
+
+    def _doubts(self, interval):
+        if self.alike:
+            return []
+        name, baseline, gain = str(self.name), str(self.baseline), self.gain
+        common = gain.diagnostics.get("n_common_rounds", gain.n_rounds)
+        bias = bias_doubts(name, gain)
+        found = [
+            *missing_doubts(name, baseline, gain, self.reference),
+            *bias,
+            *support_doubts(
+                (name, baseline),
+                (self.value, self.reference),
+                interval,
+                self.width,
+                common / gain.n_rounds,
+            ),
+            *doubts_about(name, interval.warnings),
+            *doubts_about(name, gain.warnings),
+            *doubts_about(name, self.value.warnings),
+            *doubts_about(baseline, self.reference.warnings, is_baseline=True),
+        ]
+        if gain.leaves_bias_out:  # which a warning may be about, too
+            model = ModelErrorWarning
+            found = [d for d in found if d in bias or not issubclass(d.kind, model)]
+        return list(dict.fromkeys(found))
+
+    def _rounds(self, interval, doubts, level, n_comparisons):
+        """Return about how many rounds would tell, NaN where none will."""
+        gain, n = self.gain, self.gain.n_rounds
+        cured = all(
+            issubclass(d.kind, CURED_BY_ROUNDS) or not d.forbids for d in doubts
+        )
+        if not cured or self.alike or not gain.standard_error > 0 or not gain.value:
+            return nan
+        # An interval that knows the range may be wider than what the rounds that were
+        # seen tell: it is what must come to lie on one side of zero.
+        sd = gain.standard_error * sqrt(n)
+        near = gain.value - interval[0] if gain.value > 0 else interval[1] - gain.value
+        quantile = ndtri(1 - (1 - level) / (2 * n_comparisons))
+        sd = max(sd, near * sqrt(n) / quantile)
+        wanted = rounds_needed(gain.value, sd, level=level, n_comparisons=n_comparisons)
+        for warning in interval.warnings:
+            if isinstance(warning, FewEventsWarning) and warning.value:
+                wanted = max(wanted, n * ENOUGH_EVENTS / warning.value)
+        return wanted
+
+
+def decide(verdicts):
+    """Return the decision and the choice that follow from all verdicts.
+
+    "deploy": some policy is better, and the choice is the one with the greatest lower
+    limit of its gain. All limits hold together, so no other policy is guaranteed as
+    much; the greatest estimate would favour the policy with the largest error. "keep":
+    all policies are worse. Otherwise "undecided".
+    """
+    better = [verdict for verdict in verdicts if verdict.answer == BETTER]
+    if better:
+        return "deploy", max(better, key=lambda verdict: verdict.low).name
+    if verdicts and all(verdict.answer == WORSE for verdict in verdicts):
+        return "keep", None
+    return "undecided", None

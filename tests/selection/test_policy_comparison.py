@@ -1,0 +1,158 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    ConstantPolicy,
+    PolicyComparisonDisplay,
+    UniformPolicy,
+    compare_policies,
+)
+from skope_ope.selection._comparison_texts import table_texts
+from tests.selection._logs import problem
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+@pytest.fixture(scope="module")
+def logs_and_policies():
+    logs, policy = problem(400)
+    return logs, {
+        "uniform": UniformPolicy(),
+        "fitted": policy,
+        "mixed": ConstantPolicy(logs.actions[0]).fit(logs),
+    }
+
+
+@pytest.fixture
+def found(logs_and_policies):
+    logs, policies = logs_and_policies
+    return compare_policies(
+        policies, logs, evaluator=SNIPS(), baseline="uniform", level=0.9
+    )
+
+
+def test_intervals_hold_together(found):
+    assert found.level_of_each == pytest.approx(1 - 0.1 / 2)
+    for record in found.to_records():
+        name = record["policy"]
+        low, high = found[name]._interval(1 - (1 - 0.9) / 3)
+        assert (record["low"], record["high"]) == (low, high)
+        if name != "uniform":
+            gain = found.differences[name]
+            low, high = gain._interval(1 - (1 - 0.9) / 2)
+            assert (record["difference_low"], record["difference_high"]) == (low, high)
+            assert record["difference"] == gain.value
+    assert np.isnan(found.to_records()[0]["difference"])
+    assert found.to_records()[0]["answer"] == ""
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
+def test_p_values_agree_with_intervals(logs_and_policies, level):
+    logs, policies = logs_and_policies
+    for evaluator in (IPS(), SNIPS()):
+        found = compare_policies(
+            policies, logs, evaluator=evaluator, baseline="uniform", level=level
+        )
+        for record in found.to_records()[1:]:
+            inside = record["difference_low"] <= 0 <= record["difference_high"]
+            assert inside == (record["p_value"] >= 1 - level)
+            gain = found.differences[record["policy"]]
+            p = record["p_value"]
+            if 1e-9 < p < 1:  # at its own level an end of the interval is zero
+                ends = gain._interval(1 - p / 2)
+                assert min(map(abs, ends)) < 1e-6 * (ends[1] - ends[0])
+
+
+def test_p_values_of_student(logs_and_policies):
+    logs, policies = logs_and_policies
+    logs = type(logs)(logs.context, logs.action, logs.reward + 0.5, logs.propensity)
+    found = compare_policies(policies, logs, evaluator=IPS(), baseline="uniform")
+    for name, gain in found.differences.items():
+        assert gain._interval(0.95).method == "student"
+        ratio = abs(gain.value) / gain.standard_error
+        raw = 2 * t.sf(ratio, gain.degrees_of_freedom)
+        assert found.p_values[name] == pytest.approx(min(2 * raw, 1), abs=1e-9)
+
+
+def test_another_level_gives_its_own_answers(logs_and_policies):
+    logs, policies = logs_and_policies
+    found = compare_policies(
+        {name: policies[name] for name in ("fitted", "mixed")},
+        logs[:150],
+        evaluator=SNIPS(),
+        baseline="fitted",
+    )
+    gain, p = found.differences["mixed"], found.p_values["mixed"]
+    assert 1e-9 < p < 1
+    for level, answer in ((1 - 1.01 * p, "worse"), (1 - 0.99 * p, "cannot tell")):
+        record = found.to_records(level)[1]
+        ends = gain._interval(level)
+        assert (record["difference_low"], record["difference_high"]) == ends
+        assert record["answer"] == answer
+
+
+def test_text(found):
+    lines = repr(found).splitlines()
+    header = lines[0]
+    assert header.index("gain over uniform") < header.index("value")
+    assert "90% low" in header and "rounds needed" in header
+    assert lines[1].startswith("uniform (baseline)") and " - " in lines[1]
+    assert " ".join(lines[4:]).startswith(found.sentence)
+    assert "each by itself at 95%" in repr(found)
+
+
+def test_numbers_of_a_column_have_one_format(found):
+    rows = table_texts(found)[1]
+    for column in (1, 2, 3, 7, 8, 9):
+        texts = [row[column] for row in rows if row[column] != "-"]
+        assert len({len(text.split(".")[1]) for text in texts}) == 1
+    assert all(row[1][0] in "+-" for row in rows)
+
+
+def test_html(found):
+    text = found._repr_html_()
+    assert "gains over uniform" in text and found.sentence in text
+    hostile = type(found)({"<b>": found["fitted"]}, found["uniform"], "uniform")
+    assert "<b>" not in hostile._repr_html_()
+
+
+def test_frame(found):
+    pytest.importorskip("pandas")
+    frame = found.to_frame()
+    assert frame.index.tolist() == list(found) and frame.index.name == "policy"
+    assert frame.columns[0] == "difference"
+    assert frame.loc["fitted", "value"] == found["fitted"].value
+
+
+def test_the_logger_stands_below_the_table(logs_and_policies):
+    logs, policies = logs_and_policies
+    found = compare_policies(policies, logs, evaluator=IPS())
+    low, high = found.reference._interval(0.95)
+    text = f"The logger: {logs.reward.mean():.4f} ({low:.4f} to {high:.4f})."
+    assert text in repr(found) and text in found._repr_html_()
+
+
+def test_a_pickle_decides_alike(found):
+    again = pickle.loads(pickle.dumps(found))
+    assert again.sentence == found.sentence and repr(again) == repr(found)
+
+
+def test_plot(found, pyplot):
+    display = found.plot()
+    assert isinstance(display, PolicyComparisonDisplay) and display.ax_.has_data()
+    assert display.level == 0.9
+
+
+def test_a_comparison_on_some_of_the_rounds(found):
+    for gain in found.differences.values():
+        gain.diagnostics._entries["n_common_rounds"] = 321
+    assert found.n_rounds == 321
+    assert "Compared on 321 of 400 rounds" in repr(found)

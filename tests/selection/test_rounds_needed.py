@@ -1,0 +1,66 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+from math import inf, isnan
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skope_ope import IPS, BanditLogs, rounds_needed
+
+
+def test_by_hand():
+    z = norm.ppf(0.975) + norm.ppf(0.8)
+    assert rounds_needed(0.1, 2.0) == np.ceil((z * 2.0 / 0.1) ** 2) == 3140
+    assert rounds_needed(-0.1, 2.0) == 3140  # a loss takes as many
+    z = norm.ppf(1 - 0.1 / 10) + norm.ppf(0.5)
+    n = rounds_needed(0.1, 2.0, level=0.9, n_comparisons=5, power=0.5)
+    assert n == np.ceil((z * 2.0 / 0.1) ** 2)
+
+
+def test_of_a_difference():
+    rng = np.random.RandomState(0)
+    action = rng.randint(2, size=300)
+    logs = BanditLogs(np.zeros((300, 1)), action, rng.random_sample(300), [0.5] * 300)
+    evaluator = IPS().fit(logs)
+    one, two = (evaluator.evaluate(np.eye(2)[[k] * 300]) for k in (0, 1))
+    gain = one - two
+    sd = gain.standard_error * 300**0.5
+    assert rounds_needed(gain) == rounds_needed(gain.value, sd)
+    assert rounds_needed(gain, 2 * sd) > rounds_needed(gain)
+
+
+def test_power_of_so_many_rounds(global_random_seed):
+    n = int(rounds_needed(0.3, 1.0, n_comparisons=3))
+    draws = np.random.RandomState(global_random_seed).normal(0.3, 1.0, (2000, n))
+    low = draws.mean(axis=1) - norm.ppf(1 - 0.05 / 6) * draws.std(axis=1) / n**0.5
+    assert np.mean(low > 0) == pytest.approx(0.8, abs=4 * (0.8 * 0.2 / 2000) ** 0.5)
+
+
+def test_what_has_no_number():
+    assert rounds_needed(0.0, 1.0) == inf
+    assert isnan(rounds_needed(np.nan, 1.0)) and isnan(rounds_needed(0.1, np.nan))
+    assert rounds_needed(0.1, 0.0) == 1
+    assert rounds_needed(0.1, 1.0, power=0.001) == 1
+
+
+@pytest.mark.parametrize(
+    "given, match",
+    [
+        ({"standard_deviation": None}, "standard_deviation must be a number"),
+        ({"standard_deviation": -1.0}, "standard_deviation must be a number"),
+        ({"level": 95}, r"level must be a number in \(0, 1\), got 95"),
+        ({"power": 1.0}, r"power must be a number in \(0, 1\)"),
+        ({"n_comparisons": 0}, "n_comparisons must be a whole number of at least 1"),
+        ({"n_comparisons": 1.5}, "n_comparisons must be a whole number"),
+    ],
+)
+def test_bad_input(given, match):
+    with pytest.raises(ValueError, match=match):
+        rounds_needed(0.1, **{"standard_deviation": 1.0, **given})
+
+
+def test_a_gain_is_a_number():
+    with pytest.raises(TypeError, match="gain must be a number or a difference"):
+        rounds_needed("new", 1.0)
