@@ -4,11 +4,17 @@
 
 from functools import partial
 from math import isnan, nan, sqrt
+from numbers import Real
 
 from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
 from skope_ope.evaluators.core._reach import Reach
-from skope_ope.exceptions import FewEventsWarning, PropensityWarning, TailWarning
+from skope_ope.exceptions import (
+    FewEventsWarning,
+    LowOverlapWarning,
+    PropensityWarning,
+    TailWarning,
+)
 from skope_ope.intervals import (
     ConfidenceInterval,
     normal_interval,
@@ -20,15 +26,18 @@ ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
+ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
 def interval_of(value, level, method, max_weight):
     """Return the `ConfidenceInterval` of a `PolicyValue`, see its method."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level!r}.")
+    if max_weight is not None and not isinstance(max_weight, Real):
+        raise ValueError(f"max_weight must be a positive number, got {max_weight!r}.")
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(map(repr, METHODS))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
     return METHODS[method](value, level, max_weight)
@@ -39,19 +48,34 @@ def _auto(value, level, max_weight):
     if isnan(value.value):
         return _of_nothing(value, level)
     if isnan(value.standard_error):
-        return _student(value, level)
+        # of one round or one group; the rounds of a policy that learns tell less
+        alone = value.independent_rounds and value._limits is not None
+        return _of_nothing(value, level) if alone else _student(value, level)
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
         return _student(value, level)
     reach = value._reach(max_weight)
     if reach is None or isnan(reach.up):
-        return _student(value, level, reach, _tail_warnings(deviations))
+        return _student(value, level, reach, _tail_warnings(deviations, reach))
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
-    # of a round, or of what a group brought
-    largest = max(reach.up, reach.down, deviations.largest, -deviations.least)
-    if largest <= NEGLIGIBLE * spread:
+    if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
     return _paired_gamma(value, level, reach)
+
+
+def _largest(deviations, reach):
+    """Return the largest deviation upwards and downwards that may not have been seen.
+
+    That of a round. Of groups it is the largest that was seen, or, with fewer than ten
+    effective ones, what a typical group would bring whose rounds are all alike.
+    """
+    up, down = max(reach.up, deviations.largest), max(reach.down, -deviations.least)
+    events_up, events_down = deviations.events
+    if events_up < FEW_EVENTS:
+        up = max(up, reach.of_group[0])
+    if events_down < FEW_EVENTS:
+        down = max(down, reach.of_group[1])
+    return up, down
 
 
 def _gamma(value, level, max_weight):
@@ -76,10 +100,9 @@ def _gamma(value, level, max_weight):
 
 def _paired_gamma(value, level, reach):
     deviations, freedom = value._deviations, value.degrees_of_freedom
-    low, high = gamma_limits(
-        value.value, deviations, reach.up, reach.down, level, freedom
-    )
-    low, high, warned = _within(low, high, reach)
+    up, down = _largest(deviations, reach)
+    low, high = gamma_limits(value.value, deviations, up, down, level, freedom)
+    low, high, warned = _within(low, high, reach, value.value)
     return ConfidenceInterval(
         low,
         high,
@@ -98,7 +121,7 @@ def _student(value, level, reach=None, warned=()):
     )
     if reach is None:
         return ConfidenceInterval(low, high, level, "student", warnings=warned)
-    low, high, outside = _within(low, high, reach)
+    low, high, outside = _within(low, high, reach, value.value)
     limits = reach.low, reach.high
     return ConfidenceInterval(
         low,
@@ -122,7 +145,8 @@ def _normal(value, level, max_weight):
 def _bounded(method, value, level, max_weight):
     """Limits from the bounds of weights and rewards."""
     found = bounded_interval(value, method, level, max_weight)
-    low, high, warned = _within(found.low, found.high, Reach(*found.reward_range))
+    reach = Reach(*found.reward_range)
+    low, high, warned = _within(found.low, found.high, reach, value.value)
     if method in ASYMPTOTIC and not isnan(value.value):
         warned += _asymptotic_warnings(method, value._deviations.effective_events)
     return ConfidenceInterval(
@@ -178,21 +202,33 @@ def _is_spread(value, deviations):
     """Whether the standard error is the spread of the round values."""
     n, error = deviations.n, value.standard_error
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
-    return value.independent_rounds and abs(variance - error**2) <= 1e-6 * error**2
-
-
-def _within(low, high, reach):
-    """Return limits that stay in the range, and a warning where they lay beyond it."""
-    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
-    if low <= reach.high and high >= reach.low:
-        return *inside, []
-    warned = PropensityWarning(
-        f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of the "
-        f"rewards, {reach.low:.4g} to {reach.high:.4g}: the propensities or the range "
-        "are wrong, or the rounds are too few for their weights.",
-        low if low > reach.high else high,
+    size = max(abs(value.value), deviations.largest, -deviations.least)
+    noise = (ROUNDING * size) ** 2
+    return value.independent_rounds and abs(variance - error**2) <= max(
+        1e-6 * error**2, noise
     )
-    return *inside, [warned]
+
+
+def _within(low, high, reach, value):
+    """Return limits that stay in the range, and a warning where the value does not."""
+    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
+    limits = f"{reach.low:.4g} to {reach.high:.4g}"
+    if low > reach.high or high < reach.low:
+        text = (
+            f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of "
+            f"the rewards, {limits}: the propensities or the range are wrong, or the "
+            "rounds are too few for their weights."
+        )
+        return *inside, [PropensityWarning(text, value)]
+    if reach.low <= value <= reach.high or isnan(value):
+        return *inside, []
+    text = (
+        f"the value, {value:.4g}, lies outside the range of the rewards, {limits}, and "
+        f"the interval, {inside[0]:.4g} to {inside[1]:.4g}, does not hold it: weights "
+        "that do not average to one have moved it. Compare with an evaluator that "
+        "divides by the weights, or subtracts a model."
+    )
+    return *inside, [LowOverlapWarning(text, value)]
 
 
 def _few_events_warnings(events, low, high, reach):
@@ -211,16 +247,21 @@ def _few_events_warnings(events, low, high, reach):
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(deviations):
+def _tail_warnings(deviations, reach):
     skewness = deviations.skewness
     if skewness <= HIGH_SKEWNESS:
         return []
+    remedy = "Collect more rounds."
+    if reach is None:
+        remedy = (
+            "State reward_range=(low, high) with the logs where the rewards have one, "
+            "or collect more rounds."
+        )
     if isnan(skewness):
         return [
             TailWarning(
                 "all round values are alike: the interval has no width, for nothing "
-                "tells what other rounds would bring. State reward_range=(low, high) "
-                "with the logs, and the interval will allow for them.",
+                f"tells what other rounds would bring. {remedy}",
                 skewness,
             )
         ]
@@ -228,8 +269,7 @@ def _tail_warnings(deviations):
         TailWarning(
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
             f"{1 / skewness**2:.1f} events): the interval may miss the value more "
-            "often than it says. State reward_range=(low, high) with the logs where "
-            "the rewards have one, or collect more rounds.",
+            f"often than it says. {remedy}",
             skewness,
         )
     ]

@@ -45,6 +45,9 @@ class Reach:
         The bound on the importance weights behind them; None: none was needed.
     source : str or None
         Where it comes from.
+    of_group : tuple (float, float)
+        What a typical group may add upwards and downwards, if all its rewards are the
+        best or the worst; (0, 0) for independent rounds.
     """
 
     low: float
@@ -53,6 +56,7 @@ class Reach:
     worst: tuple = (nan, nan)
     max_weight: float | None = None
     source: str | None = None
+    of_group: tuple = (0.0, 0.0)
 
     @property
     def up(self):
@@ -74,6 +78,10 @@ class Reach:
             (self.worst[0] - other.worst[1], self.worst[1] - other.worst[0]),
             largest.max_weight,
             largest.source,
+            (
+                self.of_group[0] + other.of_group[1],
+                self.of_group[1] + other.of_group[0],
+            ),
         )
 
 
@@ -147,7 +155,8 @@ class CornerReach:
         Takes a bound on the weights, or None, and what share of the policy's
         probability may have larger ones. Returns for the worst and for the best reward
         a list of terms of all rounds (with the largest and with the smallest weight);
-        the bound that was used; and where it comes from.
+        for both the terms of all rounds with their own weights; the bound that was
+        used; and where it comes from.
     rows : ndarray of int, default=None
         Places of the rounds of the estimate; `None`: all.
     """
@@ -166,25 +175,43 @@ class CornerReach:
         low, high = self.limits
         error = value.standard_error if error is None else error
         spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
-        corners, max_weight, source = self.corners(max_weight, spare)
+        corners, own, max_weight, source = self.corners(max_weight, spare)
         worst, best = (self._extremes(value, terms) for terms in corners)
-        return Reach(*self.limits, best, worst, max_weight, source)
+        of_group = self._of_group(value, own)
+        return Reach(*self.limits, best, worst, max_weight, source, of_group)
+
+    def _changes(self, value, terms):
+        """Return the deviations of round values with some terms."""
+        if self.rows is not None:
+            terms = [term[self.rows] for term in terms]
+        return value._estimate.round_values(terms, value._rows.design) - value.value
 
     def _extremes(self, value, corners):
         """Return the lowest and the highest deviation."""
-        lows, highs = [], []
-        for terms in corners:
-            if self.rows is not None:
-                terms = [term[self.rows] for term in terms]
-            z = value._estimate.round_values(terms, value._rows.design)
-            lows.append(float(z.min()) - value.value)
-            highs.append(float(z.max()) - value.value)
-        return min(lows), max(highs)
+        changes = [self._changes(value, terms) for terms in corners]
+        lows, highs = ([f(change) for change in changes] for f in (np.min, np.max))
+        return float(min(lows)), float(max(highs))
+
+    def _of_group(self, value, own):
+        """Return what a typical group may add upwards and downwards."""
+        design = value._rows.design
+        if not design.clustered:
+            return 0.0, 0.0
+        sums = [np.bincount(design.cluster, self._changes(value, one)) for one in own]
+        up, down = np.maximum.reduce(sums), -np.minimum.reduce(sums)
+        return _typical(up), _typical(down)
 
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
         return CornerReach(self.limits, self.corners, places)
+
+
+def _typical(size):
+    """Return the mean size, each counted by its size, of those above zero."""
+    size = np.maximum(size, 0.0)
+    total = float(size.sum())
+    return float(size @ size) / total if total else 0.0
 
 
 class LinearReach:
@@ -275,7 +302,8 @@ def _corners(job, positive, limits, max_weight=None, spare=0.0):
 
     none = np.zeros(len(w))
     corners = [[terms(weights, end) for weights in (largest, none)] for end in limits]
-    return corners, float(largest.max()), source
+    own = [terms(w, end) for end in limits]
+    return corners, own, float(largest.max()), source
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
@@ -298,8 +326,8 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
         Not needed.
     """
     _refuse_stated(max_weight)
-    corners = [[(terms[0] + w * (end - reward), *terms[1:])] for end in limits]
-    return corners, float(w.max(initial=0.0)), LOGGED
+    own = [(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
+    return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
 
 
 def stated_weight(max_weight, w):
