@@ -42,10 +42,11 @@ def _auto(value, level, max_weight):
         return _student(value, level)
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
-        return _student(value, level)
+        reach = None if value._limits is None else Reach(*value._limits)
+        return _student(value, level, reach, _tail_warnings(value, deviations))
     reach = value._reach(max_weight)
     if reach is None or isnan(reach.up):
-        return _student(value, level, reach, _tail_warnings(deviations))
+        return _student(value, level, reach, _tail_warnings(value, deviations))
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
     # of a round, or of what a group brought
     largest = max(reach.up, reach.down, deviations.largest, -deviations.least)
@@ -203,33 +204,45 @@ def _few_events_warnings(events, low, high, reach):
         f"the interval rests on {events:.1f} effective events: it holds if the range "
         f"of the rewards, {reach.low:.4g} to {reach.high:.4g},"
     )
-    if reach.max_weight is not None:
+    if reach.max_weight is None:
+        text += " is right."
+    else:
         text += f" and the largest weight, {reach.max_weight:.4g} ({reach.source}),"
-    text += " are right."
+        text += " are right."
     if high - low >= NEARLY_ALL * whole:
         text += " It is nearly the whole range: the logs cannot tell."
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(deviations):
+def _tail_warnings(value, deviations):
+    """Warn where a few rounds, or none, make the spread behind Student's interval."""
     skewness = deviations.skewness
+    known = value._limits is not None
+    if isnan(skewness) or value.standard_error == 0:
+        alike = "round values" if isnan(skewness) else "parts"
+        text = (
+            f"all {alike} are alike: the interval has no width, for nothing tells what "
+            "other rounds would bring. "
+        )
+        text += (
+            f"{value.estimator} cannot allow for them, though the range of the rewards "
+            "is known: take another evaluator, or collect more rounds."
+            if known
+            else "State reward_range=(low, high) with the logs, and the interval will "
+            "allow for them."
+        )
+        return [TailWarning(text, skewness)]
     if skewness <= HIGH_SKEWNESS:
         return []
-    if isnan(skewness):
-        return [
-            TailWarning(
-                "all round values are alike: the interval has no width, for nothing "
-                "tells what other rounds would bring. State reward_range=(low, high) "
-                "with the logs, and the interval will allow for them.",
-                skewness,
-            )
-        ]
-    return [
-        TailWarning(
-            f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
-            f"{1 / skewness**2:.1f} events): the interval may miss the value more "
-            "often than it says. State reward_range=(low, high) with the logs where "
-            "the rewards have one, or collect more rounds.",
-            skewness,
-        )
-    ]
+    text = (
+        f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
+        f"{1 / skewness**2:.1f} events): the interval may miss the value more often "
+        "than it says. "
+    )
+    text += (
+        "Collect more rounds."
+        if known
+        else "State reward_range=(low, high) with the logs where the rewards have one, "
+        "or collect more rounds."
+    )
+    return [TailWarning(text, skewness)]

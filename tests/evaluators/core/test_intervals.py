@@ -361,6 +361,30 @@ def test_what_is_no_mean_of_rounds_is_students():
     )
 
 
+@pytest.mark.parametrize("evaluator", [Replay(horizon=30), DRns(horizon=30)])
+def test_histories_with_few_clicks_stay_in_the_range_and_ring(evaluator):
+    logs, _ = clicks(600, 2, 0.0)
+    reward = np.zeros(600)
+    none = quiet(evaluator, logs.replace(reward=reward), EpsilonGreedy())
+    with pytest.warns(TailWarning, match="all round values are alike") as caught:
+        assert none.confidence_interval() == (0, 0)
+    assert "State reward_range" not in str(caught[0].message)  # it is stated
+    reward[40] = 1
+    few = quiet(evaluator, logs.replace(reward=reward), EpsilonGreedy())
+    assert few.value > 0 > few.confidence_interval(method="student").low
+    with pytest.warns(TailWarning, match="few rounds make most of the spread"):
+        assert few.confidence_interval().low == 0
+
+
+def test_parts_that_are_alike_ring():
+    logs, _ = clicks(600, 2, 0.0, reward_range=None)
+    learner = EpsilonGreedy()
+    value = quiet(Replay(horizon=30), logs.replace(reward=np.full(600, 2.0)), learner)
+    assert value.standard_error == 0
+    with pytest.warns(TailWarning, match="alike.*State reward_range"):
+        value.confidence_interval()
+
+
 def test_unknown_methods():
     logs, target = clicks(100, 2, 0.2)
     value = quiet(IPS(), logs, target)
