@@ -49,6 +49,9 @@ class Reach:
     of_group : tuple (float, float)
         What a typical group may add upwards and downwards, if all its rewards are the
         best or the worst; (0, 0) for independent rounds.
+    lost : float
+        Share of the policy's decisions of which the logs tell nothing: what they bring
+        lies anywhere in the range.
     """
 
     low: float
@@ -58,6 +61,7 @@ class Reach:
     max_weight: float | None = None
     source: str | None = None
     of_group: tuple = (0.0, 0.0)
+    lost: float = 0.0
 
     @property
     def up(self):
@@ -83,7 +87,17 @@ class Reach:
                 self.of_group[0] + other.of_group[1],
                 self.of_group[1] + other.of_group[0],
             ),
+            # of the range of the difference, which is that of both
+            (self._lost_span + other._lost_span) / (self._span + other._span),
         )
+
+    @property
+    def _span(self):
+        return self.high - self.low
+
+    @property
+    def _lost_span(self):
+        return self.lost * self._span
 
 
 class DifferenceReach:
@@ -175,11 +189,13 @@ class CornerReach:
     weights : callable, default=None
         Returns the importance weights of the rounds, for an evaluator that has a reward
         model: the estimate can be compared with one that has none.
+    lost : float, default=0.0
+        Share of the policy's decisions of which the logs tell nothing.
     """
 
-    def __init__(self, limits, corners, rows=None, reward=None, weights=None):
+    def __init__(self, limits, corners, rows=None, reward=None, weights=None, lost=0.0):
         self.limits, self.corners, self.rows = limits, corners, rows
-        self.reward, self.weights = reward, weights
+        self.reward, self.weights, self.lost = reward, weights, lost
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known.
@@ -207,7 +223,8 @@ class CornerReach:
         corners, own, max_weight, source = self.corners(limits, max_weight, spare)
         worst, best = (self._extremes(value, terms) for terms in corners)
         of_group = self._of_group(value, own)
-        return Reach(*limits, best, worst, max_weight, source, of_group)
+        about = max_weight, source, of_group, self.lost
+        return Reach(*limits, best, worst, *about)
 
     def _changes(self, value, terms):
         """Return the deviations of round values with some terms."""
@@ -233,7 +250,9 @@ class CornerReach:
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
-        return CornerReach(self.limits, self.corners, places, self.reward)
+        return CornerReach(
+            self.limits, self.corners, places, self.reward, lost=self.lost
+        )
 
 
 def _typical(size):
@@ -304,7 +323,7 @@ def range_alone(logs):
     return StatedReach(limits, None if limits is None else Reach(*limits))
 
 
-def reach_of_job(job, positive):
+def reach_of_job(job, positive, lost=0.0):
     """Return the `CornerReach` of a static evaluator on one policy.
 
     Parameters
@@ -318,7 +337,7 @@ def reach_of_job(job, positive):
     if job.source is not None:
         plain = partial(weights_of_job, job, positive)
     corners = partial(_corners, job, positive)
-    given = {"reward": logs.reward, "weights": plain}
+    given = {"reward": logs.reward, "weights": plain, "lost": lost}
     return CornerReach(known_range(logs), corners, **given)
 
 
