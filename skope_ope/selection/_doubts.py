@@ -174,13 +174,9 @@ def support_doubts(names, values, interval, width, common=1.0):
     if width is not None and (1 - lost) * high < -lost * width:
         forbids.discard(WORSE)
     who = names[1] if masses[1] > masses[0] else names[0]
-    text = f"{_percent(lost)} of the decisions not in the log"
+    share = f"{lost:.0%}" if lost >= 0.1 else f"{100 * lost:.2g}%"
+    text = f"{share} of the decisions not in the log"
     return [Doubt(who, text, SupportWarning, frozenset(forbids))]
-
-
-def _percent(share):
-    """Return a share in percent, with two digits below ten."""
-    return f"{share:.0%}" if share >= 0.0995 else f"{100 * share:.2g}%"
 
 
 def _mass(value):

@@ -79,14 +79,6 @@ def test_mass_that_was_not_logged(interval, width, forbids):
     assert doubt.text == "10% of the decisions not in the log" and doubt.who == "new"
 
 
-@pytest.mark.parametrize(
-    "share, text", [(1.0, "100%"), (0.996, "100%"), (0.25, "25%"), (0.0123, "1.2%")]
-)
-def test_a_share_is_written_in_percent(share, text):
-    (doubt,) = support_doubts(("a", "b"), (with_mass(share), with_mass()), (0, 1), 1.0)
-    assert doubt.text == f"{text} of the decisions not in the log"
-
-
 def test_masses_add_up():
     def lost(*args, **kwargs):
         return support_doubts(("new", "old"), *args, (0.3, 0.4), 1.0, **kwargs)[0].text
