@@ -76,7 +76,11 @@ class SingleTrajectoryWarning(OPEWarning):
 
 
 class LoggerWarning(OPEWarning):
-    """The rounds of one of several loggers do not bear the weight it gets."""
+    """The rounds of one of several loggers do not bear the weight they get.
+
+    Or they get none, or are too few to tell their spread, or do not average to the
+    value by themselves.
+    """
 
 
 class FewGroupsWarning(OPEWarning):

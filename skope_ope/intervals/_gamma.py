@@ -38,10 +38,15 @@ class Deviations(NamedTuple):
     least: float
 
     @property
-    def effective_events(self):
-        """The smaller of (sum c)^2 / sum c^2 over the deviations up, and down."""
+    def events(self):
+        """(sum c)^2 / sum c^2 of the deviations up, and of those down."""
         sides = (self.up, self.up_square), (self.down, self.down_square)
-        return min(total * total / square if square else 0.0 for total, square in sides)
+        return [total * total / square if square else 0.0 for total, square in sides]
+
+    @property
+    def effective_events(self):
+        """The smaller of both."""
+        return min(self.events)
 
     @property
     def skewness(self):

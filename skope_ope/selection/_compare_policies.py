@@ -55,7 +55,7 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
         reward of the logs, which is the value of the logging policy.
     level : float, default=0.95
         Coverage of the intervals of all gains together. Where no policy is better,
-        "deploy" is the answer with probability (1 - level) / 2 at most.
+        "deploy" is the answer with a probability of about (1 - level) / 2 at most.
 
     Returns
     -------

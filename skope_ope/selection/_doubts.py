@@ -174,14 +174,9 @@ def support_doubts(names, values, interval, width, common=1.0):
     if width is not None and (1 - lost) * high < -lost * width:
         forbids.discard(WORSE)
     who = names[1] if masses[1] > masses[0] else names[0]
-    text = f"{_percent(lost)} of the decisions not in the log"
+    share = f"{lost:.0%}" if lost >= 0.1 else f"{100 * lost:.2g}%"
+    text = f"{share} of the decisions not in the log"
     return [Doubt(who, text, SupportWarning, frozenset(forbids))]
-
-
-def _percent(share):
-    """Return a share in percent, with two digits: 0.032%, 4.1%, 54%, 100%."""
-    percent = 100 * share
-    return f"{percent:.2g}%" if percent < 99.5 else f"{percent:.0f}%"
 
 
 def _mass(value):

@@ -328,6 +328,37 @@ def test_no_range_no_allowance_for_what_was_never_logged():
 
 
 @ignore
+@pytest.mark.parametrize("n_clicks, decision", [(8, "undecided"), (16, "deploy")])
+def test_few_events_do_not_decide(n_clicks, decision):
+    action = np.arange(2000) % 2
+    reward = np.zeros(2000)
+    reward[1 : 2 * n_clicks : 2] = 1  # of action 1
+    logs = BanditLogs(np.zeros((2000, 1)), action, reward, [0.5] * 2000)
+    found = compare_policies(
+        always(logs, 0, 1), logs, evaluator=IPS(), baseline="always 0"
+    )
+    assert found.differences["always 1"]._interval(0.95)[0] > 0
+    assert found.decision == decision
+    if decision == "undecided":
+        assert "always 1 seems better than always 0" in found.sentence
+        assert "fewer than ten effective events (always 1)" in found.sentence
+        assert found.to_records()[1]["rounds_needed"] >= 2000 * 10 / n_clicks
+
+
+@ignore
+def test_a_heavy_tail_does_not_decide():
+    rng = np.random.RandomState(0)
+    action = rng.randint(2, size=400)
+    reward = action * (1 + 0.1 * rng.random_sample(400))
+    reward[np.flatnonzero(action)[0]] = 60.0
+    logs = BanditLogs(np.zeros((400, 1)), action, reward, [0.5] * 400)
+    found = compare_policies(always(logs, 1), logs, evaluator=SNIPS())
+    assert found.differences["always 1"]._interval(0.5)[0] > 0
+    assert found.to_records(0.5)[0]["answer"] == "cannot tell"
+    assert "TailWarning" in found.to_records()[0]["warnings"]
+
+
+@ignore
 @pytest.mark.parametrize(
     "evaluator, what",
     [

@@ -4,11 +4,27 @@
 
 from functools import partial
 from math import isnan, nan, sqrt
+from numbers import Real
+
+import numpy as np
 
 from skope_ope._renamed import renamed_value
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
-from skope_ope.evaluators.core._reach import Reach
-from skope_ope.exceptions import FewEventsWarning, PropensityWarning, TailWarning
+from skope_ope.evaluators.core._reach import (
+    CornerReach,
+    Reach,
+    of_seen_rewards,
+    weighted_corners,
+)
+from skope_ope.evaluators.core._rows import Rows
+from skope_ope.exceptions import (
+    FewEventsWarning,
+    LowOverlapWarning,
+    PropensityWarning,
+    TailWarning,
+)
 from skope_ope.intervals import (
     ConfidenceInterval,
     normal_interval,
@@ -20,15 +36,18 @@ ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
+ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
 def interval_of(value, level, method, max_weight):
     """Return the `ConfidenceInterval` of a `PolicyValue`, see its method."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level!r}.")
+    if max_weight is not None and not isinstance(max_weight, Real):
+        raise ValueError(f"max_weight must be a positive number, got {max_weight!r}.")
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(map(repr, METHODS))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
     return METHODS[method](value, level, max_weight)
@@ -39,20 +58,65 @@ def _auto(value, level, max_weight):
     if isnan(value.value):
         return _of_nothing(value, level)
     if isnan(value.standard_error):
-        return _student(value, level)
+        # of one round or one group; the rounds of a policy that learns tell less
+        alone = value.independent_rounds and value._limits is not None
+        return _of_nothing(value, level) if alone else _student(value, level)
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
-        return _student(value, level, reach, _tail_warnings(value, deviations))
+        warned = _tail_warnings(deviations, reach, error=value.standard_error)
+        return _student(value, level, reach, warned)
     reach = value._reach(max_weight)
-    if reach is None or isnan(reach.up):
-        return _student(value, level, reach, _tail_warnings(value, deviations))
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
-    # of a round, or of what a group brought
-    largest = max(reach.up, reach.down, deviations.largest, -deviations.least)
-    if largest <= NEGLIGIBLE * spread:
+    if reach is None or isnan(reach.up):
+        seen = of_seen_rewards(value)
+        warned = _tail_warnings(deviations, reach, seen, spread)
+        return _student(value, level, reach, warned)
+    if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
-    return _paired_gamma(value, level, reach)
+    found = _paired_gamma(value, level, reach)
+    few = deviations.effective_events < FEW_EVENTS
+    weights = getattr(value._find_reach, "weights", None)
+    return _hull(found, _without_model(value, weights)) if few and weights else found
+
+
+def _without_model(value, weights):
+    """Return the value of the same rounds by their weights and rewards alone.
+
+    With few events the reward model rests on the same ones, and its errors and those
+    of the correction are not independent.
+    """
+    w, reward, design = weights(), value._find_reach.reward, value._rows.design
+    terms = w * reward, w
+    return value._derived(
+        estimate_of_rounds(design, terms, ratio),
+        Rows(design, np.stack(terms)),
+        estimator="SNIPS",
+        reach=CornerReach(value._limits, partial(weighted_corners, terms, w, reward)),
+    )
+
+
+def _hull(found, other):
+    """Return an interval that holds another one, too."""
+    other = other._interval(found.level)
+    low, high = min(found.low, other.low), max(found.high, other.high)
+    about = found.max_weight, found.max_weight_from, found.reward_range, found.warnings
+    return ConfidenceInterval(low, high, found.level, found.method, *about)
+
+
+def _largest(deviations, reach):
+    """Return the largest deviation upwards and downwards that may not have been seen.
+
+    That of a round. Of groups it is the largest that was seen, or, with fewer than ten
+    effective ones, what a typical group would bring whose rounds are all alike.
+    """
+    up, down = max(reach.up, deviations.largest), max(reach.down, -deviations.least)
+    events_up, events_down = deviations.events
+    if events_up < FEW_EVENTS:
+        up = max(up, reach.of_group[0])
+    if events_down < FEW_EVENTS:
+        down = max(down, reach.of_group[1])
+    return up, down
 
 
 def _gamma(value, level, max_weight):
@@ -77,10 +141,9 @@ def _gamma(value, level, max_weight):
 
 def _paired_gamma(value, level, reach):
     deviations, freedom = value._deviations, value.degrees_of_freedom
-    low, high = gamma_limits(
-        value.value, deviations, reach.up, reach.down, level, freedom
-    )
-    low, high, warned = _within(low, high, reach)
+    up, down = _largest(deviations, reach)
+    low, high = gamma_limits(value.value, deviations, up, down, level, freedom)
+    low, high, warned = _within(low, high, reach, value.value)
     return ConfidenceInterval(
         low,
         high,
@@ -99,7 +162,7 @@ def _student(value, level, reach=None, warned=()):
     )
     if reach is None:
         return ConfidenceInterval(low, high, level, "student", warnings=warned)
-    low, high, outside = _within(low, high, reach)
+    low, high, outside = _within(low, high, reach, value.value)
     limits = reach.low, reach.high
     return ConfidenceInterval(
         low,
@@ -123,7 +186,8 @@ def _normal(value, level, max_weight):
 def _bounded(method, value, level, max_weight):
     """Limits from the bounds of weights and rewards."""
     found = bounded_interval(value, method, level, max_weight)
-    low, high, warned = _within(found.low, found.high, Reach(*found.reward_range))
+    reach = Reach(*found.reward_range)
+    low, high, warned = _within(found.low, found.high, reach, value.value)
     if method in ASYMPTOTIC and not isnan(value.value):
         warned += _asymptotic_warnings(method, value._deviations.effective_events)
     return ConfidenceInterval(
@@ -179,21 +243,33 @@ def _is_spread(value, deviations):
     """Whether the standard error is the spread of the round values."""
     n, error = deviations.n, value.standard_error
     variance = (deviations.up_square + deviations.down_square) / (n * (n - 1))
-    return value.independent_rounds and abs(variance - error**2) <= 1e-6 * error**2
-
-
-def _within(low, high, reach):
-    """Return limits that stay in the range, and a warning where they lay beyond it."""
-    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
-    if low <= reach.high and high >= reach.low:
-        return *inside, []
-    warned = PropensityWarning(
-        f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of the "
-        f"rewards, {reach.low:.4g} to {reach.high:.4g}: the propensities or the range "
-        "are wrong, or the rounds are too few for their weights.",
-        low if low > reach.high else high,
+    size = max(abs(value.value), deviations.largest, -deviations.least)
+    noise = (ROUNDING * size) ** 2
+    return value.independent_rounds and abs(variance - error**2) <= max(
+        1e-6 * error**2, noise
     )
-    return *inside, [warned]
+
+
+def _within(low, high, reach, value):
+    """Return limits that stay in the range, and a warning where the value does not."""
+    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
+    limits = f"{reach.low:.4g} to {reach.high:.4g}"
+    if low > reach.high or high < reach.low:
+        text = (
+            f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of "
+            f"the rewards, {limits}: the propensities or the range are wrong, or the "
+            "rounds are too few for their weights."
+        )
+        return *inside, [PropensityWarning(text, value)]
+    if reach.low <= value <= reach.high or isnan(value):
+        return *inside, []
+    text = (
+        f"the value, {value:.4g}, lies outside the range of the rewards, {limits}, and "
+        f"the interval, {inside[0]:.4g} to {inside[1]:.4g}, does not hold it: weights "
+        "that do not average to one have moved it. Compare with an evaluator that "
+        "divides by the weights, or subtracts a model."
+    )
+    return *inside, [LowOverlapWarning(text, value)]
 
 
 def _few_events_warnings(events, low, high, reach):
@@ -214,35 +290,42 @@ def _few_events_warnings(events, low, high, reach):
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(value, deviations):
-    """Warn where a few rounds, or none, make the spread behind Student's interval."""
+def _tail_warnings(deviations, reach, seen=None, spread=0.0, error=nan):
     skewness = deviations.skewness
-    known = value._limits is not None
-    if isnan(skewness) or value.standard_error == 0:
-        alike = "round values" if isnan(skewness) else "parts"
-        text = (
-            f"all {alike} are alike: the interval has no width, for nothing tells what "
-            "other rounds would bring. "
-        )
-        text += (
-            f"{value.estimator} cannot allow for them, though the range of the rewards "
-            "is known: take another evaluator, or collect more rounds."
-            if known
-            else "State reward_range=(low, high) with the logs, and the interval will "
-            "allow for them."
-        )
-        return [TailWarning(text, skewness)]
-    if skewness <= HIGH_SKEWNESS:
+    unseen = seen is not None and max(seen.up, seen.down) > spread > 0
+    alike = isnan(skewness) or error == 0  # of parts whose means are the same
+    if skewness <= HIGH_SKEWNESS and not (unseen or alike):
         return []
-    text = (
-        f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
-        f"{1 / skewness**2:.1f} events): the interval may miss the value more often "
-        "than it says. "
-    )
-    text += (
-        "Collect more rounds."
-        if known
-        else "State reward_range=(low, high) with the logs where the rewards have one, "
-        "or collect more rounds."
-    )
-    return [TailWarning(text, skewness)]
+    remedy = "Collect more rounds."
+    if reach is None:
+        remedy = (
+            "State reward_range=(low, high) with the logs where the rewards have one, "
+            "or collect more rounds."
+        )
+    if alike:
+        what = "round values" if isnan(skewness) else "parts of the log"
+        return [
+            TailWarning(
+                f"all {what} are alike: the interval has no width, for nothing tells "
+                f"what other rounds would bring. {remedy}",
+                skewness,
+            )
+        ]
+    if skewness <= HIGH_SKEWNESS:
+        return [
+            TailWarning(
+                "a round as heavy as the heaviest with a reward as far out as the "
+                "log has would move the value by more than its standard error: the "
+                "rounds that bear on the policy are too few to show the tail of the "
+                f"rewards. {remedy}",
+                skewness,
+            )
+        ]
+    return [
+        TailWarning(
+            f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
+            f"{1 / skewness**2:.1f} events): the interval may miss the value more "
+            f"often than it says. {remedy}",
+            skewness,
+        )
+    ]

@@ -23,6 +23,7 @@ LOGGED = "largest logged weight"
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
 SPARE = 0.25
+MANY_ROUNDS = 1000  # effective ones, which show the tails of the rewards
 BINS = 1 << 17  # of weights, see `bins_of`: exponent and six digits
 
 
@@ -45,6 +46,9 @@ class Reach:
         The bound on the importance weights behind them; None: none was needed.
     source : str or None
         Where it comes from.
+    of_group : tuple (float, float)
+        What a typical group may add upwards and downwards, if all its rewards are the
+        best or the worst; (0, 0) for independent rounds.
     """
 
     low: float
@@ -53,6 +57,7 @@ class Reach:
     worst: tuple = (nan, nan)
     max_weight: float | None = None
     source: str | None = None
+    of_group: tuple = (0.0, 0.0)
 
     @property
     def up(self):
@@ -74,6 +79,10 @@ class Reach:
             (self.worst[0] - other.worst[1], self.worst[1] - other.worst[0]),
             largest.max_weight,
             largest.source,
+            (
+                self.of_group[0] + other.of_group[1],
+                self.of_group[1] + other.of_group[0],
+            ),
         )
 
 
@@ -103,9 +112,19 @@ class DifferenceReach:
         ends = [one._reach(max_weight, error / 2) for one in (self.a, self.b)]
         return None if None in ends else ends[0] - ends[1]
 
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log, or None."""
+        ends = [of_seen_rewards(one, few=0) for one in (self.a, self.b)]
+        return None if None in ends else ends[0] - ends[1]
+
+    @property
+    def n_effective(self):
+        """The smaller of the effective numbers of rounds."""
+        return min(one.effective_sample_size for one in (self.a, self.b))
+
     def take(self, rows):
-        """Return the reach of some rounds: that of differences of groups."""
-        return None
+        """Return the reach of some rounds: only the range is known."""
+        return StatedReach(self.limits, self.limits and Reach(*self.limits))
 
 
 class StatedReach:
@@ -144,16 +163,23 @@ class CornerReach:
     limits : tuple (float, float) or None
         The known range of the rewards.
     corners : callable
-        Takes a bound on the weights, or None, and what share of the policy's
-        probability may have larger ones. Returns for the worst and for the best reward
-        a list of terms of all rounds (with the largest and with the smallest weight);
-        the bound that was used; and where it comes from.
+        Takes a range of the rewards, a bound on the weights, or None, and what share of
+        the policy's probability may have larger ones. Returns for the worst and for the
+        best reward a list of terms of all rounds (with the largest and with the
+        smallest weight); for both the terms of all rounds with their own weights; the
+        bound that was used; and where it comes from.
     rows : ndarray of int, default=None
         Places of the rounds of the estimate; `None`: all.
+    reward : ndarray, default=None
+        The rewards of the log, where their range is not known.
+    weights : callable, default=None
+        Returns the importance weights of the rounds, for an evaluator that has a reward
+        model: the estimate can be compared with one that has none.
     """
 
-    def __init__(self, limits, corners, rows=None):
+    def __init__(self, limits, corners, rows=None, reward=None, weights=None):
         self.limits, self.corners, self.rows = limits, corners, rows
+        self.reward, self.weights = reward, weights
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known.
@@ -163,28 +189,58 @@ class CornerReach:
         """
         if self.limits is None:
             return None
-        low, high = self.limits
+        return self._within(self.limits, value, max_weight, error)
+
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log.
+
+        A single round may then be as heavy as the heaviest and bring the rarest reward,
+        though no round was both.
+        """
+        limits = float(self.reward.min()), float(self.reward.max())
+        return self._within(limits, value)
+
+    def _within(self, limits, value, max_weight=None, error=None):
+        low, high = limits
         error = value.standard_error if error is None else error
         spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
-        corners, max_weight, source = self.corners(max_weight, spare)
+        corners, own, max_weight, source = self.corners(limits, max_weight, spare)
         worst, best = (self._extremes(value, terms) for terms in corners)
-        return Reach(*self.limits, best, worst, max_weight, source)
+        of_group = self._of_group(value, own)
+        return Reach(*limits, best, worst, max_weight, source, of_group)
+
+    def _changes(self, value, terms):
+        """Return the deviations of round values with some terms."""
+        if self.rows is not None:
+            terms = [term[self.rows] for term in terms]
+        return value._estimate.round_values(terms, value._rows.design) - value.value
 
     def _extremes(self, value, corners):
         """Return the lowest and the highest deviation."""
-        lows, highs = [], []
-        for terms in corners:
-            if self.rows is not None:
-                terms = [term[self.rows] for term in terms]
-            z = value._estimate.round_values(terms, value._rows.design)
-            lows.append(float(z.min()) - value.value)
-            highs.append(float(z.max()) - value.value)
-        return min(lows), max(highs)
+        changes = [self._changes(value, terms) for terms in corners]
+        lows, highs = ([f(change) for change in changes] for f in (np.min, np.max))
+        return float(min(lows)), float(max(highs))
+
+    def _of_group(self, value, own):
+        """Return what a typical group may add upwards and downwards."""
+        design = value._rows.design
+        if not design.clustered:
+            return 0.0, 0.0
+        sums = [np.bincount(design.cluster, self._changes(value, one)) for one in own]
+        up, down = np.maximum.reduce(sums), -np.minimum.reduce(sums)
+        return _typical(up), _typical(down)
 
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
-        return CornerReach(self.limits, self.corners, places)
+        return CornerReach(self.limits, self.corners, places, self.reward)
+
+
+def _typical(size):
+    """Return the mean size, each counted by its size, of those above zero."""
+    size = np.maximum(size, 0.0)
+    total = float(size.sum())
+    return float(size @ size) / total if total else 0.0
 
 
 class LinearReach:
@@ -229,6 +285,19 @@ def _refuse_stated(max_weight):
         )
 
 
+def of_seen_rewards(value, few=MANY_ROUNDS):
+    """Return the `Reach` if no reward were beyond those of the log, or None.
+
+    With many effective rounds, `few` or more, they show the tails of the rewards
+    themselves, and None is returned; 0 asks in any case.
+    """
+    find = value._find_reach
+    size = getattr(find, "n_effective", value.effective_sample_size)
+    if not hasattr(find, "of_seen_rewards") or (few and size >= few):
+        return None
+    return find.of_seen_rewards(value)
+
+
 def range_alone(logs):
     """Return a reach of which only the range of the rewards is known."""
     limits = known_range(logs)
@@ -245,8 +314,12 @@ def reach_of_job(job, positive):
     positive : PositiveRounds
         The rounds.
     """
-    limits = known_range(positive.all_logs)
-    return CornerReach(limits, partial(_corners, job, positive, limits))
+    logs, plain = positive.all_logs, None
+    if job.source is not None:
+        plain = partial(weights_of_job, job, positive)
+    corners = partial(_corners, job, positive)
+    given = {"reward": logs.reward, "weights": plain}
+    return CornerReach(known_range(logs), corners, **given)
 
 
 def _corners(job, positive, limits, max_weight=None, spare=0.0):
@@ -275,7 +348,17 @@ def _corners(job, positive, limits, max_weight=None, spare=0.0):
 
     none = np.zeros(len(w))
     corners = [[terms(weights, end) for weights in (largest, none)] for end in limits]
-    return corners, float(largest.max()), source
+    own = [terms(w, end) for end in limits]
+    return corners, own, float(largest.max()), source
+
+
+def weights_of_job(job, positive):
+    """Return the importance weights of all rounds, as the evaluator takes them."""
+    weight = job.evaluator._tallied_weight
+    parts = Extract(lambda rounds: (weight(rounds),))
+    observers = observers_of([job], positive).values()
+    [w] = terms_of(parts, positive.all_logs, job.target, None, positive, observers)
+    return w
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
@@ -298,8 +381,8 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
         Not needed.
     """
     _refuse_stated(max_weight)
-    corners = [[(terms[0] + w * (end - reward), *terms[1:])] for end in limits]
-    return corners, float(w.max(initial=0.0)), LOGGED
+    own = [(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
+    return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
 
 
 def stated_weight(max_weight, w):

@@ -61,7 +61,12 @@ class MultiLoggerIPS(MultiLoggerEvaluator):
     :math:`SE^2 = \sum_i \lambda_i^2 n_i s_i^2`, for the balanced estimate with the
     variances of its own terms within each logger and :math:`\lambda_i = 1/n`. Round
     values are centred within each logger, so that their spread over the root of n is
-    that standard error, for differences, too.
+    that standard error, for differences, too. A logger of a single round shares the
+    centre of another, which overstates the variance; where that round weighs more than
+    all of any other logger, the standard error is NaN, with a warning.
+
+    Balanced rounds average to the value over all loggers together: `by` warns where
+    its groups have other loggers than the mixture lets expect.
 
     References
     ----------
