@@ -64,7 +64,8 @@ def _auto(value, level, max_weight):
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
-        return _student(value, level, reach, _tail_warnings(value, deviations))
+        warned = _tail_warnings(value, deviations)
+        return _student(value, level, reach, warned)
     reach = value._reach(max_weight)
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
     if reach is None or isnan(reach.up):
