@@ -65,7 +65,8 @@ def marks_of(records):
 
 def _mark(record, stars):
     if record.get("recommended"):
-        return "recommended"
+        lost = "SupportWarning" in record.get("warnings", "")
+        return "recommended, in part never logged" if lost else "recommended"
     reason = record.get("leaves_bias_out")
     return f"biased {stars[reason]}" if reason else ""
 

@@ -46,12 +46,12 @@ def logged_value(logs):
         Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
-        reach=CornerReach(limits, partial(_corners, limits, n)),
+        reach=CornerReach(limits, partial(_corners, n), reward=logs.reward),
         plain_weights=PlainWeights(logs, positive, partial(np.ones, n), False, 1.0),
     )
 
 
-def _corners(limits, n, max_weight=None, spare=0.0):
+def _corners(n, limits, max_weight=None, spare=0.0):
     """Return the rewards that rounds might have had; there are no weights."""
     own = [(np.full(n, end),) for end in limits]
     return [[one] for one in own], own, None, None

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The range that the rewards of a log are known to have."""
 
+from math import isfinite
+
 
 def known_range(logs):
     """Return the known range of the rewards, or None.
 
-    It is `reward_range` where it was stated. Rewards of which all are 0 or 1, and some
-    are 1, are taken for yes and no: their range is (0, 1).
+    It is `reward_range` where it was stated, and finite. Rewards of which all are 0 or
+    1, and some are 1, are taken for yes and no: their range is (0, 1).
 
     Parameters
     ----------
@@ -20,7 +22,7 @@ def known_range(logs):
     """
     if logs.reward_range is not None:
         low, high = logs.reward_range
-        return float(low), float(high)
+        return (float(low), float(high)) if isfinite(high - low) else None
     return (0.0, 1.0) if logs._says_yes_and_no else None
 
 

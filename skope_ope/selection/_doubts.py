@@ -174,7 +174,8 @@ def support_doubts(names, values, interval, width, common=1.0):
     if width is not None and (1 - lost) * high < -lost * width:
         forbids.discard(WORSE)
     who = names[1] if masses[1] > masses[0] else names[0]
-    text = f"{100 * lost:.2g}% of the decisions not in the log"
+    share = f"{lost:.0%}" if lost >= 0.1 else f"{100 * lost:.2g}%"
+    text = f"{share} of the decisions not in the log"
     return [Doubt(who, text, SupportWarning, frozenset(forbids))]
 
 

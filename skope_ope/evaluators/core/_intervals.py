@@ -6,9 +6,19 @@ from functools import partial
 from math import isnan, nan, sqrt
 from numbers import Real
 
+import numpy as np
+
 from skope_ope._renamed import renamed_value
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
-from skope_ope.evaluators.core._reach import Reach
+from skope_ope.evaluators.core._reach import (
+    CornerReach,
+    Reach,
+    of_seen_rewards,
+    weighted_corners,
+)
+from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import (
     FewEventsWarning,
     LowOverlapWarning,
@@ -55,12 +65,41 @@ def _auto(value, level, max_weight):
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
         return _student(value, level)
     reach = value._reach(max_weight)
-    if reach is None or isnan(reach.up):
-        return _student(value, level, reach, _tail_warnings(deviations, reach))
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
+    if reach is None or isnan(reach.up):
+        seen = of_seen_rewards(value)
+        warned = _tail_warnings(deviations, reach, seen, spread)
+        return _student(value, level, reach, warned)
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
-    return _paired_gamma(value, level, reach)
+    found = _paired_gamma(value, level, reach)
+    few = deviations.effective_events < FEW_EVENTS
+    weights = getattr(value._find_reach, "weights", None)
+    return _hull(found, _without_model(value, weights)) if few and weights else found
+
+
+def _without_model(value, weights):
+    """Return the value of the same rounds by their weights and rewards alone.
+
+    With few events the reward model rests on the same ones, and its errors and those
+    of the correction are not independent.
+    """
+    w, reward, design = weights(), value._find_reach.reward, value._rows.design
+    terms = w * reward, w
+    return value._derived(
+        estimate_of_rounds(design, terms, ratio),
+        Rows(design, np.stack(terms)),
+        estimator="SNIPS",
+        reach=CornerReach(value._limits, partial(weighted_corners, terms, w, reward)),
+    )
+
+
+def _hull(found, other):
+    """Return an interval that holds another one, too."""
+    other = other._interval(found.level)
+    low, high = min(found.low, other.low), max(found.high, other.high)
+    about = found.max_weight, found.max_weight_from, found.reward_range, found.warnings
+    return ConfidenceInterval(low, high, found.level, found.method, *about)
 
 
 def _largest(deviations, reach):
@@ -247,9 +286,10 @@ def _few_events_warnings(events, low, high, reach):
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(deviations, reach):
+def _tail_warnings(deviations, reach, seen=None, spread=0.0):
     skewness = deviations.skewness
-    if skewness <= HIGH_SKEWNESS:
+    unseen = seen is not None and max(seen.up, seen.down) > spread > 0
+    if skewness <= HIGH_SKEWNESS and not unseen:
         return []
     remedy = "Collect more rounds."
     if reach is None:
@@ -262,6 +302,16 @@ def _tail_warnings(deviations, reach):
             TailWarning(
                 "all round values are alike: the interval has no width, for nothing "
                 f"tells what other rounds would bring. {remedy}",
+                skewness,
+            )
+        ]
+    if skewness <= HIGH_SKEWNESS:
+        return [
+            TailWarning(
+                "a round as heavy as the heaviest with a reward as far out as the "
+                "log has would move the value by more than its standard error: the "
+                "rounds that bear on the policy are too few to show the tail of the "
+                f"rewards. {remedy}",
                 skewness,
             )
         ]

@@ -23,6 +23,7 @@ LOGGED = "largest logged weight"
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
 SPARE = 0.25
+MANY_ROUNDS = 1000  # effective ones, which show the tails of the rewards
 BINS = 1 << 17  # of weights, see `bins_of`: exponent and six digits
 
 
@@ -111,9 +112,19 @@ class DifferenceReach:
         ends = [one._reach(max_weight, error / 2) for one in (self.a, self.b)]
         return None if None in ends else ends[0] - ends[1]
 
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log, or None."""
+        ends = [of_seen_rewards(one, few=0) for one in (self.a, self.b)]
+        return None if None in ends else ends[0] - ends[1]
+
+    @property
+    def n_effective(self):
+        """The smaller of the effective numbers of rounds."""
+        return min(one.effective_sample_size for one in (self.a, self.b))
+
     def take(self, rows):
-        """Return the reach of some rounds: that of differences of groups."""
-        return None
+        """Return the reach of some rounds: only the range is known."""
+        return StatedReach(self.limits, self.limits and Reach(*self.limits))
 
 
 class StatedReach:
@@ -152,17 +163,23 @@ class CornerReach:
     limits : tuple (float, float) or None
         The known range of the rewards.
     corners : callable
-        Takes a bound on the weights, or None, and what share of the policy's
-        probability may have larger ones. Returns for the worst and for the best reward
-        a list of terms of all rounds (with the largest and with the smallest weight);
-        for both the terms of all rounds with their own weights; the bound that was
-        used; and where it comes from.
+        Takes a range of the rewards, a bound on the weights, or None, and what share of
+        the policy's probability may have larger ones. Returns for the worst and for the
+        best reward a list of terms of all rounds (with the largest and with the
+        smallest weight); for both the terms of all rounds with their own weights; the
+        bound that was used; and where it comes from.
     rows : ndarray of int, default=None
         Places of the rounds of the estimate; `None`: all.
+    reward : ndarray, default=None
+        The rewards of the log, where their range is not known.
+    weights : callable, default=None
+        Returns the importance weights of the rounds, for an evaluator that has a reward
+        model: the estimate can be compared with one that has none.
     """
 
-    def __init__(self, limits, corners, rows=None):
+    def __init__(self, limits, corners, rows=None, reward=None, weights=None):
         self.limits, self.corners, self.rows = limits, corners, rows
+        self.reward, self.weights = reward, weights
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known.
@@ -172,13 +189,25 @@ class CornerReach:
         """
         if self.limits is None:
             return None
-        low, high = self.limits
+        return self._within(self.limits, value, max_weight, error)
+
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log.
+
+        A single round may then be as heavy as the heaviest and bring the rarest reward,
+        though no round was both.
+        """
+        limits = float(self.reward.min()), float(self.reward.max())
+        return self._within(limits, value)
+
+    def _within(self, limits, value, max_weight=None, error=None):
+        low, high = limits
         error = value.standard_error if error is None else error
         spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
-        corners, own, max_weight, source = self.corners(max_weight, spare)
+        corners, own, max_weight, source = self.corners(limits, max_weight, spare)
         worst, best = (self._extremes(value, terms) for terms in corners)
         of_group = self._of_group(value, own)
-        return Reach(*self.limits, best, worst, max_weight, source, of_group)
+        return Reach(*limits, best, worst, max_weight, source, of_group)
 
     def _changes(self, value, terms):
         """Return the deviations of round values with some terms."""
@@ -204,7 +233,7 @@ class CornerReach:
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
-        return CornerReach(self.limits, self.corners, places)
+        return CornerReach(self.limits, self.corners, places, self.reward)
 
 
 def _typical(size):
@@ -256,6 +285,19 @@ def _refuse_stated(max_weight):
         )
 
 
+def of_seen_rewards(value, few=MANY_ROUNDS):
+    """Return the `Reach` if no reward were beyond those of the log, or None.
+
+    With many effective rounds, `few` or more, they show the tails of the rewards
+    themselves, and None is returned; 0 asks in any case.
+    """
+    find = value._find_reach
+    size = getattr(find, "n_effective", value.effective_sample_size)
+    if not hasattr(find, "of_seen_rewards") or (few and size >= few):
+        return None
+    return find.of_seen_rewards(value)
+
+
 def range_alone(logs):
     """Return a reach of which only the range of the rewards is known."""
     limits = known_range(logs)
@@ -272,8 +314,12 @@ def reach_of_job(job, positive):
     positive : PositiveRounds
         The rounds.
     """
-    limits = known_range(positive.all_logs)
-    return CornerReach(limits, partial(_corners, job, positive, limits))
+    logs, plain = positive.all_logs, None
+    if job.source is not None:
+        plain = partial(weights_of_job, job, positive)
+    corners = partial(_corners, job, positive)
+    given = {"reward": logs.reward, "weights": plain}
+    return CornerReach(known_range(logs), corners, **given)
 
 
 def _corners(job, positive, limits, max_weight=None, spare=0.0):
@@ -304,6 +350,15 @@ def _corners(job, positive, limits, max_weight=None, spare=0.0):
     corners = [[terms(weights, end) for weights in (largest, none)] for end in limits]
     own = [terms(w, end) for end in limits]
     return corners, own, float(largest.max()), source
+
+
+def weights_of_job(job, positive):
+    """Return the importance weights of all rounds, as the evaluator takes them."""
+    weight = job.evaluator._tallied_weight
+    parts = Extract(lambda rounds: (weight(rounds),))
+    observers = observers_of([job], positive).values()
+    [w] = terms_of(parts, positive.all_logs, job.target, None, positive, observers)
+    return w
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):

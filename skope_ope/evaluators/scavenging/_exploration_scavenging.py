@@ -379,12 +379,8 @@ class ExplorationScavenging(BaseEvaluator):
 
 def _reach(found, arms, logs):
     """Return what finds how far the value of a round may lie from the estimate."""
-    limits, offset = known_range(logs), arms.offset
-    if limits is None:
-        return None
-    moved = limits[0] - offset, limits[1] - offset
-    given = found.terms, found.terms[1], arms.reward - offset, moved
-    return CornerReach(limits, partial(weighted_corners, *given))
+    given = partial(weighted_corners, found.terms, found.terms[1], arms.reward)
+    return CornerReach(known_range(logs), given, reward=arms.reward)
 
 
 def _doubts_of_mixture(arms, found, match, logs):

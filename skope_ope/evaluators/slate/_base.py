@@ -243,8 +243,8 @@ def _reach(found, terms, logs):
     if not found.follows_reward:
         return range_alone(logs)
     limits = known_range(logs)
-    given = partial(weighted_corners, terms, found.weight, logs.reward, limits)
-    return CornerReach(limits, given)
+    given = partial(weighted_corners, terms, found.weight, logs.reward)
+    return CornerReach(limits, given, reward=logs.reward)
 
 
 def _plain_weights(found, positive):
