@@ -35,7 +35,7 @@ from skope_ope.intervals._gamma import gamma_limits
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
-HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
+HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 NEARLY_ALL = 0.8  # of the range of the rewards
 

@@ -24,7 +24,6 @@ LOGGED = "largest logged weight"
 # a bias of that size takes .007 off a coverage of .95.
 SPARE = 0.25
 MANY_ROUNDS = 1000  # effective ones, which show the tails of the rewards
-BINS = 1 << 17  # of weights, see `bins_of`: exponent and six digits
 
 
 @dataclass(frozen=True)
@@ -446,7 +445,7 @@ class WeightBound:
     """
 
     def __init__(self, logs, target, several=False):
-        self.logs, self.mass, self.found = logs, np.zeros(BINS), 0.0
+        self.logs, self.mass, self.found = logs, [], 0.0
         self.proba = self.by_action = None
         if several or target.logged_only:
             return
@@ -472,14 +471,19 @@ class WeightBound:
         ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
         self.found = max(self.found, float(ratio.max()))
         bins = bins_of(ratio.ravel())
-        self.mass += np.bincount(bins, np.ravel(table), minlength=BINS)
+        seen, place = np.unique(bins, return_inverse=True)
+        self.mass.append((seen, np.bincount(place, np.ravel(table))))
 
     def _known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""
-        self.mass[0] = 0.0  # of weight zero, or of what the logger never does
-        above = np.cumsum(self.mass[::-1])[::-1]
-        place = np.flatnonzero(above > spare * len(self.logs))
-        edge = float(edges_of(place[-1:] + 1)[0]) if place.size else 0.0
+        if not self.mass:
+            return 0.0
+        seen, mass = (np.concatenate(parts) for parts in zip(*self.mass, strict=True))
+        mass[seen == 0] = 0.0  # of weight zero, or of what the logger never does
+        order = np.argsort(-seen, kind="stable")
+        above = np.cumsum(mass[order])
+        place = order[above > spare * len(self.logs)]
+        edge = float(edges_of(seen[place[:1]] + 1)[0]) if place.size else 0.0
         return min(edge, self.found)
 
     def largest(self, w, design, spare=0.0):
