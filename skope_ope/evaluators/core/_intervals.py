@@ -37,6 +37,7 @@ FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumpti
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
 HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
+FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
@@ -321,10 +322,10 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
             f"{1 / skewness**2:.1f} events): the interval may miss the value more "
             "often than it says. "
         )
-    elif seen is not None and max(seen.up, seen.down) > spread:
+    elif seen is not None and max(seen.up, seen.down) > FAR_OUT * spread:
         text = (
             "a round as heavy as the heaviest with a reward as far out as the log has "
-            "would move the value by more than its standard error: the rounds that "
+            "would move the value by more than two standard errors: the rounds that "
             "bear on the policy are too few to show the tail of the rewards. "
         )
     else:

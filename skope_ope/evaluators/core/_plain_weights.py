@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.core._reach import stated_weight
+from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,

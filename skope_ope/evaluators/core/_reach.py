@@ -16,14 +16,13 @@ import numpy as np
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._jobs import observers_of
 from skope_ope.evaluators.core._rounds import StoredRounds
-from skope_ope.evaluators.core._tally import bins_of, edges_of
+from skope_ope.evaluators.core._weight_bound import LOGGED, WeightBound, stated_weight
 from skope_ope.logs._known_range import known_range
 
-LOGGED = "largest logged weight"
 # What larger weights than the bound may bring is below this share of a standard error:
 # a bias of that size takes .007 off a coverage of .95.
 SPARE = 0.25
-MANY_ROUNDS = 1000  # effective ones, which show the tails of the rewards
+MANY_ROUNDS = 200  # effective ones, which show the tails of the rewards
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ class CornerReach:
         though no round was both.
         """
         limits = float(self.reward.min()), float(self.reward.max())
-        return self._within(limits, value)
+        return self._within(limits, value, error=inf)  # of seen weights, too
 
     def _within(self, limits, value, max_weight=None, error=None):
         low, high = limits
@@ -401,135 +400,3 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
     _refuse_stated(max_weight)
     own = [(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
     return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
-
-
-def stated_weight(max_weight, w):
-    """Return a stated bound on the weights, which none of them exceeds."""
-    if not 0 < max_weight < inf:
-        raise ValueError(f"max_weight must be a positive number, got {max_weight!r}.")
-    row = int(np.argmax(w))
-    if w[row] > max_weight * (1 + 1e-9):
-        raise ValueError(
-            f"max_weight={max_weight:.6g} is below the importance weight of row {row}, "
-            f"{w[row]:.6g}: it bounds all weights that the policy may have on such "
-            "logs, those of the log included."
-        )
-    return float(max_weight)
-
-
-class WeightBound:
-    """Observes the largest importance weight that a policy may have.
-
-    It is known where the whole logging distribution is, or where propensities belong to
-    the actions alone: the largest, but for those that so little of the policy's
-    probability has that all that it may bring is lost in the standard error. Elsewhere
-    it is the largest weight of a logged action, or, where all of these are zero, one
-    over the smallest propensity.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    target : Target
-        The policy.
-    several : bool, default=False
-        Whether several loggers acted, so that weights are against more than the
-        propensities.
-
-    Attributes
-    ----------
-    mass : ndarray
-        (Unnormalised) probability that the policy gives to weights, by their bin.
-    found : float
-        The largest of them.
-    """
-
-    def __init__(self, logs, target, several=False):
-        self.logs, self.mass, self.found = logs, [], 0.0
-        self.proba = self.by_action = None
-        if several or target.logged_only:
-            return
-        self.proba = logs.logging_proba
-        if self.proba is None:
-            self.by_action = propensity_by_action(logs)
-
-    @property
-    def needs_tables(self):
-        """Whether it needs the policy's probabilities of all actions."""
-        return self.proba is not None or self.by_action is not None
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
-
-    def see(self, key, target):
-        """Take what a policy does in a block."""
-        if not self.needs_tables:
-            return
-        table, mu = target.table, self.by_action
-        if mu is None:
-            mu = self.proba[target.block.rows]
-        ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
-        self.found = max(self.found, float(ratio.max()))
-        bins = bins_of(ratio.ravel())
-        seen, place = np.unique(bins, return_inverse=True)
-        self.mass.append((seen, np.bincount(place, np.ravel(table))))
-
-    def _known(self, spare):
-        """Return the largest weight but for a share of the policy's probability."""
-        if not self.mass:
-            return 0.0
-        seen, mass = (np.concatenate(parts) for parts in zip(*self.mass, strict=True))
-        mass[seen == 0] = 0.0  # of weight zero, or of what the logger never does
-        order = np.argsort(-seen, kind="stable")
-        above = np.cumsum(mass[order])
-        place = order[above > spare * len(self.logs)]
-        edge = float(edges_of(seen[place[:1]] + 1)[0]) if place.size else 0.0
-        return min(edge, self.found)
-
-    def largest(self, w, design, spare=0.0):
-        """Return the bound of every round, and where it comes from.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_rounds,)
-            Weights of the logged actions.
-        design : Design
-            Strata of the rounds.
-        spare : float, default=0.0
-            The share of the policy's probability that may have larger weights.
-        """
-        logged, known = float(w.max(initial=0.0)), self._known(spare)
-        if known > 0:
-            source = "propensities of the actions"
-            if self.proba is not None:
-                source = "logging_proba"
-            return np.full(len(w), max(known, logged)), source
-        if not logged > 0:
-            smallest = float(self.logs.propensity.min())
-            return np.full(len(w), 1 / smallest), "smallest propensity"
-        if design.n_strata == 1:
-            return np.full(len(w), logged), LOGGED
-        by_stratum = np.zeros(design.n_strata)
-        np.maximum.at(by_stratum, design.stratum, w)
-        return by_stratum[design.stratum], LOGGED
-
-
-def propensity_by_action(logs):
-    """Return the propensity of every action where it belongs to the action alone.
-
-    Actions that were never logged share what is left.
-
-    Returns
-    -------
-    propensity : ndarray of shape (n_actions,) or None
-    """
-    if logs.available is not None:
-        return None
-    by_action = np.zeros(logs.n_actions)
-    by_action[logs.action_index] = logs.propensity
-    if (by_action[logs.action_index] != logs.propensity).any():
-        return None
-    left = 1 - by_action.sum()
-    if len(logs.unseen) and left > 1e-6:
-        by_action[logs.unseen] = left / len(logs.unseen)
-    return by_action
