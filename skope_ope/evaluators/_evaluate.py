@@ -21,6 +21,7 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
+NAMED = 3  # policies that a warning names; of more, their number is
 LEARNS = (
     "the rule is for policies that do not learn while they act; DRns, "
     "RejectionSampling and Replay value those that do"
@@ -97,6 +98,33 @@ def evaluate(
     >>> bool(low < truth.value < high)
     True
     """
+    table = quiet_table(
+        policies,
+        logs,
+        evaluators,
+        reward_model,
+        cv,
+        sample_weight,
+        random_state,
+        n_jobs,
+    )
+    several = isinstance(policies, Mapping)
+    named = [(name[0] if several else None, value) for name, value in table.items()]
+    warn_once(named, stacklevel=2)
+    return table
+
+
+def quiet_table(
+    policies,
+    logs,
+    evaluators=None,
+    reward_model=None,
+    cv=5,
+    sample_weight=None,
+    random_state=None,
+    n_jobs=None,
+):
+    """Return what `evaluate` does; the warnings of the values are in them alone."""
     _check_arguments(policies, logs, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
@@ -114,7 +142,6 @@ def evaluate(
         name if single else (policy, name): value
         for (policy, name), value in found.items()
     }
-    _warn_once(results)
     return ValueTable(results, left_out, recommended=recommended, reason=reason)
 
 
@@ -196,11 +223,31 @@ def _seeded(evaluators, reward_model, random_state):
     return evaluators, reward_model
 
 
-def _warn_once(results):
-    seen = set()
-    for result in results.values():
-        for warning in result.warnings:
+def warn_once(values, stacklevel):
+    """Warn of what values warn of: once, and of which policies if not of all.
+
+    Parameters
+    ----------
+    values : iterable of (name, PolicyValue)
+        With the name of the policy.
+    stacklevel : int
+        As `warnings.warn` takes it, of the function that calls this one.
+    """
+    policies, about = set(), {}
+    for name, value in values:
+        policies.add(name)
+        for warning in value.warnings:
             key = (type(warning), str(warning))
-            if key not in seen:
-                seen.add(key)
-                warnings.warn(warning, stacklevel=3)
+            _, names = about.setdefault(key, (warning, {}))
+            names[name] = True
+    for (kind, text), (warning, names) in about.items():
+        if len(names) < len(policies):
+            warning = kind(f"{_first_of(names)}: {text}", warning.value)
+        warnings.warn(warning, stacklevel=stacklevel + 1)
+
+
+def _first_of(names):
+    """Return some names as a text, those of many policies shortened."""
+    names = [str(name) for name in names]
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 
+from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.displays._value_record import (
     LEFT,
     NUMBERS,
@@ -170,7 +171,16 @@ class ValueTable(Mapping):
         for need in dict.fromkeys(self._needs.values()):
             names = ", ".join(n for n, its in self._needs.items() if its == need)
             notes.append(f"Left out, for want of {need}: {names}.")
-        return notes
+        return notes + self._numbered_warnings()[1]
+
+    def _numbered_warnings(self):
+        """Return the numbers of warnings in the rows, and what these say."""
+        recommended = [
+            key
+            for key in self._values
+            if self._is_recommended(key[1] if isinstance(key, tuple) else key)
+        ]
+        return numbered_warnings(self._values, recommended)
 
     def _texts(self):
         records = self.to_records()
@@ -182,7 +192,7 @@ class ValueTable(Mapping):
         sizes = [record["effective_sample_size"] for record in records]
         columns["eff. rounds"] = ["-" if n != n else number(n, 1) for n in sizes]
         columns["note"] = marks_of(records)
-        columns["warnings"] = [record["warnings"] for record in records]
+        columns["warnings"] = self._numbered_warnings()[0]
         for name in ("note", "warnings"):  # where they are wanted
             if not any(columns[name]):
                 del columns[name]

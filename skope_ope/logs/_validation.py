@@ -377,9 +377,12 @@ def check_distributions(name, array, available=None, first_row=0):
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
         off = ~((sums >= low) & (sums <= high))
         row = int(np.flatnonzero(off)[0])
+        remedy = "Normalise the rows."
+        if np.isnan(sums[row]):
+            remedy = "Give every action a probability in them, 0 where it is not taken."
         raise ValueError(
             f"{name} must sum to 1 over the actions, got {sums[row]:.9g} at row "
-            f"{row + first_row} ({int(off.sum())} such rows). Normalise the rows."
+            f"{row + first_row} ({int(off.sum())} such rows). {remedy}"
         )
 
 

@@ -6,14 +6,11 @@ import warnings
 from collections.abc import Mapping
 from numbers import Real
 
-from sklearn.base import clone
-
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
-from skope_ope.evaluators._evaluate import evaluate
+from skope_ope.evaluators._evaluate import quiet_table, warn_once
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._recommended import recommended_evaluator
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
-from skope_ope.logs import BanditLogs
 from skope_ope.logs._known_range import known_range
 from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
@@ -91,7 +88,9 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     _check(policies, logs, baseline, level)
     evaluator = _evaluator(evaluator, logs)
-    values = _values(evaluator, policies, logs)
+    table = quiet_table(policies, logs, {"": evaluator}, cv=getattr(evaluator, "cv", 5))
+    values = {name: table[name, ""] for name in policies}
+    warn_once(values.items(), stacklevel=4)
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)
@@ -161,12 +160,3 @@ def _evaluator(evaluator, logs):
             "named, evaluator=DirectMethod() say, gives gains, and no decision."
         )
     return found.evaluator
-
-
-def _values(evaluator, policies, logs):
-    if isinstance(logs, BanditLogs):  # one pass over the rounds for all policies
-        cv = getattr(evaluator, "cv", 5)
-        table = evaluate(policies, logs, evaluators={"": evaluator}, cv=cv)
-        return {name: table[name, ""] for name in policies}
-    fitted = clone(evaluator).fit(logs)
-    return {name: fitted.evaluate(policy) for name, policy in policies.items()}

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -29,7 +31,11 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
-from skope_ope.exceptions import LearnedRoundsWarning, SupportWarning
+from skope_ope.exceptions import (
+    LearnedRoundsWarning,
+    LowOverlapWarning,
+    SupportWarning,
+)
 from tests.selection._logs import problem
 
 ignore = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -93,6 +99,16 @@ def test_a_policy_without_a_click_is_not_chosen_on_real_logs(data_dir):
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz")
     assert [logs.reward[logs.action == k].sum() for k in ARMS] == [0, 1, 2, 0, 3]
     assert_no_policy_without_clicks_is_told(logs)
+
+
+def test_warnings_point_at_the_caller_and_name_the_policy():
+    logs = rare_clicks()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        compare_policies(always(logs, 1, 2) | {"all": UniformPolicy()}, logs)
+    assert {one.filename for one in caught} == {__file__}
+    told = [str(one.message) for one in caught if one.category is LowOverlapWarning]
+    assert told[0].startswith("always 1, always 2: the estimate rests on ")
 
 
 @ignore
@@ -289,8 +305,7 @@ def test_what_was_never_logged(share, decision):
     with pytest.warns(SupportWarning):
         found = compare_policies(policies, logs, evaluator=SNIPS())
     low = found.differences["new"]._interval(0.95)[0]
-    assert low > 0  # what is not known could turn only the second
-    assert ((1 - share) * low > share) == (decision == "deploy")
+    assert (low > 0) == (decision == "deploy")  # what is not known could turn it
     assert found.decision == decision
     assert f"{share:.0%} of the decisions not in the log (new)" in found.sentence
 

@@ -35,7 +35,7 @@ from skope_ope.intervals._gamma import gamma_limits
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
-HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
+HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 NEARLY_ALL = 0.8  # of the range of the rewards
 
@@ -63,12 +63,14 @@ def _auto(value, level, max_weight):
         return _of_nothing(value, level) if alone else _student(value, level)
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
-        return _student(value, level)
+        reach = None if value._limits is None else Reach(*value._limits)
+        warned = _tail_warnings(value, deviations)
+        return _student(value, level, reach, warned)
     reach = value._reach(max_weight)
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
     if reach is None or isnan(reach.up):
         seen = of_seen_rewards(value)
-        warned = _tail_warnings(deviations, reach, seen, spread)
+        warned = _tail_warnings(value, deviations, seen, spread)
         return _student(value, level, reach, warned)
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
@@ -249,7 +251,12 @@ def _is_spread(value, deviations):
 
 
 def _within(low, high, reach, value):
-    """Return limits that stay in the range, and a warning where the value does not."""
+    """Return limits that stay in the range, and a warning where the value does not.
+
+    Decisions of which the logs tell nothing may bring anything in the range.
+    """
+    unknown = reach.lost * (reach.high - reach.low)
+    low, high = low - unknown, high + unknown
     inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
     limits = f"{reach.low:.4g} to {reach.high:.4g}"
     if low > reach.high or high < reach.low:
@@ -278,48 +285,54 @@ def _few_events_warnings(events, low, high, reach):
         f"the interval rests on {events:.1f} effective events: it holds if the range "
         f"of the rewards, {reach.low:.4g} to {reach.high:.4g},"
     )
-    if reach.max_weight is not None:
+    if reach.max_weight is None:
+        text += " is right."
+    else:
         text += f" and the largest weight, {reach.max_weight:.4g} ({reach.source}),"
-    text += " are right."
+        text += " are right."
     if high - low >= NEARLY_ALL * whole:
         text += " It is nearly the whole range: the logs cannot tell."
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(deviations, reach, seen=None, spread=0.0):
-    skewness = deviations.skewness
-    unseen = seen is not None and max(seen.up, seen.down) > spread > 0
-    if skewness <= HIGH_SKEWNESS and not unseen:
-        return []
-    remedy = "Collect more rounds."
-    if reach is None:
-        remedy = (
-            "State reward_range=(low, high) with the logs where the rewards have one, "
-            "or collect more rounds."
+def _tail_warnings(value, deviations, seen=None, spread=0.0):
+    """Warn where a few rounds, or none, make the spread behind Student's interval.
+
+    Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
+    """
+    skewness, known = deviations.skewness, value._limits is not None
+    if isnan(skewness) or value.standard_error == 0:
+        alike = "round values" if isnan(skewness) else "parts"
+        text = (
+            f"all {alike} are alike: the interval has no width, for nothing tells what "
+            "other rounds would bring. "
         )
-    if isnan(skewness):
-        return [
-            TailWarning(
-                "all round values are alike: the interval has no width, for nothing "
-                f"tells what other rounds would bring. {remedy}",
-                skewness,
-            )
-        ]
-    if skewness <= HIGH_SKEWNESS:
-        return [
-            TailWarning(
-                "a round as heavy as the heaviest with a reward as far out as the "
-                "log has would move the value by more than its standard error: the "
-                "rounds that bear on the policy are too few to show the tail of the "
-                f"rewards. {remedy}",
-                skewness,
-            )
-        ]
-    return [
-        TailWarning(
+        text += (
+            f"{value.estimator} cannot allow for them, though the range of the rewards "
+            "is known: take another evaluator, or collect more rounds."
+            if known
+            else "State reward_range=(low, high) with the logs, and the interval will "
+            "allow for them."
+        )
+        return [TailWarning(text, skewness)]
+    if skewness > HIGH_SKEWNESS:
+        text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
             f"{1 / skewness**2:.1f} events): the interval may miss the value more "
-            f"often than it says. {remedy}",
-            skewness,
+            "often than it says. "
         )
-    ]
+    elif seen is not None and max(seen.up, seen.down) > spread:
+        text = (
+            "a round as heavy as the heaviest with a reward as far out as the log has "
+            "would move the value by more than its standard error: the rounds that "
+            "bear on the policy are too few to show the tail of the rewards. "
+        )
+    else:
+        return []
+    text += (
+        "Collect more rounds."
+        if known
+        else "State reward_range=(low, high) with the logs where the rewards have one, "
+        "or collect more rounds."
+    )
+    return [TailWarning(text, skewness)]
