@@ -584,3 +584,12 @@ def test_no_policy_has_the_name_of_the_logger(problem_of_three):
         compare_policies(named, logs, evaluator=IPS())
     found = compare_policies(named, logs, evaluator=IPS(), baseline="uniform")
     assert "logger" in found.differences
+
+
+@ignore
+def test_an_array_that_is_no_policy_is_not_deployed():
+    # ones for the logged actions: every weight is 2, and their mean has no spread
+    logs = clicks(400, (0.5, 0.5))
+    found = compare_policies({"x": np.ones(400)}, logs, evaluator=IPS())
+    assert (found.decision, found.choice) == ("undecided", None)
+    assert "propensities" in found.sentence

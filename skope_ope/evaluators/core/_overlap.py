@@ -3,7 +3,7 @@
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
 from functools import cached_property
-from math import nan
+from math import copysign, isnan, log, nan, sqrt
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -86,14 +86,23 @@ class Overlap:
 
     @cached_property
     def mean_weight_z(self):
-        """(mean w - 1) in standard errors, NaN where the weights are all alike."""
+        """(mean w - 1) in standard errors.
+
+        Weights that are all alike, and not one, have none: z is then the normal
+        deviate of about the same chance, which is at most w^-n for n weights of w > 1.
+        """
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
         variance = found.standard_error**2 * self.n
-        if found.lost or not variance > ALIKE * self.sum_w2 / self.n:
-            return 0.0 if abs(gap) < 1e-9 and self.n > 1 else nan
-        return gap / found.standard_error
+        if not found.lost and variance > ALIKE * self.sum_w2 / self.n:
+            return gap / found.standard_error
+        if abs(gap) < 1e-9 and self.n > 1:
+            return 0.0
+        if found.lost or isnan(variance) or not self.mean_weight > 0:
+            return nan
+        units = found.degrees_of_freedom + 1
+        return copysign(sqrt(2 * units * abs(log(self.mean_weight))), gap)
 
 
 class Support:

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 from skope_ope import BanditLogs
 from skope_ope.evaluators.core._design import Design
@@ -58,9 +59,16 @@ def test_the_mean_weight_in_its_errors(clustered, weighted):
 
 
 @pytest.mark.parametrize("n", [2, 500])
-def test_weights_that_are_alike_have_no_error(n):
+def test_weights_that_are_alike(n):
     assert overlap_of(np.ones(n), Design(n)).mean_weight_z == 0
-    assert np.isnan(overlap_of(np.full(n, 1.5), Design(n)).mean_weight_z)
+    z = overlap_of(np.full(n, 1.5), Design(n)).mean_weight_z
+    # the normal deviate of 1.5^-n, the chance by Markov's bound, from above
+    assert_allclose(z, np.sqrt(2 * n * np.log(1.5)))
+    assert z > -norm.ppf(1.5**-n)
+    below = overlap_of(np.full(n, 1 / 1.5), Design(n)).mean_weight_z
+    assert_allclose(below, -z)
+    one_group = Sample(np.ones((1, n)), None, None, np.zeros(n, int)).design()
+    assert np.isnan(overlap_of(np.full(n, 1.5), one_group).mean_weight_z)
     near = 1 + 1e-15 * np.random.RandomState(0).normal(size=n)  # by rounding
     assert overlap_of(near, Design(n)).mean_weight_z == 0
 

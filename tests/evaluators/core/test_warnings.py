@@ -110,8 +110,12 @@ def test_mean_weight_against_one():
 
 def test_a_constant_mean_weight():
     assert rung(np.full(100, 1.0)) == []
-    overlap = overlap_of(np.full(100, 1.5))
-    assert np.isnan(overlap.mean_weight_z)  # no spread, no standard error
+    # no spread is no excuse: an array that is not the policy's probabilities
+    for constant, sign in ((1.5, 1), (0.7, -1)):
+        [(kind, value)] = rung(np.full(100, constant))
+        assert kind is PropensityWarning
+        assert sign * value > 3
+    assert rung(np.full(2, 2.0)) == []  # two rounds of one action are no wonder
 
 
 def test_a_single_round():
