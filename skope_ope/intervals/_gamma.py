@@ -23,7 +23,9 @@ class Deviations(NamedTuple):
     down, down_square : float
         Sum and sum of squares of the sizes of those below.
     third : float
-        Sum of the third powers of all.
+        Sum of the third powers of the sizes of those above, or of those below where it
+        is larger. They are kept apart, for heavy weights below may hide heavy rewards
+        above.
     largest, least : float
         The extremes of all.
     """
@@ -50,9 +52,9 @@ class Deviations(NamedTuple):
 
     @property
     def skewness(self):
-        """G = |sum c^3| / (sum c^2)^1.5, NaN where all are zero."""
+        """Sum of third powers / (sum c^2)^1.5 of one side, NaN where all are zero."""
         square = self.up_square + self.down_square
-        return abs(self.third) / square**1.5 if square else float("nan")
+        return self.third / square**1.5 if square else float("nan")
 
 
 def deviations_of(round_values, value, group=None):
@@ -79,7 +81,7 @@ def deviations_of(round_values, value, group=None):
         float(up @ up),
         float(down.sum()),
         float(down @ down),
-        float(square @ change),
+        float(max(square @ up, square @ down)),
         float(change.max()),
         float(change.min()),
     )

@@ -169,14 +169,27 @@ def support_doubts(names, values, interval, width, common=1.0):
     if not lost > 0:
         return []
     (low, high), forbids = interval, set(BOTH)
-    if width is not None and (1 - lost) * low > lost * width:
+    # the interval of a gain may allow for what was never logged by itself
+    rest = sum(max(m - _allowed(v), 0) for m, v in zip(masses, values, strict=True))
+    rest = min(max(rest, 1 - common), 1.0)
+    if width is not None and (1 - rest) * low > rest * width:
         forbids.discard(BETTER)
-    if width is not None and (1 - lost) * high < -lost * width:
+    if width is not None and (1 - rest) * high < -rest * width:
         forbids.discard(WORSE)
     who = names[1] if masses[1] > masses[0] else names[0]
-    share = f"{lost:.0%}" if lost >= 0.1 else f"{100 * lost:.2g}%"
-    text = f"{share} of the decisions not in the log"
+    text = f"{_percent(lost)} of the decisions not in the log"
     return [Doubt(who, text, SupportWarning, frozenset(forbids))]
+
+
+def _allowed(value):
+    """Return the share of unlogged decisions for which intervals of a value allow."""
+    return getattr(getattr(value, "_find_reach", None), "lost", 0.0)
+
+
+def _percent(share):
+    """Return a share in percent, with two digits: 0.032%, 4.1%, 54%, 100%."""
+    percent = 100 * share
+    return f"{percent:.2g}%" if percent < 99.5 else f"{percent:.0f}%"
 
 
 def _mass(value):

@@ -73,7 +73,9 @@ def test_deviations():
     d = deviations_of(np.array([0.0, 0.0, 0.0, 4.0]), 1.0)
     assert (d.n, d.up, d.up_square, d.down, d.down_square) == (4, 3, 9, 3, 3)
     assert d.effective_events == 1  # one round above, three below
-    assert_allclose(d.skewness, 24 / 12**1.5)
+    assert_allclose(d.skewness, 27 / 12**1.5)
+    hidden = deviations_of(np.array([-3.0, 0.0, 0.0, 3.0]), 0.0)
+    assert_allclose(hidden.skewness, 27 / 18**1.5)  # the sides do not cancel
     nothing = deviations_of(np.ones(4), 1.0)
     assert nothing.effective_events == 0
     assert np.isnan(nothing.skewness)

@@ -35,7 +35,7 @@ from skope_ope.intervals._gamma import gamma_limits
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
-HIGH_SKEWNESS = 0.25  # G of the round values: 16 effective events
+HIGH_SKEWNESS = 0.22  # of the round values on one side: 20 effective events
 ROUNDING = 1e-10  # of the largest round value: a smaller spread is none
 NEARLY_ALL = 0.8  # of the range of the rewards
 
@@ -64,13 +64,13 @@ def _auto(value, level, max_weight):
     deviations = value._deviations
     if not _is_spread(value, deviations):  # of parts, say: these are few and alike
         reach = None if value._limits is None else Reach(*value._limits)
-        warned = _tail_warnings(deviations, reach, error=value.standard_error)
+        warned = _tail_warnings(value, deviations)
         return _student(value, level, reach, warned)
     reach = value._reach(max_weight)
     spread = sqrt(deviations.n * (deviations.n - 1)) * value.standard_error
     if reach is None or isnan(reach.up):
         seen = of_seen_rewards(value)
-        warned = _tail_warnings(deviations, reach, seen, spread)
+        warned = _tail_warnings(value, deviations, seen, spread)
         return _student(value, level, reach, warned)
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
@@ -251,7 +251,12 @@ def _is_spread(value, deviations):
 
 
 def _within(low, high, reach, value):
-    """Return limits that stay in the range, and a warning where the value does not."""
+    """Return limits that stay in the range, and a warning where the value does not.
+
+    Decisions of which the logs tell nothing may bring anything in the range.
+    """
+    unknown = reach.lost * (reach.high - reach.low)
+    low, high = low - unknown, high + unknown
     inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
     limits = f"{reach.low:.4g} to {reach.high:.4g}"
     if low > reach.high or high < reach.low:
@@ -290,42 +295,44 @@ def _few_events_warnings(events, low, high, reach):
     return [FewEventsWarning(text, events)]
 
 
-def _tail_warnings(deviations, reach, seen=None, spread=0.0, error=nan):
-    skewness = deviations.skewness
-    unseen = seen is not None and max(seen.up, seen.down) > spread > 0
-    alike = isnan(skewness) or error == 0  # of parts whose means are the same
-    if skewness <= HIGH_SKEWNESS and not (unseen or alike):
-        return []
-    remedy = "Collect more rounds."
-    if reach is None:
-        remedy = (
-            "State reward_range=(low, high) with the logs where the rewards have one, "
-            "or collect more rounds."
+def _tail_warnings(value, deviations, seen=None, spread=0.0):
+    """Warn where a few rounds, or none, make the spread behind Student's interval.
+
+    Or would make it: those of `seen`, the `Reach` of the rewards of the whole log.
+    """
+    skewness, known = deviations.skewness, value._limits is not None
+    if isnan(skewness) or value.standard_error == 0:
+        alike = "round values" if isnan(skewness) else "parts"
+        text = (
+            f"all {alike} are alike: the interval has no width, for nothing tells what "
+            "other rounds would bring. "
         )
-    if alike:
-        what = "round values" if isnan(skewness) else "parts of the log"
-        return [
-            TailWarning(
-                f"all {what} are alike: the interval has no width, for nothing tells "
-                f"what other rounds would bring. {remedy}",
-                skewness,
-            )
-        ]
-    if skewness <= HIGH_SKEWNESS:
-        return [
-            TailWarning(
-                "a round as heavy as the heaviest with a reward as far out as the "
-                "log has would move the value by more than its standard error: the "
-                "rounds that bear on the policy are too few to show the tail of the "
-                f"rewards. {remedy}",
-                skewness,
-            )
-        ]
-    return [
-        TailWarning(
+        text += (
+            f"{value.estimator} cannot allow for them, though the range of the rewards "
+            "is known: take another evaluator, or collect more rounds."
+            if known
+            else "State reward_range=(low, high) with the logs, and the interval will "
+            "allow for them."
+        )
+        return [TailWarning(text, skewness)]
+    if skewness > HIGH_SKEWNESS:
+        text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
             f"{1 / skewness**2:.1f} events): the interval may miss the value more "
-            f"often than it says. {remedy}",
-            skewness,
+            "often than it says. "
         )
-    ]
+    elif seen is not None and max(seen.up, seen.down) > spread:
+        text = (
+            "a round as heavy as the heaviest with a reward as far out as the log has "
+            "would move the value by more than its standard error: the rounds that "
+            "bear on the policy are too few to show the tail of the rewards. "
+        )
+    else:
+        return []
+    text += (
+        "Collect more rounds."
+        if known
+        else "State reward_range=(low, high) with the logs where the rewards have one, "
+        "or collect more rounds."
+    )
+    return [TailWarning(text, skewness)]

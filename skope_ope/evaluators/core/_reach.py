@@ -24,7 +24,6 @@ LOGGED = "largest logged weight"
 # a bias of that size takes .007 off a coverage of .95.
 SPARE = 0.25
 MANY_ROUNDS = 1000  # effective ones, which show the tails of the rewards
-BINS = 1 << 17  # of weights, see `bins_of`: exponent and six digits
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,9 @@ class Reach:
     of_group : tuple (float, float)
         What a typical group may add upwards and downwards, if all its rewards are the
         best or the worst; (0, 0) for independent rounds.
+    lost : float
+        Share of the policy's decisions of which the logs tell nothing: what they bring
+        lies anywhere in the range.
     """
 
     low: float
@@ -58,6 +60,7 @@ class Reach:
     max_weight: float | None = None
     source: str | None = None
     of_group: tuple = (0.0, 0.0)
+    lost: float = 0.0
 
     @property
     def up(self):
@@ -83,7 +86,17 @@ class Reach:
                 self.of_group[0] + other.of_group[1],
                 self.of_group[1] + other.of_group[0],
             ),
+            # of the range of the difference, which is that of both
+            (self._lost_span + other._lost_span) / (self._span + other._span),
         )
+
+    @property
+    def _span(self):
+        return self.high - self.low
+
+    @property
+    def _lost_span(self):
+        return self.lost * self._span
 
 
 class DifferenceReach:
@@ -175,11 +188,13 @@ class CornerReach:
     weights : callable, default=None
         Returns the importance weights of the rounds, for an evaluator that has a reward
         model: the estimate can be compared with one that has none.
+    lost : float, default=0.0
+        Share of the policy's decisions of which the logs tell nothing.
     """
 
-    def __init__(self, limits, corners, rows=None, reward=None, weights=None):
+    def __init__(self, limits, corners, rows=None, reward=None, weights=None, lost=0.0):
         self.limits, self.corners, self.rows = limits, corners, rows
-        self.reward, self.weights = reward, weights
+        self.reward, self.weights, self.lost = reward, weights, lost
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known.
@@ -207,7 +222,8 @@ class CornerReach:
         corners, own, max_weight, source = self.corners(limits, max_weight, spare)
         worst, best = (self._extremes(value, terms) for terms in corners)
         of_group = self._of_group(value, own)
-        return Reach(*limits, best, worst, max_weight, source, of_group)
+        about = max_weight, source, of_group, self.lost
+        return Reach(*limits, best, worst, *about)
 
     def _changes(self, value, terms):
         """Return the deviations of round values with some terms."""
@@ -233,7 +249,9 @@ class CornerReach:
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
-        return CornerReach(self.limits, self.corners, places, self.reward)
+        return CornerReach(
+            self.limits, self.corners, places, self.reward, lost=self.lost
+        )
 
 
 def _typical(size):
@@ -304,7 +322,7 @@ def range_alone(logs):
     return StatedReach(limits, None if limits is None else Reach(*limits))
 
 
-def reach_of_job(job, positive):
+def reach_of_job(job, positive, lost=0.0):
     """Return the `CornerReach` of a static evaluator on one policy.
 
     Parameters
@@ -318,7 +336,7 @@ def reach_of_job(job, positive):
     if job.source is not None:
         plain = partial(weights_of_job, job, positive)
     corners = partial(_corners, job, positive)
-    given = {"reward": logs.reward, "weights": plain}
+    given = {"reward": logs.reward, "weights": plain, "lost": lost}
     return CornerReach(known_range(logs), corners, **given)
 
 
@@ -427,7 +445,7 @@ class WeightBound:
     """
 
     def __init__(self, logs, target, several=False):
-        self.logs, self.mass, self.found = logs, np.zeros(BINS), 0.0
+        self.logs, self.mass, self.found = logs, [], 0.0
         self.proba = self.by_action = None
         if several or target.logged_only:
             return
@@ -453,14 +471,19 @@ class WeightBound:
         ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
         self.found = max(self.found, float(ratio.max()))
         bins = bins_of(ratio.ravel())
-        self.mass += np.bincount(bins, np.ravel(table), minlength=BINS)
+        seen, place = np.unique(bins, return_inverse=True)
+        self.mass.append((seen, np.bincount(place, np.ravel(table))))
 
     def _known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""
-        self.mass[0] = 0.0  # of weight zero, or of what the logger never does
-        above = np.cumsum(self.mass[::-1])[::-1]
-        place = np.flatnonzero(above > spare * len(self.logs))
-        edge = float(edges_of(place[-1:] + 1)[0]) if place.size else 0.0
+        if not self.mass:
+            return 0.0
+        seen, mass = (np.concatenate(parts) for parts in zip(*self.mass, strict=True))
+        mass[seen == 0] = 0.0  # of weight zero, or of what the logger never does
+        order = np.argsort(-seen, kind="stable")
+        above = np.cumsum(mass[order])
+        place = order[above > spare * len(self.logs)]
+        edge = float(edges_of(seen[place[:1]] + 1)[0]) if place.size else 0.0
         return min(edge, self.found)
 
     def largest(self, w, design, spare=0.0):

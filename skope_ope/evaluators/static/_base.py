@@ -149,16 +149,16 @@ class StaticEvaluator(BaseEvaluator):
             diagnostics=self._facts(job, positive, overlap).entries(),
             warnings=warned,
             bound=self._deviation_bound,
-            reach=self._reach(job, positive),
+            reach=self._reach(job, positive, overlap),
             plain_weights=job.evaluator._plain_weights(job.target, positive),
             leaves_bias_out=self._leaves_bias_out,
         )
 
-    def _reach(self, job, positive):
+    def _reach(self, job, positive, overlap):
         """Return what finds how far the value of a round may lie from the estimate."""
         if not self._uses_weights:  # model values are what they are
             return range_alone(positive.all_logs)
-        return reach_of_job(job, positive)
+        return reach_of_job(job, positive, overlap.missing_mass)
 
     def _plain_weights(self, target, positive):
         """Return the `PlainWeights` of a value that is of weighted rewards, or None."""

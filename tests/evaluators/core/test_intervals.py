@@ -121,7 +121,7 @@ def test_tails_of_unknown_range_ring():
     with pytest.warns(TailWarning, match="State reward_range") as caught:
         interval = heavy.confidence_interval()
     change = heavy.round_values - heavy.value
-    expected = abs((change**3).sum()) / (change**2).sum() ** 1.5
+    expected = (change[change > 0] ** 3).sum() / (change**2).sum() ** 1.5
     assert_allclose(caught[0].message.value, expected)
     assert interval == heavy.confidence_interval(method="student")
     calm = logs.replace(reward=rng.normal(5, 1, 200))
@@ -323,6 +323,29 @@ def test_a_tail_that_the_policys_few_rounds_do_not_show_rings():
     assert warned.value <= 0.25
     gain = value - logged_value(calm.replace(reward=heavy))
     assert any(isinstance(w, TailWarning) for w in gain._interval().warnings)
+
+
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS(), DoublyRobust(), SNDR()])
+def test_what_was_never_logged_may_bring_anything(evaluator):
+    logs, _ = clicks(2000, 2, 0.3)
+    logs = BanditLogs(
+        logs.context, logs.action, logs.reward, logs.propensity, actions=[0, 1, 2]
+    )
+    partly = np.tile([0.4, 0.4, 0.2], (2000, 1))
+    wholly = np.tile([0.5, 0.5, 0.0], (2000, 1))
+    evaluator = evaluator.fit(logs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value, other = evaluator.evaluate(partly), evaluator.evaluate(wholly)
+        gain = value - other
+    low, high = value._interval()
+    assert low < 0.8 * 0.3 and high > 0.8 * 0.3 + 0.2
+    plain = value.confidence_interval(method="student")
+    assert_allclose([plain.low - low, high - plain.high], 0.2, atol=1e-12)
+    assert_allclose(gain._interval().width - gain._interval(0.9).width, 0, atol=0.02)
+    assert 0.4 < gain._interval().width < 0.5
+    never = quiet(evaluator, logs, np.tile([0.0, 0.0, 1.0], (2000, 1)))
+    assert never._interval() == (0, 1)
 
 
 def test_an_infinite_range_is_none():
