@@ -10,8 +10,8 @@ FIGURES = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?%?")
 def numbered_warnings(values, recommended=()):
     """Return numbers for the warnings of values and of their 95% intervals.
 
-    Warnings that differ in their figures alone share a number. Below the table stands
-    the text of one of them, that of a recommended row where there is one.
+    Warnings that differ in figures and evaluators alone share a number. Below the
+    table stands the text of one, that of a recommended row where there is one.
 
     Parameters
     ----------
@@ -31,7 +31,8 @@ def numbered_warnings(values, recommended=()):
     for name, value in values.items():
         found = {}
         for warning in (*value.warnings, *value._interval().warnings):
-            key = type(warning).__name__, FIGURES.sub("", str(warning))
+            words = str(warning).replace(value.estimator, "")
+            key = type(warning).__name__, FIGURES.sub("", words)
             found[key] = warning
             alike.setdefault(key, {})[name] = warning
         rows.append(found)

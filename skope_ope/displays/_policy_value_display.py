@@ -204,7 +204,8 @@ class PolicyValueDisplay:
         self.truth_ = self._plot_truth(ax, truth, truth_kw, y)
         self._label(ax, labels, rows)
         if len(names) > 1 or self.truth_ is not None:
-            ax.legend()
+            # above: the best place inside takes no heed of intervals
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         self.ax_, self.figure_ = ax, ax.figure
         self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
         return self

@@ -65,14 +65,15 @@ def recommended_evaluator(logs):
         return _of(
             BALANCED,
             "BalancedDR",
-            "the logs tell what every logger would have done: their mixture weighs "
-            "the rounds, and a reward model takes off what it can predict",
+            "the logs tell what every logger would have done, so the rounds are "
+            "weighted by the mixture of all loggers, and a reward model lowers the "
+            "variance",
         )
     return _of(
         DEFAULTS,
         "DoublyRobust",
-        "the logs have propensities: they make it unbiased whatever its reward model, "
-        "which takes off the part of the variance that it can predict",
+        "the logs have propensities, which make it unbiased for what was logged, "
+        "whatever its reward model, and the model lowers its variance",
     )
 
 

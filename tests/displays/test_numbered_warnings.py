@@ -7,9 +7,11 @@ from skope_ope.displays._numbered_warnings import numbered_warnings
 from skope_ope.exceptions import FewEventsWarning, SupportWarning, TailWarning
 
 
-def value(*warnings, of_interval=()):
+def value(*warnings, of_interval=(), estimator="an evaluator"):
     interval = SimpleNamespace(warnings=of_interval)
-    return SimpleNamespace(warnings=warnings, _interval=lambda: interval)
+    return SimpleNamespace(
+        warnings=warnings, _interval=lambda: interval, estimator=estimator
+    )
 
 
 def test_warnings_that_differ_in_figures_share_a_number():
@@ -41,3 +43,13 @@ def test_other_words_have_another_number():
         "[1] SupportWarning (IPS; alike in 2 other rows): never took 5%",
         "[2] SupportWarning (IPS): no estimate",
     ]
+
+
+def test_the_name_of_the_evaluator_makes_no_other_warning():
+    values = {
+        name: value(SupportWarning(f"{name} cannot form an estimate"), estimator=name)
+        for name in ("IPS", "SNIPS")
+    }
+    marks, notes = numbered_warnings(values)
+    assert marks == ["[1]", "[1]"]
+    assert notes[0].endswith("(IPS; alike in 1 other row): IPS cannot form an estimate")
