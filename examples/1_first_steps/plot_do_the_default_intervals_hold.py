@@ -27,7 +27,7 @@ from skope_ope import evaluate
 from skope_ope.exceptions import TailWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-parser.add_argument("--repetitions", type=int, default=50)
+parser.add_argument("--repetitions", type=int, default=20)
 parser.add_argument("--n-jobs", type=int, default=2)
 args = parser.parse_known_args()[0]
 
@@ -172,7 +172,7 @@ axes[0].legend(loc="lower left")
 #   range. Where nothing was seen it is wide, because nothing is known.
 # - Where events are many it is Student's, or little wider.
 # - Without a range no interval holds for heavy tails. A
-#   :class:`~skope_ope.exceptions.TailWarning` says so in many of the logs that miss.
+#   :class:`~skope_ope.exceptions.TailWarning` says so in nearly all of the small logs.
 #
 # What this script shows holds, or it would not run to its end.
 
@@ -183,12 +183,10 @@ for (name, n_rounds, kind, evaluator), cell in found.items():
     if name in known:
         assert covers > 0.93 - 4 * error, (name, n_rounds, kind, evaluator)
     else:
-        assert silent < 0.15 + 4 * error, (name, n_rounds, kind, evaluator)
-for name in ("clicks .2%", "clicks 1%", "34 actions, weights to 57"):
-    assert least(name, 100, "value")[1] < 0.7
-assert least("rare weights of 90", 1_000, "value")[1] < 0.7
-largest = max(SIZES)
-ample = [least(name, largest, "value")[2] for name in known]
-assert np.median(ample) <= 1.05
+        assert silent < 0.08 + 4 * error, (name, n_rounds, kind, evaluator)
+for name, n_rounds in (("clicks .2%", 100), ("rare weights of 90", 1_000)):
+    assert least(name, n_rounds, "value")[1] < 0.8
+for name in ("clicks 10%", "clicks 60 to 95%", "users of 5 rounds", "rewards -1, 0, 1"):
+    assert least(name, 10_000, "value")[2] <= 1.05
 for n_rounds in SIZES:
     assert least("rewards in [0, 1], small weights", n_rounds, "value")[2] < 1.2
