@@ -484,7 +484,9 @@ def test_what_is_no_mean_of_rounds_is_students():
     )
 
 
-@pytest.mark.parametrize("evaluator", [Replay(horizon=30), DRns(horizon=30)])
+@pytest.mark.parametrize(
+    "evaluator", [Replay(horizon=30, random_state=0), DRns(horizon=30, random_state=0)]
+)
 def test_histories_with_few_clicks_stay_in_the_range_and_ring(evaluator):
     logs, _ = clicks(600, 2, 0.0)
     reward = np.zeros(600)
