@@ -6,19 +6,12 @@ from functools import partial
 from math import isnan, nan, sqrt
 from numbers import Real
 
-import numpy as np
-
 from skope_ope._renamed import renamed_value
-from skope_ope.evaluators.core._estimate import estimate_of_rounds
-from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
 from skope_ope.evaluators.core._reach import (
-    CornerReach,
     Reach,
     of_seen_rewards,
-    weighted_corners,
 )
-from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import (
     FewEventsWarning,
     LowOverlapWarning,
@@ -76,25 +69,12 @@ def _auto(value, level, max_weight):
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
-    few = deviations.effective_events < FEW_EVENTS
-    weights = getattr(value._find_reach, "weights", None)
-    return _hull(found, _without_model(value, weights)) if few and weights else found
-
-
-def _without_model(value, weights):
-    """Return the value of the same rounds by their weights and rewards alone.
-
-    With few events the reward model rests on the same ones, and its errors and those
-    of the correction are not independent.
-    """
-    w, reward, design = weights(), value._find_reach.reward, value._rows.design
-    terms = w * reward, w
-    return value._derived(
-        estimate_of_rounds(design, terms, ratio),
-        Rows(design, np.stack(terms)),
-        estimator="SNIPS",
-        reach=CornerReach(value._limits, partial(weighted_corners, terms, w, reward)),
-    )
+    if deviations.effective_events >= FEW_EVENTS:
+        return found
+    # with few events a reward model rests on the same ones, and its errors and those
+    # of the correction are not independent
+    other = value._find_reach.without_model(value)
+    return found if other is None else _hull(found, other)
 
 
 def _hull(found, other):

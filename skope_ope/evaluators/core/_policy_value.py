@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
-from skope_ope.evaluators.core._intervals import interval_of
+from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach
@@ -264,9 +264,16 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
         if self._find_reach is not None:
-            reach = self._reach() if np.isfinite(self.value) else None
-            state["_find_reach"] = StatedReach(self._limits, reach)
+            state["_find_reach"] = self._stated_reach()
         return state
+
+    def _stated_reach(self):
+        """Return what intervals need of the rounds, found before they stay behind."""
+        if not np.isfinite(self.value):
+            return StatedReach(self._limits, None)
+        few = self._deviations.effective_events < FEW_EVENTS
+        other = self._find_reach.without_model(self) if few else None
+        return StatedReach(self._limits, self._reach(), other)
 
     def __copy__(self):
         # not by the state of a pickle, which leaves the rounds behind

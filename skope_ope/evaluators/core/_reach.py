@@ -14,8 +14,11 @@ from math import inf, nan
 import numpy as np
 
 from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._jobs import observers_of
 from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._weight_bound import LOGGED, WeightBound, stated_weight
 from skope_ope.logs._known_range import known_range
 
@@ -134,6 +137,15 @@ class DifferenceReach:
         """The smaller of the effective numbers of rounds."""
         return min(one.effective_sample_size for one in (self.a, self.b))
 
+    def without_model(self, value):
+        """Return the difference of the values without reward models, or None."""
+        pair = self.a, self.b
+        found = [one._find_reach.without_model(one) for one in pair]
+        if found == [None, None]:
+            return None
+        one, other = (f or v for f, v in zip(found, pair, strict=True))
+        return one - other
+
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""
         return StatedReach(self.limits, self.limits and Reach(*self.limits))
@@ -147,10 +159,16 @@ class StatedReach:
     limits : tuple (float, float) or None
         The known range of the rewards.
     reach : Reach or None
+    other : PolicyValue, default=None
+        The value of the same rounds without a reward model.
     """
 
-    def __init__(self, limits, reach):
-        self.limits, self.reach = limits, reach
+    def __init__(self, limits, reach, other=None):
+        self.limits, self.reach, self.other = limits, reach, other
+
+    def without_model(self, value):
+        """Return the value of the same rounds without a reward model, or None."""
+        return self.other
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the reach; another bound on the weights cannot be tried."""
@@ -245,11 +263,27 @@ class CornerReach:
         up, down = np.maximum.reduce(sums), -np.minimum.reduce(sums)
         return _typical(up), _typical(down)
 
+    def without_model(self, value):
+        """Return the value of the same rounds by weights and rewards alone, or None."""
+        if self.weights is None:
+            return None
+        w, reward = self.weights(), self.reward
+        if self.rows is not None:
+            w, reward = w[self.rows], reward[self.rows]
+        terms, design = (w * reward, w), value._rows.design
+        corners = partial(weighted_corners, terms, w, reward)
+        return value._derived(
+            estimate_of_rounds(design, terms, ratio),
+            Rows(design, np.stack(terms), value.row_id),
+            estimator="SNIPS",
+            reach=CornerReach(self.limits, corners, reward=reward, lost=self.lost),
+        )
+
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
         return CornerReach(
-            self.limits, self.corners, places, self.reward, lost=self.lost
+            self.limits, self.corners, places, self.reward, self.weights, self.lost
         )
 
 
@@ -288,6 +322,10 @@ class LinearReach:
             ends.append((float(moved.min()), float(moved.max())))
         worst, best = ends
         return Reach(*self.limits, best, worst)
+
+    def without_model(self, value):
+        """Return None: the evaluator has none, or another estimate has no meaning."""
+        return None
 
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""

@@ -304,6 +304,12 @@ def test_few_rounds_of_an_action_are_in_the_model_too():
         low, high = value._interval()
         hits += low <= 0.5 <= high
     assert hits / n_logs >= 0.95 - 4 * np.sqrt(0.05 * 0.95 / n_logs)
+    stored = pickle.loads(pickle.dumps(value))
+    [group] = value.by(np.zeros(100)).values()
+    assert stored._interval() == group._interval() == (low, high)
+    gain = value - logged_value(logs)
+    assert gain._interval().width >= 0.9 * (high - low)
+    assert pickle.loads(pickle.dumps(gain))._interval() == gain._interval()
 
 
 def test_a_tail_that_the_policys_few_rounds_do_not_show_rings():
