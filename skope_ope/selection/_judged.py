@@ -42,12 +42,25 @@ def judged(result, evaluator):
     if np.isnan(result.value):
         return result.value, reasons_of(result)
     value, warned = result.value, []
-    for rule in (_of_rounds, _of_weights, _of_range):
+    for rule in (_of_support, _of_rounds, _of_weights, _of_range):
         value, found = rule(value, result, evaluator)
         warned += found
         if np.isnan(value):
             return value, warned
     return float(value), warned + _of_size(result)
+
+
+def _of_support(value, result, evaluator):
+    """Refuse a value that is that of the reward model alone: no round bears on it."""
+    masses = [w.value for w in result.warnings if isinstance(w, SupportWarning)]
+    if not any(mass and mass > 1 - 1e-9 for mass in masses):
+        return value, []
+    text = (
+        "the score is NaN: the logger never takes what the policy takes, and "
+        f"{value:.4g} is what the reward model of {result.estimator} makes of other "
+        "actions. Leave the policy out, or log its actions."
+    )
+    return np.nan, [SupportWarning(text, 1.0)]
 
 
 def _of_rounds(value, result, evaluator):

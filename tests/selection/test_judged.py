@@ -13,6 +13,8 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
     EmpiricalSlatePolicy,
     MultiLoggerIPS,
     OPESearchCV,
@@ -320,3 +322,18 @@ def test_what_scikit_learn_does_without_any_score():
         ValueError, match=r"the score of {'limit': 0.5} in split 0 is n"
     ):
         search.set_params(refit=one_standard_error).fit(pages())
+
+
+@pytest.mark.parametrize("evaluator", [DoublyRobust(), DirectMethod(), IPS()])
+def test_the_value_of_a_reward_model_alone_is_no_score(evaluator):
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 300)
+    reward = (rng.random(300) < 0.3).astype(float)
+    logs = BanditLogs(
+        np.zeros((300, 1)), action, reward, np.full(300, 0.5), actions=[0, 1, 2]
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        score = PolicyScorer(evaluator)(ConstantPolicy(2), logs)
+    assert np.isnan(score)
+    assert any("never t" in str(w.message) for w in caught)
