@@ -86,13 +86,16 @@ def test_values_do_not_change_it():
         ({"clipped": DoublyRobust(cmax=2.0)}, None),
         ({"DirectMethod": DirectMethod()}, None),
         ({"a": DoublyRobust(reward_model=0.5), "b": DoublyRobust()}, None),
-        ({"DoublyRobust": DoublyRobust(), "b": DoublyRobust(reward_model=1.0)}, "Doub"),
+        (
+            {"DoublyRobust": DoublyRobust(), "b": DoublyRobust(reward_model=1.0)},
+            "first",
+        ),
         ({"DoublyRobust": IPS()}, None),
     ],
 )
 def test_among_named_evaluators(evaluators, name):
     found, reason = recommended_row(PLAIN, evaluators)
-    assert found == ("DoublyRobust" if name == "Doub" else name)
+    assert found == ("DoublyRobust" if name == "first" else name)
     assert reason
 
 
