@@ -6,6 +6,8 @@ from numbers import Integral
 
 from scipy.special import betaincinv
 
+from skope_ope.intervals._weighted_rewards import check_level
+
 
 def clopper_pearson_interval(successes, n, level=0.95):
     r"""Return the Clopper-Pearson interval for a probability [1]_.
@@ -48,8 +50,7 @@ def clopper_pearson_interval(successes, n, level=0.95):
         raise ValueError(
             f"successes must lie in 0..n with n at least 1, got {successes} of {n}."
         )
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    check_level(level)
     tail = (1 - level) / 2
     low = betaincinv(successes, n - successes + 1, tail) if successes else 0.0
     high = betaincinv(successes + 1, n - successes, 1 - tail) if successes < n else 1.0

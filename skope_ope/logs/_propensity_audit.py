@@ -77,14 +77,26 @@ def action_count_law(logs):
     return _law_by_action(logs) if logs.available is None else _uniform_law(logs)
 
 
-def _law_by_action(logs):
+def propensity_by_action(logs):
+    """Return the propensity of every action where it belongs to the action alone.
+
+    Returns
+    -------
+    propensity : ndarray of shape (n_actions,) or None
+        Zero for actions that were never logged.
+    """
     by_action = np.zeros(logs.n_actions)
     by_action[logs.action_index] = logs.propensity
-    if abs(by_action.sum() - 1) > ROUNDING:
-        return None
     for rows in _blocks(logs):  # most loggers differ in the first
         if (by_action[logs.action_index[rows]] != logs.propensity[rows]).any():
             return None
+    return by_action
+
+
+def _law_by_action(logs):
+    by_action = propensity_by_action(logs)
+    if by_action is None or abs(by_action.sum() - 1) > ROUNDING:
+        return None
     mean = len(logs) * by_action
     return mean, mean * (1 - by_action)
 

@@ -119,7 +119,7 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False):
         Whether observers need the probabilities of all actions.
     """
     predictors = Predictors(logs, jobs, tables)
-    shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
+    shift = known_shift(logs)
     if offset is None:
         offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
@@ -256,6 +256,11 @@ class Predictions:
     def model(self, key):
         """Return the values of a model in the block, or None."""
         return self.values[key][self.rows] if key in self.values else None
+
+
+def known_shift(logs):
+    """Return the known lower bound of the rewards where it is negative, otherwise 0."""
+    return min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
 
 
 def far_from_zero(reward):

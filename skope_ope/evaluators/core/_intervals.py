@@ -11,6 +11,7 @@ from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_inte
 from skope_ope.evaluators.core._reach import (
     Reach,
     of_seen_rewards,
+    without_model,
 )
 from skope_ope.exceptions import (
     FewEventsWarning,
@@ -73,7 +74,7 @@ def _auto(value, level, max_weight):
         return found
     # with few events a reward model rests on the same ones, and its errors and those
     # of the correction are not independent
-    other = value._find_reach.without_model(value)
+    other = without_model(value)
     return found if other is None else _hull(found, other)
 
 

@@ -12,7 +12,7 @@ from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
-from skope_ope.evaluators.core._reach import StatedReach
+from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.intervals._gamma import deviations_of
@@ -272,7 +272,7 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
         if not np.isfinite(self.value):
             return StatedReach(self._limits, None)
         few = self._deviations.effective_events < FEW_EVENTS
-        other = self._find_reach.without_model(self) if few else None
+        other = without_model(self) if few and self._limits is not None else None
         return StatedReach(self._limits, self._reach(), other)
 
     def __copy__(self):

@@ -13,7 +13,7 @@ from math import inf, nan
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._engine import Extract, known_shift, terms_of
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._jobs import observers_of
@@ -140,7 +140,7 @@ class DifferenceReach:
     def without_model(self, value):
         """Return the difference of the values without reward models, or None."""
         pair = self.a, self.b
-        found = [one._find_reach.without_model(one) for one in pair]
+        found = [without_model(one) for one in pair]
         if found == [None, None]:
             return None
         one, other = (f or v for f, v in zip(found, pair, strict=True))
@@ -148,7 +148,7 @@ class DifferenceReach:
 
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""
-        return StatedReach(self.limits, self.limits and Reach(*self.limits))
+        return range_only(self.limits)
 
 
 class StatedReach:
@@ -181,8 +181,7 @@ class StatedReach:
 
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""
-        reach = None if self.limits is None else Reach(*self.limits)
-        return StatedReach(self.limits, reach)
+        return range_only(self.limits)
 
 
 class CornerReach:
@@ -329,7 +328,7 @@ class LinearReach:
 
     def take(self, rows):
         """Return the reach of some rounds: only the range is known."""
-        return StatedReach(self.limits, self.limits and Reach(*self.limits))
+        return range_only(self.limits)
 
 
 def _refuse_stated(max_weight):
@@ -353,10 +352,20 @@ def of_seen_rewards(value, few=MANY_ROUNDS):
     return find.of_seen_rewards(value)
 
 
+def range_only(limits):
+    """Return a reach of which the range is known, (low, high), or not even that."""
+    return StatedReach(limits, None if limits is None else Reach(*limits))
+
+
 def range_alone(logs):
     """Return a reach of which only the range of the rewards is known."""
-    limits = known_range(logs)
-    return StatedReach(limits, None if limits is None else Reach(*limits))
+    return range_only(known_range(logs))
+
+
+def without_model(value):
+    """Return the value of the same rounds without a reward model, or None."""
+    find = value._find_reach
+    return None if find is None else find.without_model(value)
 
 
 def reach_of_job(job, positive, lost=0.0):
@@ -394,8 +403,7 @@ def _corners(job, positive, limits, max_weight=None, spare=0.0):
     largest, source = bound.largest(w, job.design, spare)
     if max_weight is not None:
         largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
-    shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
-    known = {"q": q, "v": v, "n_rounds": len(logs), "shift": shift}
+    known = {"q": q, "v": v, "n_rounds": len(logs), "shift": known_shift(logs)}
 
     def terms(weights, end):
         reward = np.full(len(w), end - job.offset)

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from skope_ope.evaluators.core._tally import bins_of, edges_of
+from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
 
 LOGGED = "largest logged weight"
 
@@ -59,7 +60,7 @@ class WeightBound:
             return
         self.proba = logs.logging_proba
         if self.proba is None:
-            self.by_action = propensity_by_action(logs)
+            self.by_action = _completed_by_action(logs)
 
     @property
     def needs_tables(self):
@@ -122,22 +123,15 @@ class WeightBound:
         return by_stratum[design.stratum], LOGGED
 
 
-def propensity_by_action(logs):
-    """Return the propensity of every action where it belongs to the action alone.
+def _completed_by_action(logs):
+    """Return the propensities of all actions where they belong to the action alone.
 
     Actions that were never logged share what is left.
-
-    Returns
-    -------
-    propensity : ndarray of shape (n_actions,) or None
     """
-    if logs.available is not None:
-        return None
-    by_action = np.zeros(logs.n_actions)
-    by_action[logs.action_index] = logs.propensity
-    if (by_action[logs.action_index] != logs.propensity).any():
+    by_action = None if logs.available is not None else propensity_by_action(logs)
+    if by_action is None:
         return None
     left = 1 - by_action.sum()
-    if len(logs.unseen) and left > 1e-6:
+    if len(logs.unseen) and left > ROUNDING:
         by_action[logs.unseen] = left / len(logs.unseen)
     return by_action

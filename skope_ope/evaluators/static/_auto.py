@@ -32,6 +32,7 @@ from skope_ope.evaluators.core._engine import (
     BLOCK_ENTRIES,
     Extract,
     far_from_zero,
+    known_shift,
     terms_of,
 )
 from skope_ope.evaluators.core._estimate import Estimate
@@ -106,9 +107,8 @@ def _rounds(target, positive, source, moves):
     offset = far_from_zero(logs.reward) if moves else 0.0
     w, *model = terms_of(PARTS, logs, target, source, positive)
     q, v = (part - offset for part in model) if model else (None, None)
-    shift = min(logs.reward_range[0], 0.0) if logs.reward_range else 0.0
     r = logs.reward - offset
-    return StoredRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=shift)
+    return StoredRounds(w=w, r=r, q=q, v=v, n_rounds=len(logs), shift=known_shift(logs))
 
 
 def _deviation(rounds, logs):

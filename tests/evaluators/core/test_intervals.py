@@ -21,6 +21,7 @@ from skope_ope import (
     ExplorationScavenging,
     MultiLoggerDR,
     MultiLoggerIPS,
+    PositionScavenging,
     PseudoInverse,
     RejectionSampling,
     Replay,
@@ -525,3 +526,17 @@ def test_unknown_methods():
     unknown = quiet(IPS(), logs.replace(reward=3 * logs.reward), target)
     with pytest.raises(ValueError, match="needs the range of the rewards"):
         unknown.confidence_interval(method="gamma")
+
+
+def test_differences_of_values_without_a_reach_travel():
+    rng = np.random.default_rng(10)
+    slates = rng.permuted(np.tile(np.arange(4), (60, 1)), axis=1)[:, :2]
+    slot_reward = (rng.random((60, 2)) < 0.1).astype(float)
+    logs = SlateLogs(np.zeros((60, 1)), slates, n_candidates=4, slot_reward=slot_reward)
+    evaluator = PositionScavenging([1, 0.5])
+    one = quiet(evaluator, logs, np.tile([0, 1], (60, 1)))
+    other = quiet(evaluator, logs, np.tile([2, 3], (60, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gain = one - other
+    assert pickle.loads(pickle.dumps(gain))._interval() == gain._interval()
