@@ -533,7 +533,7 @@ def test_differences_of_values_without_a_reach_travel():
     slates = rng.permuted(np.tile(np.arange(4), (60, 1)), axis=1)[:, :2]
     slot_reward = (rng.random((60, 2)) < 0.1).astype(float)
     logs = SlateLogs(np.zeros((60, 1)), slates, n_candidates=4, slot_reward=slot_reward)
-    evaluator = PositionScavenging([1, 0.5])
+    evaluator = PositionScavenging(attention=[1, 0.5])
     one = quiet(evaluator, logs, np.tile([0, 1], (60, 1)))
     other = quiet(evaluator, logs, np.tile([2, 3], (60, 1)))
     with warnings.catch_warnings():
