@@ -136,6 +136,12 @@ API_REFERENCE = {
             "ValueTable",
         ],
     },
+    "audit": {
+        "title": "Audit",
+        "summary": "Can the log answer?",
+        "guide": "audit",
+        "objects": ["audit", "Audit"],
+    },
     "selection": {
         "title": "Selection",
         "summary": "Which one.",

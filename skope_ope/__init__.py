@@ -6,6 +6,7 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
+from skope_ope.audit import Audit, audit
 from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
@@ -188,6 +189,9 @@ __all__ = [  # noqa: RUF022
     "pooling_variance_ratio",
     "repeated_runs",
     "replay_log_length",
+    # can the log answer
+    "Audit",
+    "audit",
     # which one
     "EvaluatorScorer",
     "OPESearchCV",

@@ -22,6 +22,7 @@ FLOW = [
     "intervals",
     "displays",
     "evaluators",
+    "audit",
     "selection",
     "learning",
     "datasets",

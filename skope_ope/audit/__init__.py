@@ -1,0 +1,8 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""CAN THE LOG ANSWER? Findings about a log, alone or with a policy."""
+
+from skope_ope.audit._audit import audit
+from skope_ope.audit._result import Audit
+
+__all__ = ["Audit", "audit"]

@@ -1,0 +1,70 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Everything that can be checked of a log before anybody estimates from it."""
+
+from skope_ope.audit._checks import (
+    LOG_CHECKS,
+    POLICY_CHECKS,
+    SLATE_CHECKS,
+    SLATE_POLICY_CHECKS,
+)
+from skope_ope.audit._result import Audit
+from skope_ope.logs import BanditLogs, SlateLogs
+
+
+def audit(policy, logs=None, *, random_state=0):
+    """Check whether a log can answer, alone or for a policy.
+
+    `evaluate` warns of what its sums show. An audit runs all checks, those that fit
+    models and sort rounds included, and tells what the log holds. Read more in the
+    :ref:`User Guide <audit>`.
+
+    Parameters
+    ----------
+    policy : policy, array or str, or BanditLogs or SlateLogs
+        What is to be evaluated. The logs may stand here in its place:
+        ``audit(logs)`` checks the log alone.
+    logs : BanditLogs or SlateLogs, default=None
+        The logged rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn for the checks that fit models.
+
+    Returns
+    -------
+    audit : Audit
+        What the log holds, and the findings: the worst first.
+
+    Raises
+    ------
+    TypeError
+        If there are no logs.
+
+    Examples
+    --------
+    >>> from skope_ope import audit
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> audit(logs).ok
+    True
+    """
+    if logs is None:
+        policy, logs = None, policy
+    if not isinstance(logs, (BanditLogs, SlateLogs)):
+        raise TypeError(
+            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
+            "call is audit(logs) or audit(policy, logs)."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty: an audit needs a round.")
+    slates = isinstance(logs, SlateLogs)
+    facts, findings = {}, []
+    for check in SLATE_CHECKS if slates else LOG_CHECKS:
+        told, found = check(logs, random_state)
+        facts |= told
+        findings += found
+    if policy is not None:
+        for check in SLATE_POLICY_CHECKS if slates else POLICY_CHECKS:
+            told, found = check(policy, logs, random_state)
+            facts |= told
+            findings += found
+    return Audit(facts, findings)

@@ -1,0 +1,81 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a check of a log has found: how bad it is, the numbers, and what to do."""
+
+from dataclasses import dataclass
+from math import nan
+
+from skope_ope.exceptions import OPEWarning
+
+SEVERITIES = ("error", "warning", "note")
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What a check has found in a log.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the fault, the same wherever it is found.
+    severity : {"error", "warning", "note"}
+        "error": estimates from this log are wrong until it is mended. "warning": they
+        may be wrong. "note": worth knowing; no alarm.
+    found : str
+        A sentence that says what was found, with its number.
+    advice : sequence of str, default=()
+        What to do: the most likely cause first.
+    number : float, default=nan
+        What triggered it: a z, the logarithm of an e-value, a share.
+    effect : float, default=nan
+        How large the deviation is, as a share: .1 is ten percent. An alarm about
+        chance needs both, a number beyond chance and an effect that matters.
+    rows : sequence of int, default=()
+        Some rows that show it, by position in the log; at most ten.
+    columns : sequence, default=()
+        The columns or actions that it is about.
+    category : type, default=OPEWarning
+        Which warning tells of it where an evaluator finds it.
+
+    Examples
+    --------
+    >>> from skope_ope.logs._finding import Finding
+    >>> found = Finding("constant_column", "note", "Column 'a' has one value.")
+    >>> found.is_alarm, found.text
+    (False, "Column 'a' has one value.")
+    """
+
+    name: str
+    severity: str
+    found: str
+    advice: tuple = ()
+    number: float = nan
+    effect: float = nan
+    rows: tuple = ()
+    columns: tuple = ()
+    category: type = OPEWarning
+
+    def __post_init__(self):
+        if self.severity not in SEVERITIES:
+            raise ValueError(
+                f"severity must be one of {SEVERITIES}, got {self.severity}"
+            )
+        for name in ("advice", "rows", "columns"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    @property
+    def is_alarm(self):
+        """Whether somebody should act before reading an estimate."""
+        return self.severity != "note"
+
+    @property
+    def text(self):
+        """What was found and what to do about it."""
+        if len(self.advice) < 2:
+            return " ".join((self.found, *self.advice))
+        steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
+        return f"{self.found} Likely causes, most likely first: {steps}"
+
+    def warning(self):
+        """Return the warning that carries this text and this number."""
+        return self.category(self.text, self.number)
