@@ -14,10 +14,10 @@ from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
+from skope_ope.logs._told_propensity import agreed_propensity
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
-    check_agreement,
     check_labels,
     check_length,
     check_probabilities,
@@ -194,7 +194,7 @@ class BanditLogs(Grouped, RowContainer):
         ):
             state[name] = None if value is None else self._checked(name, value)
         self._set_loggers(logger_proba)
-        self._agree_on_propensity()
+        state["propensity"] = agreed_propensity(self)
 
     def _checked(self, name, value):
         return getattr(self, f"_check_{name}")(value)
@@ -298,19 +298,6 @@ class BanditLogs(Grouped, RowContainer):
             )
         return proba
 
-    def _agree_on_propensity(self, *names):
-        """Take the propensity from what is known of the loggers, or compare."""
-        codes = {"logging_proba": self.action_index, "logger_proba": self.logger_index}
-        for name in names or codes:
-            proba = getattr(self, name)
-            if proba is None:
-                continue
-            told = proba[np.arange(len(self)), codes[name]]
-            if self.propensity is None:
-                self.__dict__["propensity"] = check_propensity(told, len(self))
-            else:
-                check_agreement(self.propensity, name, told)
-
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
 
@@ -341,7 +328,7 @@ class BanditLogs(Grouped, RowContainer):
             absent = fields[name] is None and name != "reward"
             out.__dict__[name] = None if absent else out._checked(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
-            out._agree_on_propensity("logger_proba")
+            agreed_propensity(out, ["logger_proba"])
         return out
 
     def __len__(self):
