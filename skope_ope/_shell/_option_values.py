@@ -5,12 +5,14 @@
 import argparse
 import csv
 
+from skope_ope.readers._numbers import number, whole_number
+
 
 def number_in(low, high, closed=False):
     """Return a parser of numbers between two bounds."""
 
     def parse(text):
-        value = float(text)
+        value = number(text)
         if not (low <= value <= high if closed else low < value < high):
             raise argparse.ArgumentTypeError(
                 f"must lie in {'[' if closed else '('}{low:g}, {high:g}"
@@ -20,6 +22,11 @@ def number_in(low, high, closed=False):
 
     parse.__name__ = "number"  # as argparse calls it
     return parse
+
+
+def integer(text):
+    """Parse a whole number."""
+    return whole_number(text)
 
 
 def names(text):
@@ -35,7 +42,7 @@ def propensity(text):
             f"must be a number such as 0.25 or 1/3, or a column, got {text}"
         )
     try:
-        value = float(above) / float(below or 1)
+        value = number(above) / number(below or "1")
     except (ValueError, ZeroDivisionError):
         return text
     if not 0 < value <= 1:

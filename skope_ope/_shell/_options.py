@@ -10,7 +10,7 @@ from skope_ope._shell._answer import LEVEL, one_line
 from skope_ope._shell._audit import run_audit
 from skope_ope._shell._demo import run_demo
 from skope_ope._shell._evaluate import run_evaluate
-from skope_ope._shell._option_values import names, number_in, propensity
+from skope_ope._shell._option_values import integer, names, number_in, propensity
 from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.logs import BanditLogs
@@ -108,7 +108,7 @@ def _add_demo(commands):
         description="Log handwritten digits by a confounded rule, train a classifier's "
         "policy on others, and print all static evaluators beside the true value.",
     )
-    demo.add_argument("--random-state", type=int, default=1, metavar="SEED")
+    demo.add_argument("--random-state", type=integer, default=1, metavar="SEED")
     _add_output(demo)
     demo.set_defaults(run=run_demo)
 
@@ -219,8 +219,10 @@ def _add_learning(command):
         help="classifier behind a learned policy: logistic regression, the default, or "
         "boosted trees",
     )
-    add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
-    add("--random-state", type=int, default=0, metavar="SEED", help="default 0")
+    add(
+        "--folds", type=integer, default=5, help="parts for fits out of fold, default 5"
+    )
+    add("--random-state", type=integer, default=0, metavar="SEED", help="default 0")
 
 
 def _add_evaluation(command):
