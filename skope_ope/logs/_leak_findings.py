@@ -11,8 +11,10 @@ from sklearn.utils import check_random_state
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._context_columns import (
     binned,
+    capital,
     columns_of,
     columns_tested,
+    listed,
     sampled_rows,
 )
 from skope_ope.logs._finding import Finding
@@ -25,7 +27,6 @@ PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
 LEAST_SURPRISE = 0.05  # nats a round: below it one action is nearly all there is
-MOST_NAMED = 5
 MOSTLY = 0.5  # of it: more than other propensities would explain
 
 
@@ -64,7 +65,7 @@ def action_leak_findings(logs, random_state=0):
         return facts, []
     half = random.permutation(len(rows)) % 2
     columns = columns_of(logs.context, rows)
-    known = logs.propensity is not None and not logs.propensity_estimated
+    known = propensities_given(logs)
     if known:
         chance, told_apart = logs.propensity[rows], _beats_propensity
     else:
@@ -75,9 +76,7 @@ def action_leak_findings(logs, random_state=0):
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
     told = {}
     for column in columns:
-        learned = _learned_chance(
-            binned(column, n_bins), action, logs.n_actions, half
-        )
+        learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         number = told_apart(learned / chance, half, surprise, len(columns))
         if number is not None:
             gain = float(np.log(learned / chance).mean())
@@ -140,12 +139,8 @@ def _tells_almost_all(ratio, half, surprise, n_columns):
 def _finding(ranked, surprise, n_rounds, known):
     gain, number, column = ranked[0]
     share = min(gain / surprise, 1.0)
-    others = ""
-    if len(ranked) > 1:
-        more = ", ".join(one.label for _, _, one in ranked[1:MOST_NAMED])
-        others = f" So do {more}" + (
-            f" and {len(ranked) - MOST_NAMED:,} more." if len(ranked) > MOST_NAMED else "."
-        )
+    others = [one.label for _, _, one in ranked[1:]]
+    others = f" So do {listed(others)}." if others else ""
     written = (
         f"{column.label} was written after the action was chosen, or holds the choice "
         "itself: take it out of the context, which is what was known before."
@@ -175,8 +170,8 @@ def _finding(ranked, surprise, n_rounds, known):
     return Finding(
         "action_leak",
         "error" if known else "warning",
-        found[0].upper() + found[1:],
-        tuple(step[0].upper() + step[1:] for step in advice),
+        capital(found),
+        tuple(map(capital, advice)),
         number=number,
         effect=gain if known else share,
         columns=[one.name for _, _, one in ranked],

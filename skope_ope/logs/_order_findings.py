@@ -139,12 +139,12 @@ def _reward_drift(logs):
     number = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_actions(logs, deviation), logs)[0])
     if effect < DRIFT_EFFECT or still > 1e-3:
-        reason = (
-            "The change is small."
-            if effect < DRIFT_EFFECT
-            else "Rounds of the same action show none: the actions changed, as those of "
-            "a logger that learns do."
-        )
+        reason = "The change is small."
+        if effect >= DRIFT_EFFECT:
+            reason = (
+                "Rounds of the same action show none: the actions changed, as those of "
+                "a logger that learns do."
+            )
         advice = f"{reason} A value is that of the average over the log's time."
         return [Finding("reward_drift", "note", found, (advice,), **number)]
     advice = (

@@ -51,7 +51,7 @@ def shift_findings(logs, random_state=0):
     logs = in_stored_order(logs)
     rows = _consecutive_rows(len(logs), random_state)
     own = _between_neighbours(logs._position, rows)
-    known = logs.propensity is not None and not logs.propensity_estimated
+    known = propensities_given(logs)
     if len(own) < FEWEST_ROUNDS or not logs.n_features:
         return {}, []
     X = _features(logs.context, rows)
@@ -152,7 +152,9 @@ def _losses_of_propensities(X, own, action, propensity):
     ]
     if not parts:  # too many actions to look at each: their propensities together
         return _losses(X, own, np.log(propensity)[:, None])
-    return {side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)}
+    return {
+        side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)
+    }
 
 
 def _losses(X, own, targets):
