@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -12,6 +13,8 @@ from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.readers._context_encoder import ContextEncoder
 from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._text_files import line_of_row
 from skope_ope.readers._texts import parse_labels
 
 
@@ -161,11 +164,9 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
         actions = like.logs.actions
     features = {name: columns[name, "feature"] for name in context}
     encoder = ContextEncoder(features) if like is None else like.encoder
-    logs = BanditLogs(
-        encoder.transform(features) if features else np.empty((n_rounds, 0)),
-        actions=actions,
-        **values,
-    )
+    encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
+    with errors_of_file(path, None if parquet else partial(line_of_row, path)):
+        logs = BanditLogs(encoded, actions=actions, **values)
     extra = {key: columns[key] for key in roles.extra}
     return LogFile(logs, "parquet" if parquet else "csv", features, extra, encoder)
 

@@ -142,7 +142,7 @@ def test_listed_actions_are_of_the_kind_of_the_logged_ones(
 
 def test_an_action_that_is_not_listed_is_refused(path):
     roles = Roles(action="item", reward="click", actions=("a", "c"))
-    with pytest.raises(ValueError, match="action 'b' at row 0 is not among actions"):
+    with pytest.raises(ValueError, match="action 'b' at line 2 is not among actions"):
         read_table_logs(path, roles)
 
 
