@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "1_first_steps"))
 
-from _faults import FAULTS, faulty  # noqa: E402
-from _right_logs import RIGHT_LOGS, right  # noqa: E402
+from _faults import FAULTS, faulty
+from _right_logs import RIGHT_LOGS, right
 
 __all__ = ["FAULTS", "RIGHT_LOGS", "faulty", "right"]

@@ -12,7 +12,6 @@ import numpy as np
 from _faults import (
     N_ACTIONS,
     N_FEATURES,
-    drawn,
     log_of,
     policy_of,
     softmax,
