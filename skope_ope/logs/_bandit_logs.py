@@ -13,11 +13,12 @@ from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
+from skope_ope.logs._told_propensity import agreed_propensity
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
-    check_agreement,
     check_labels,
     check_length,
     check_probabilities,
@@ -194,7 +195,7 @@ class BanditLogs(Grouped, RowContainer):
         ):
             state[name] = None if value is None else self._checked(name, value)
         self._set_loggers(logger_proba)
-        self._agree_on_propensity()
+        state["propensity"] = agreed_propensity(self)
 
     def _checked(self, name, value):
         return getattr(self, f"_check_{name}")(value)
@@ -229,10 +230,11 @@ class BanditLogs(Grouped, RowContainer):
         offered = available[np.arange(len(self)), self.action_index]
         if not offered.all():
             row = int(np.flatnonzero(~offered)[0])
-            raise ValueError(
-                f"action {plain(self.action[row])!r} was logged at row {row}, where it "
-                f"is not available ({int((~offered).sum())} such rows). Correct "
-                "`available` or drop the rows."
+            many = f"{int((~offered).sum())} such rows"
+            raise RowError(
+                f"action {plain(self.action[row])!r} was logged",
+                row,
+                f", where it is not `available` ({many}). Correct it or drop the rows.",
             )
         return read_only(available)
 
@@ -258,7 +260,8 @@ class BanditLogs(Grouped, RowContainer):
                 "action_context must have shape (n_actions, n_action_features) or "
                 f"(n_rounds, n_actions, n_action_features), got {ndim} dimension(s)."
             )
-        array = as_numbers("action_context", action_context, ndim)
+        first = "action" if ndim == 2 else "row"
+        array = as_numbers("action_context", action_context, ndim, first=first)
         want = (self.n_actions,) if ndim == 2 else (len(self), self.n_actions)
         if array.shape[:-1] != want:
             raise ValueError(
@@ -292,24 +295,9 @@ class BanditLogs(Grouped, RowContainer):
             )
         if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
             row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
-            raise ValueError(
-                f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g} at "
-                f"row {row}, logger {plain(self.loggers[column])!r}."
-            )
+            found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+            raise RowError(found, row, f", logger {plain(self.loggers[column])!r}.")
         return proba
-
-    def _agree_on_propensity(self, *names):
-        """Take the propensity from what is known of the loggers, or compare."""
-        codes = {"logging_proba": self.action_index, "logger_proba": self.logger_index}
-        for name in names or codes:
-            proba = getattr(self, name)
-            if proba is None:
-                continue
-            told = proba[np.arange(len(self)), codes[name]]
-            if self.propensity is None:
-                self.__dict__["propensity"] = check_propensity(told, len(self))
-            else:
-                check_agreement(self.propensity, name, told)
 
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
@@ -341,7 +329,7 @@ class BanditLogs(Grouped, RowContainer):
             absent = fields[name] is None and name != "reward"
             out.__dict__[name] = None if absent else out._checked(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
-            out._agree_on_propensity("logger_proba")
+            agreed_propensity(out, ["logger_proba"])
         return out
 
     def __len__(self):
