@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "1_first_steps"))
 
-from _faults import FAULTS, faulty
+from _faults import FAULTS, SEEN_BY, UNSEEN, faulty
 from _right_logs import RIGHT_LOGS, right
 
-__all__ = ["FAULTS", "RIGHT_LOGS", "faulty", "right"]
+__all__ = ["FAULTS", "RIGHT_LOGS", "SEEN_BY", "UNSEEN", "faulty", "right"]

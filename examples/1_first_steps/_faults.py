@@ -227,6 +227,68 @@ def _copied_action(log, rng):
     log.pi = np.eye(log.mu.shape[1])[log.fields["action"]]
 
 
+# What a log cannot show, or not for long
+
+
+def _hidden_confounder(log, rng):
+    """Logger and rewards depend on something that is not in the log.
+
+    The propensity is right on average over it, as one estimated from the context is.
+    """
+    n_rounds = len(log.mu)
+    hidden = rng.integers(0, 2, n_rounds)
+    pull = np.zeros(log.mu.shape[1])
+    pull[0] = 1.5
+    both = [softmax(log.logits + side * pull) for side in (-1, 1)]
+    action = drawn(np.where(hidden[:, None], both[1], both[0]), rng)
+    rate = taken(log.q, action) * np.where(hidden, 1.5, 0.5)
+    log.fields["action"] = action
+    log.fields["reward"] = (rng.random(n_rounds) < rate).astype(float)
+    log.fields["propensity"] = taken((both[0] + both[1]) / 2, action)
+
+
+def _rewards_permuted(log, rng):
+    """Rewards of other rounds."""
+    log.fields["reward"] = rng.permutation(log.fields["reward"])
+
+
+def _wrong_labels(log, rng):
+    """A uniform logger's actions, some other label written down for each."""
+    n_rounds, n_actions = log.mu.shape
+    log.fields["action"] = rng.integers(0, n_actions, n_rounds)
+    log.fields["propensity"] = np.full(n_rounds, 1 / n_actions)
+
+
+def _rewarded_dropped(log, rng):
+    """Half of the rewarded rounds are missing, whatever their action; rates are even.
+
+    Every action is rewarded as often as every other, so the actions tell nothing.
+    """
+    rewarded = rng.random(len(log.mu)) < np.mean(RATES)
+    log.fields["reward"] = rewarded.astype(float)
+    keep(log, np.flatnonzero(~rewarded | (rng.random(len(rewarded)) < 0.5)))
+
+
+def _discrete_repeats(log, rng):
+    """20% of the rounds are there twice; contexts are four binary columns."""
+    x = (log.fields["context"] > 0).astype(float)
+    rebuilt = log_of(x, 2 * (x - 0.5) @ rng.normal(size=(N_FEATURES, 4)), log.q, rng)
+    vars(log).update(vars(rebuilt))
+    _repeated(0.2)(log, rng)
+
+
+def _slow_drift(log, rng):
+    """Reward rates rise from 7% below their mean to 7% above it."""
+    n_rounds = len(log.mu)
+    rate = taken(log.q, log.fields["action"]) * np.linspace(0.93, 1.07, n_rounds)
+    log.fields["reward"] = (rng.random(n_rounds) < rate).astype(float)
+
+
+def _few_percent(log, rng):
+    """All propensities times .97: less than what counts as an effect."""
+    log.fields["propensity"] = 0.97 * log.fields["propensity"]
+
+
 FAULTS = {
     "propensity of another action": _another_action,
     "propensity of the argmax": _of_the_argmax,
@@ -253,6 +315,23 @@ FAULTS = {
     "policy copied the action": _copied_action,
 }
 
+# The cheapest call that tells of a fault in at least 95% of the logs.
+SEEN_BY = dict.fromkeys(FAULTS, "audit") | {
+    "-log p": "BanditLogs",
+    "constant weight": "evaluate",
+    "policy copied the action": "evaluate",
+}
+
+UNSEEN = {
+    "hidden confounder": _hidden_confounder,
+    "rewards permuted": _rewards_permuted,
+    "uniform logger, wrong labels": _wrong_labels,
+    "rewarded rounds dropped": _rewarded_dropped,
+    "repeats of discrete contexts": _discrete_repeats,
+    "slow drift of 15%": _slow_drift,
+    "propensities times .97": _few_percent,
+}
+
 
 def faulty(name, n_rounds, seed, scale=1.0):
     """Return logs with a fault, and a policy as an array of a row each.
@@ -263,5 +342,5 @@ def faulty(name, n_rounds, seed, scale=1.0):
         Where the constructor sees the fault.
     """
     log = softmax_log(n_rounds, seed, scale)
-    FAULTS[name](log, np.random.default_rng([seed, 1]))
+    {**FAULTS, **UNSEEN}[name](log, np.random.default_rng([seed, 1]))
     return BanditLogs(**log.fields), log.pi
