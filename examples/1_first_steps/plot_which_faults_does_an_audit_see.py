@@ -21,7 +21,7 @@ from collections import Counter
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _faults import FAULTS, UNSEEN, faulty
+from _faults import FAULTS, SEEN_BY, UNSEEN, faulty
 from _right_logs import RIGHT_LOGS, right
 from joblib import Parallel, delayed
 
@@ -35,6 +35,7 @@ parser.add_argument("--n-jobs", type=int, default=2)
 args = parser.parse_known_args()[0]
 
 CALLS = "evaluate(policy, logs)", "audit(logs)", "audit(policy, logs)"
+COLUMN = {"BanditLogs": 0, "evaluate": 0, "audit": 1, "audit with policy": 2}
 SHARP = 1, 3  # what the logger's logits are multiplied with
 
 # %%
@@ -146,3 +147,10 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 #
 # What this script shows holds, or it would not run to its end: every fault is told by
 # the call that the guide names in 95% of the logs, right logs have next to no alarms.
+
+for (kind, name, n_rounds, _), shares in found.items():
+    error = np.sqrt(0.05 * 0.95 / args.repetitions)
+    if kind == "fault":
+        assert shares[COLUMN[SEEN_BY[name]]] > 0.95 - 4 * error, (name, n_rounds)
+    elif kind == "right":
+        assert shares.max() <= 0.01 + error, (name, n_rounds, shares)
