@@ -18,6 +18,7 @@ MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50
 LEAST_R2 = 0.99
 FEW_REPEATS = 8  # rounds of one value: fewer may be copies of one round
+MODEL_ROUNDS = 4_000
 MOST_TERMS = 250  # of the model
 MOST_DROPPED = 30  # columns, one after the other, to see which are needed
 RIDGE = 1e-9
@@ -159,8 +160,12 @@ def r2_of(predicted, target):
 
 def _models(logs, rows, columns, reward, random):
     """Return the finding of a model of all columns, in a list, or an empty one."""
-    half = random.permutation(len(rows)) % 2
-    pieces = [_piece(column, k) for k, column in enumerate(columns)]
+    some = random.permutation(len(rows))[:MODEL_ROUNDS]
+    rows, reward = rows[some], reward[some]
+    if not _varies(reward):
+        return []
+    half = np.arange(len(rows)) % 2
+    pieces = [_piece(column, some, k) for k, column in enumerate(columns)]
     X = np.concatenate([piece for piece, _ in pieces], axis=1)
     owner = np.concatenate([mine for _, mine in pieces])
     if X.shape[1] > MOST_TERMS:
@@ -174,9 +179,9 @@ def _models(logs, rows, columns, reward, random):
     return []
 
 
-def _piece(column, k):
+def _piece(column, rows, k):
     """Return the terms of a column, and which column they are of."""
-    values = column.values
+    values = column.values[rows]
     if column.categorical:
         codes = np.arange(min(np.nanmax(values, initial=0) + 1, MOST_LEVELS))
         terms = (values[:, None] == codes) * 1.0

@@ -161,7 +161,7 @@ def _by_frequency(texts, missing):
 
 
 def binned(column, n_bins=16):
-    """Return codes 0, 1, ... of the values of a column: bins, or the values.
+    """Return codes from 0 on of the values of a column: bins, or the values.
 
     Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
     of them); other numbers fall into bins of equal counts. Missing values are a bin of
@@ -191,7 +191,7 @@ def binned(column, n_bins=16):
         heavy = edges[1:][edges[1:] == edges[:-1]]  # fills more than a bin: it is one
         distinct = np.union1d(edges, np.nextafter(heavy, -np.inf))
     codes[~missing] = 1 + np.searchsorted(distinct, known)
-    return np.unique(codes, return_inverse=True)[1].ravel()
+    return codes
 
 
 def _few_distinct(values, most):

@@ -62,8 +62,15 @@ def _range(name, values):
 def _reward_facts(reward):
     return _range("reward", reward) | {
         "reward, share not zero": float(np.count_nonzero(reward) / len(reward)),
-        "reward, distinct values": len(np.unique(reward)),
+        "reward, distinct values": _n_distinct(reward),
     }
+
+
+def _n_distinct(values, most=1000):
+    """Return how many values there are; of many, that there are more than so many."""
+    if len(np.unique(values[: 4 * most])) > most:
+        return f"more than {most:,}"
+    return len(np.unique(values))
 
 
 def _group_facts(sizes):
@@ -221,7 +228,7 @@ def _unseen_actions(logs):
         Finding(
             "unseen_actions",
             "note",
-            f"Of {logs.n_actions:,} actions {len(unseen):,} {were} never logged: {shown}.",
+            f"{len(unseen):,} of {logs.n_actions:,} actions {were} not logged: {shown}.",
             (
                 "A policy that takes them can only be valued by a model of the "
                 "rewards; take actions out of `actions` that do not exist any more.",
