@@ -159,7 +159,7 @@ def test_the_command_line_is_harmless(path, capsys, command, policy):
         ["--policy", f"file{EVIL}"],
         ["--policy", "uniform", "--reward-model", EVIL],
         ["--policy", "uniform", "--level", EVIL],
-        ["--policy-columns", ','.join([f'"pi{EVIL}"'] * 3)],
+        ["--policy-columns", ",".join([f'"pi{EVIL}"'] * 3)],
         ["--reward", f"item{EVIL}"],
         [f"--{EVIL}"],
     ],

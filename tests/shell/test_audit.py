@@ -68,7 +68,8 @@ def test_a_right_log_raises_no_alarm(path, columns, run):
     code, text = run(path, *COLUMNS, *CONTEXT)
     assert code == 0
     lines = text.splitlines()
-    assert lines[0].startswith(f"log  {path} (csv): 1,200 rounds, 3 actions")
+    told = f"log {path} (csv): 1,200 rounds, 3 actions, 3 features"
+    assert " ".join(text.split()).startswith(told)
     assert any(line.startswith("Audit: ") for line in lines)
     assert not text.endswith("\n\n")
     for item in ITEMS:
@@ -99,9 +100,7 @@ def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
     code, text = run(path, *COLUMNS, "--context", "age,shown")
     assert code == 1
     told = "context  0: age, 1: shown = B-1, 2: shown = F-2, 3: shown = S-3"
-    assert told in " ".join(text.split("\n")[:4]).replace("log   ", "log").replace(
-        "context  ", "context  "
-    )
+    assert told in " ".join(line.strip() for line in text.splitlines()[:4])
     assert "action_leak" in text
 
 
@@ -131,7 +130,7 @@ POLICIES = {
     "learned": ["--policy", "greedy", *CONTEXT],
     "learned by trees": ["--policy", "epsilon-greedy", "--learner", "hist", *CONTEXT],
     "table": ["--policy-table", "TABLE"],
-    "saved": ["--policy", "SAVED", "--trust", *CONTEXT],
+    "saved": ["--policy", "SAVED", "--trust", "--context", "age"],
 }
 
 
@@ -182,13 +181,18 @@ def test_warnings_of_the_reader_are_told(tmp_path, run):
     assert run(path)[0] == 2
     code, text = run(path, "--skip-bad-lines")
     assert code in (0, 1)
-    assert "Warnings\n[1] LogsWarning: skipped 1 malformed event(s)" in text
+    *_, told = " ".join(text.split()).partition("Warnings")
+    assert told.startswith(" [1] LogsWarning: ")
+    assert "skipped 1 malformed event(s)" in told
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--policy", "uniform", "--policy-columns", "pi_book"], "name one policy to a"),
+        (
+            ["--policy", "uniform", "--policy-table", "t.csv"],
+            "name one policy to audit",
+        ),
         (["--context", "*"], "Columns that mean nothing else: 'age', 'city', 'shown'"),
         (["--context", "age", "--exclude", "city"], "--context and --exclude are both"),
         (["--exclude", "spend"], "no column 'spend'"),
@@ -223,7 +227,7 @@ def test_help_tells_the_exit_codes(capsys):
 
 
 def test_a_real_trial(data_dir, run):
-    """Hillstrom's e-mails were drawn at random; half of a third of them were not."""
+    """Hillstrom's e-mails were drawn at random."""
     path = data_dir / "hillstrom_email_part1.csv.gz"
     words = ("--action", "segment", "--reward", "visit", "--propensity", "1/3")
     words += ("--exclude", "spend,conversion")
@@ -231,12 +235,11 @@ def test_a_real_trial(data_dir, run):
     assert run(path, *words, "--policy", "greedy")[0] == 0
 
 
-def test_faults_in_a_real_trial(data_dir, run, tmp_path):
+def test_a_trial_that_lost_rows_of_one_arm(data_dir, run, tmp_path):
     with gzip.open(data_dir / "hillstrom_email_part1.csv.gz", "rt") as file:
         header, *rows = file.read().splitlines()
-    kept = [row for i, row in enumerate(rows) if "Mens E-Mail" not in row or i % 3]
+    kept = [row for i, row in enumerate(rows) if "No E-Mail" not in row or i % 4]
     path = tmp_path / "log.csv"
     path.write_text("\n".join([header, *kept]) + "\n")
     words = ("--action", "segment", "--reward", "visit", "--propensity", "1/3")
-    code, text = run(path, *words, "--exclude", "spend,conversion")
-    assert code == 1
+    assert run(path, *words, "--exclude", "spend,conversion")[0] == 1
