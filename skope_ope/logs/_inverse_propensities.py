@@ -198,7 +198,7 @@ class InversePropensities:
         logs, p = self.logs, self.logs.propensity
         rows = np.flatnonzero(p < 1 - 1e-9)
         lowest = float(p.min())
-        if len(rows) < 2 or self.half_step and lowest < 3.1 * self.half_step:
+        if len(rows) < 2 or (self.half_step and lowest < 3.1 * self.half_step):
             return None
         most = self._weighted(1 / (p - self.half_step))[rows]
         could = self._weighted(self._could_take(rows))[rows]

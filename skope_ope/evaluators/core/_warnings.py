@@ -15,6 +15,7 @@ from skope_ope.exceptions import (
     PropensityWarning,
 )
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._order_findings import trailing_zero_findings
 from skope_ope.logs._propensity_audit import (
     action_count_chance,
     action_count_z,
@@ -85,6 +86,12 @@ def learned_findings(policy, logs):
 def learned_warnings(policy, logs):
     """Return a warning if the policy has learned from rounds it is evaluated on."""
     return warnings_of(learned_findings(policy, logs))
+
+
+def rounds_warnings(policy, logs):
+    """Return what is wrong with the rounds for any estimate of a policy."""
+    found = learned_findings(policy, logs) + trailing_zero_findings(logs)
+    return warnings_of(found)
 
 
 def warnings_of(findings):
