@@ -92,6 +92,9 @@ class BanditLogs(Grouped, RowContainer):
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
         Named row fields added by `with_columns`.
+    propensity_estimated : bool
+        Whether the propensities were estimated from rounds, as `PropensityEstimator`
+        does. They fit these rounds by construction, so nothing tests them.
 
     Raises
     ------
@@ -145,7 +148,8 @@ class BanditLogs(Grouped, RowContainer):
         "group",
         "sample_weight",
     )
-    _carried_fields = ("actions", "loggers", "reward_range")
+    _carried_fields = ("actions", "loggers", "reward_range", "propensity_estimated")
+    propensity_estimated = False
 
     def __init__(
         self,
@@ -308,7 +312,8 @@ class BanditLogs(Grouped, RowContainer):
             New values of `propensity`, `logging_proba`, `logger_proba`,
             `available`, `reward`, `sample_weight`, `timestamp` or `group`; `None`
             removes the field. A new `logger_proba` must agree with `propensity`;
-            `propensity` may depart from both distributions, as clipped ones do.
+            `propensity` may depart from both distributions, as clipped ones do; it
+            counts as given, not as estimated.
 
         Returns
         -------
@@ -320,6 +325,8 @@ class BanditLogs(Grouped, RowContainer):
         allowed = {*self._row_fields} - kept - {"logger", "logger_index"}
         if "available" in fields:  # the logging distribution must agree with it
             fields = {"logging_proba": self.logging_proba, **fields}
+        if "propensity" in fields:
+            out.__dict__["propensity_estimated"] = False
         for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
@@ -330,6 +337,12 @@ class BanditLogs(Grouped, RowContainer):
             out.__dict__[name] = None if absent else out._checked(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
             agreed_propensity(out, ["logger_proba"])
+        return out
+
+    def _with_estimates(self, **fields):
+        """Return `replace(**fields)` whose propensities are said to be estimated."""
+        out = self.replace(**fields)
+        out.__dict__["propensity_estimated"] = True
         return out
 
     def __len__(self):
@@ -394,6 +407,7 @@ class BanditLogs(Grouped, RowContainer):
         reward,
         propensity=None,
         context=None,
+        exclude=None,
         actions=None,
         logging_proba=None,
         logger_proba=None,
@@ -415,8 +429,11 @@ class BanditLogs(Grouped, RowContainer):
         propensity : str, default=None
             Name of the column.
         context : list of str, default=None
-            Names of the feature columns, kept as a frame of the same library.
-            `None`: all columns that are not named elsewhere.
+            Names of the columns that were known before the decision, kept as a frame
+            of the same library; `[]` for logs without features.
+        exclude : list of str, default=None
+            In place of `context`: names of columns that do not belong there, such as
+            outcomes. All others that are not named elsewhere do.
         actions : array-like, default=None
             Ordered labels of all actions.
         logging_proba, logger_proba : list of str, default=None
@@ -436,7 +453,8 @@ class BanditLogs(Grouped, RowContainer):
         Raises
         ------
         ValueError
-            If a column is missing; the message names it and those that exist.
+            If a column is missing, or columns that mean nothing else are neither in
+            `context` nor excluded; the message ends with the columns there are.
 
         Examples
         --------
@@ -445,7 +463,9 @@ class BanditLogs(Grouped, RowContainer):
         >>> frame = pd.DataFrame(
         ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
         ... )
-        >>> BanditLogs.from_frame(frame, action="item", reward="click", propensity="p")
+        >>> BanditLogs.from_frame(
+        ...     frame, action="item", reward="click", propensity="p", context=["age"]
+        ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
         return bandit_logs_from_frame(
@@ -462,6 +482,7 @@ class BanditLogs(Grouped, RowContainer):
             },
             tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
             context=context,
+            exclude=exclude,
             columns=columns,
             actions=actions,
             reward_range=reward_range,

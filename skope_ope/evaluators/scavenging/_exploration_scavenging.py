@@ -4,19 +4,25 @@
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._mean_weight import EFFECT
+from skope_ope.evaluators.core._mean_weight import SURE as SURE_OF_MEAN
+from skope_ope.evaluators.core._mean_weight_findings import (
+    MADE_FROM_ACTIONS,
+    high_mean_finding,
+    wrong_propensities,
+)
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
-from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
+from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import SURE, Arms, estimate_of_parts
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -414,9 +420,11 @@ def _doubts_of_mixture(arms, found, match, logs):
                 mass,
             )
         ]
-    weights = SimpleNamespace(
-        mean_weight=found.mean_weight,
-        mean_weight_z=z,
-        missing_mass=match.missing_mass,
-    )
-    return mean_weight_warnings(weights, logs)
+    expected, evidence = 1 - match.missing_mass, 0.0
+    if found.mean_weight > (1 + EFFECT) * expected:
+        evidence = arms.evidence_above(expected)
+    if evidence <= SURE_OF_MEAN:
+        return []
+    causes = wrong_propensities("small", logs), MADE_FROM_ACTIONS
+    high = high_mean_finding(found.mean_weight, evidence, causes, expected)
+    return [high.warning()]
