@@ -5,9 +5,7 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import binned, columns_of, sampled_rows
-from skope_ope.logs._finding import Finding
+from skope_ope.logs._context_columns import columns_of, sampled_rows
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50

@@ -128,8 +128,13 @@ def _column(name, series, named):
         return Column(name, np.where(np.isnat(values), np.nan, times), False, named)
     missing = series.is_null().to_numpy().astype(bool)
     labels = values.tolist()
-    if all(isinstance(v, (Real, Decimal)) or gone for v, gone in zip(labels, missing, strict=True)):
-        numbers = [nan if gone else float(v) for v, gone in zip(labels, missing, strict=True)]
+    if all(
+        isinstance(v, (Real, Decimal)) or gone
+        for v, gone in zip(labels, missing, strict=True)
+    ):
+        numbers = [
+            nan if gone else float(v) for v, gone in zip(labels, missing, strict=True)
+        ]
         return Column(name, np.array(numbers), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
     return Column(name, _by_frequency(texts, missing), True, named)

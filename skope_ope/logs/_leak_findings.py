@@ -75,9 +75,7 @@ def action_leak_findings(logs, random_state=0):
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
     told = {}
     for column in columns:
-        learned = _learned_chance(
-            binned(column, n_bins), action, logs.n_actions, half
-        )
+        learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         number = told_apart(learned / chance, half, surprise, len(columns))
         if number is not None:
             gain = float(np.log(learned / chance).mean())
@@ -144,7 +142,9 @@ def _finding(ranked, surprise, n_rounds, known):
     if len(ranked) > 1:
         more = ", ".join(one.label for _, _, one in ranked[1:MOST_NAMED])
         others = f" So do {more}" + (
-            f" and {len(ranked) - MOST_NAMED:,} more." if len(ranked) > MOST_NAMED else "."
+            f" and {len(ranked) - MOST_NAMED:,} more."
+            if len(ranked) > MOST_NAMED
+            else "."
         )
     written = (
         f"{column.label} was written after the action was chosen, or holds the choice "

@@ -152,7 +152,9 @@ def _losses_of_propensities(X, own, action, propensity):
     ]
     if not parts:  # too many actions to look at each: their propensities together
         return _losses(X, own, np.log(propensity)[:, None])
-    return {side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)}
+    return {
+        side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)
+    }
 
 
 def _losses(X, own, targets):
