@@ -407,6 +407,7 @@ class BanditLogs(Grouped, RowContainer):
         reward,
         propensity=None,
         context=None,
+        exclude=None,
         actions=None,
         logging_proba=None,
         logger_proba=None,
@@ -428,8 +429,11 @@ class BanditLogs(Grouped, RowContainer):
         propensity : str, default=None
             Name of the column.
         context : list of str, default=None
-            Names of the feature columns, kept as a frame of the same library.
-            `None`: all columns that are not named elsewhere.
+            Names of the columns that were known before the decision, kept as a frame
+            of the same library; `[]` for logs without features.
+        exclude : list of str, default=None
+            In place of `context`: names of columns that do not belong there, such as
+            outcomes. All others that are not named elsewhere do.
         actions : array-like, default=None
             Ordered labels of all actions.
         logging_proba, logger_proba : list of str, default=None
@@ -449,7 +453,8 @@ class BanditLogs(Grouped, RowContainer):
         Raises
         ------
         ValueError
-            If a column is missing; the message names it and those that exist.
+            If a column is missing, or columns that mean nothing else are neither in
+            `context` nor excluded; the message ends with the columns there are.
 
         Examples
         --------
@@ -458,7 +463,9 @@ class BanditLogs(Grouped, RowContainer):
         >>> frame = pd.DataFrame(
         ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
         ... )
-        >>> BanditLogs.from_frame(frame, action="item", reward="click", propensity="p")
+        >>> BanditLogs.from_frame(
+        ...     frame, action="item", reward="click", propensity="p", context=["age"]
+        ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
         return bandit_logs_from_frame(
@@ -475,6 +482,7 @@ class BanditLogs(Grouped, RowContainer):
             },
             tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
             context=context,
+            exclude=exclude,
             columns=columns,
             actions=actions,
             reward_range=reward_range,

@@ -18,6 +18,7 @@ from skope_ope.logs._validation import is_frame
 
 MOST_COLUMNS = 200  # that a check looks at one by one
 MOST_CATEGORIES = 512  # that are told apart; the others count as one
+MOST_NAMED = 5  # columns in a sentence
 FEW_VALUES = 64  # distinct numbers that are taken as they are
 
 
@@ -46,23 +47,31 @@ class Column:
     @property
     def label(self):
         """What messages call it."""
-        return f"column {self.name!r}" if self.named else f"context column {self.name}"
+        return label_of(self.name, self.named)
 
 
-def column_label(context, j):
-    """Return what messages call column `j`."""
+def column_names(context):
+    """Return the names of the columns of a frame, positions elsewhere."""
     if is_frame(context):
-        return f"column {_names(context)[j]!r}"
-    return f"context column {j}"
+        return list(getattr(context, "column_names", None) or context.columns)
+    return range(context.shape[1])
 
 
-def column_name(context, j):
-    """Return the name of column `j` in a frame, its position elsewhere."""
-    return _names(context)[j] if is_frame(context) else j
+def label_of(name, named):
+    """Return what messages call a column."""
+    return f"column {name!r}" if named else f"context column {name}"
 
 
-def _names(frame):
-    return list(getattr(frame, "column_names", None) or frame.columns)
+def listed(texts):
+    """Return some texts as a list in a sentence."""
+    more = len(texts) - MOST_NAMED
+    shown = [*texts[:MOST_NAMED], *([f"{more:,} more"] if more > 0 else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def capital(text):
+    """Return a sentence that begins with a large letter."""
+    return text[0].upper() + text[1:]
 
 
 def sampled_rows(n_rounds, most, random_state):
@@ -152,7 +161,7 @@ def _by_frequency(texts, missing):
 
 
 def binned(column, n_bins=16):
-    """Return codes 0, 1, ... of the values of a column: bins, or the values.
+    """Return codes from 0 on of the values of a column: bins, or the values.
 
     Categories and few distinct numbers stay what they are (at most `MOST_CATEGORIES`
     of them); other numbers fall into bins of equal counts. Missing values are a bin of
@@ -182,7 +191,7 @@ def binned(column, n_bins=16):
         heavy = edges[1:][edges[1:] == edges[:-1]]  # fills more than a bin: it is one
         distinct = np.union1d(edges, np.nextafter(heavy, -np.inf))
     codes[~missing] = 1 + np.searchsorted(distinct, known)
-    return np.unique(codes, return_inverse=True)[1].ravel()
+    return codes
 
 
 def _few_distinct(values, most):

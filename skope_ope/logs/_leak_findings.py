@@ -5,27 +5,33 @@
 from math import log
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._context_columns import (
     binned,
+    capital,
     columns_of,
     columns_tested,
+    listed,
     sampled_rows,
+)
+from skope_ope.logs._e_value import (
+    LEAST_EFFECT,
+    SURE,
+    log_e_value,
+    log_mean_exp,
+    misfit_effect,
+    probability_ratio,
 )
 from skope_ope.logs._finding import Finding
 
-LEAST_E_VALUE, LEAST_EFFECT, STAKES = 1000, 0.05, (0.1, 0.5, 1.0)
-
-MOST_ROUNDS = 20_000
+MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
+DENSE = 1_000_000  # numbers that are counted without sorting
 PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
-LEAST_SURPRISE = 0.05  # nats a round: below it one action is nearly all there is
-MOST_NAMED = 5
 MOSTLY = 0.5  # of it: more than other propensities would explain
 
 
@@ -66,16 +72,18 @@ def action_leak_findings(logs, random_state=0):
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
     if known:
-        chance, told_apart = logs.propensity[rows], _beats_propensity
+        chance, level = logs.propensity[rows], SURE + log(max(len(columns), 1))
     else:
-        nothing = np.zeros(len(rows), dtype=np.intp)
-        chance = _learned_chance(nothing, action, logs.n_actions, half)
-        told_apart = _tells_almost_all
-    surprise = -np.log(chance).mean()
+        one_bin = np.zeros(len(rows), dtype=np.intp)
+        chance = _learned_chance(one_bin, action, logs.n_actions, half)
+        chance = probability_ratio(chance, 1.0, logs.n_actions)  # none is zero
+        level = ALMOST_ALL
+    surprise = -float(np.log(chance).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
-    told = {}
+    told = []
     for column in columns:
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
+<<<<<<< HEAD
         number = told_apart(learned / chance, half, surprise, len(columns))
         if number is not None:
             gain = float(np.log(learned / chance).mean())
@@ -84,6 +92,18 @@ def action_leak_findings(logs, random_state=0):
         return facts, []
     ranked = sorted(told.values(), key=lambda one: -one[0])
     return facts, [_finding(ranked, surprise, len(rows), known)]
+=======
+        ratio = probability_ratio(learned, chance, logs.n_actions)
+        gain = float(np.log(ratio).mean())
+        if known:
+            number = log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
+        else:
+            number = gain / surprise
+        if number > level and misfit_effect(ratio) > LEAST_EFFECT:
+            told.append((gain, number, column))
+    told.sort(key=lambda one: -one[0])
+    return facts, [_finding(told, surprise, len(rows), known)] if told else []
+>>>>>>> audit
 
 
 def independent_rows(logs, most, random):
@@ -114,30 +134,22 @@ def _learned_chance(code, action, n_actions, half):
         in_bin = _counts(code[learned], code[told])
         of_pair = _counts(pair[learned], pair[told])
         chance[told] = (of_pair + PRIOR * frequency) / (in_bin + PRIOR)
-    return 0.99 * chance + 0.01 / n_actions
+    return chance
 
 
 def _counts(learned, wanted):
     """Return how often each wanted number occurs among the learned ones."""
+    size = int(wanted.max()) + 1
+    if size <= DENSE:
+        return np.bincount(learned, minlength=size)[wanted]
     learned = np.sort(learned)
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
-
-
-def _beats_propensity(ratio, half, surprise, n_columns):
-    number = log_e_value(ratio, half)
-    effect = max(np.log(ratio).mean(), ratio.mean() - 1)
-    beats = number > log(LEAST_E_VALUE * n_columns) and effect > LEAST_EFFECT
-    return number if beats else None
-
-
-def _tells_almost_all(ratio, half, surprise, n_columns):
-    share = float(np.log(ratio).mean() / surprise)
-    return share if share > ALMOST_ALL and surprise > LEAST_SURPRISE else None
 
 
 def _finding(ranked, surprise, n_rounds, known):
     gain, number, column = ranked[0]
     share = min(gain / surprise, 1.0)
+<<<<<<< HEAD
     others = ""
     if len(ranked) > 1:
         more = ", ".join(one.label for _, _, one in ranked[1:MOST_NAMED])
@@ -146,6 +158,10 @@ def _finding(ranked, surprise, n_rounds, known):
             if len(ranked) > MOST_NAMED
             else "."
         )
+=======
+    others = [one.label for _, _, one in ranked[1:]]
+    others = f" So do {listed(others)}." if others else ""
+>>>>>>> audit
     written = (
         f"{column.label} was written after the action was chosen, or holds the choice "
         "itself: take it out of the context, which is what was known before."
@@ -175,17 +191,10 @@ def _finding(ranked, surprise, n_rounds, known):
     return Finding(
         "action_leak",
         "error" if known else "warning",
-        found[0].upper() + found[1:],
-        tuple(step[0].upper() + step[1:] for step in advice),
+        capital(found),
+        tuple(map(capital, advice)),
         number=number,
         effect=gain if known else share,
         columns=[one.name for _, _, one in ranked],
         category=PropensityWarning,
     )
-
-
-def log_e_value(ratio, half):
-    parts = [
-        np.log1p(lam * (ratio[half == k] - 1)).sum() for k in (0, 1) for lam in STAKES
-    ]
-    return float(logsumexp(parts) - log(len(parts)))

@@ -137,14 +137,14 @@ def _reward_drift(logs):
         f"{after:.4g} {rows_after} (p = {chance:.1g})."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
-    still = _kolmogorov(_largest_partial_sum(_within_actions(logs, deviation), logs)[0])
+    still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
     if effect < DRIFT_EFFECT or still > 1e-3:
-        reason = (
-            "The change is small."
-            if effect < DRIFT_EFFECT
-            else "Rounds of the same action show none: the actions changed, as those of "
-            "a logger that learns do."
-        )
+        reason = "The change is small."
+        if effect >= DRIFT_EFFECT:
+            reason = (
+                "Rounds of the same action and logger show none: the choices changed, "
+                "as those of a logger that learns do."
+            )
         advice = f"{reason} A value is that of the average over the log's time."
         return [Finding("reward_drift", "note", found, (advice,), **number)]
     advice = (
@@ -180,11 +180,14 @@ def _kolmogorov(path):
     return min(1.0, 2 * exp(-2 * path * path))
 
 
-def _within_actions(logs, deviation):
-    """Deviations from the mean of the action; those of slates are as they are."""
+def _within_choices(logs, deviation):
+    """Return deviations from the mean of logger and action; slates have neither."""
     code = getattr(logs, "action_index", None)
     if code is None:
         return deviation
+    if logs.logger_index is not None:
+        code = code * len(logs.loggers) + logs.logger_index
+        code = np.unique(code, return_inverse=True)[1].ravel()
     rare = np.bincount(code) < FEW_ROUNDS
     code = np.where(rare[code], len(rare), code)  # these count as one
     counts = np.maximum(np.bincount(code), 1)
@@ -245,13 +248,14 @@ def _sorted_rounds(logs):
 
 def _is_sorted(values):
     """Whether values never rise or never fall, and chance would not do that."""
-    if len(values) < FEWEST:
-        return False
-    steps = np.diff(values)
-    if (steps < 0).any() and (steps > 0).any():
+    if len(values) < FEWEST or not (_monotone(values[:1000]) and _monotone(values)):
         return False
     _, counts = np.unique(values, return_counts=True)
     return len(values) - counts.max() >= RARE
+
+
+def _monotone(values):
+    return bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
 
 
 def _in_runs(code):

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import binned, columns_of
+from skope_ope.logs._context_columns import columns_of
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
 
@@ -18,7 +18,7 @@ CHUNK = 50  # consecutive rows of one half: neighbours are in the same one
 FEW_COLUMNS = 50
 MOST_TARGETS = 5  # frequent actions
 FEW_OF_ACTION = 50
-N_BINS = 6
+MOST_LEVELS = 5
 PENALTY = 10.0  # rounds
 TINY = 1e-9  # variance of what is the same in all rounds
 SIDES = {-1: "before", 1: "after"}
@@ -52,9 +52,9 @@ def shift_findings(logs, random_state=0):
     rows = _consecutive_rows(len(logs), random_state)
     own = _between_neighbours(logs._position, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    if len(own) < FEWEST_ROUNDS or not logs.n_features:
-        return {}, []
     X = _features(logs.context, rows)
+    if len(own) < FEWEST_ROUNDS or X is None:
+        return {}, []
     action = logs.action_index[rows[own]]
     by_action = _losses_of_actions(X, own, action)
     losses = by_action
@@ -120,18 +120,22 @@ def _between_neighbours(position, rows):
 
 
 def _features(context, rows):
-    """Return standardised numbers, and bins of every column, as far as they are few."""
+    """Return standardised numbers and their squares, and the frequent categories."""
     parts = []
     for column in columns_of(context, rows)[:FEW_COLUMNS]:
-        code = binned(column, N_BINS)
-        parts.append(code[:, None] == np.arange(1, min(code.max(), N_BINS) + 1))
-        if not column.categorical:
-            known = np.where(np.isfinite(column.values), column.values, np.nan)
-            middle, spread = np.nanmean(known), np.nanstd(known)
-            if spread > 0:
-                z = np.clip((known - middle) / spread, -4, 4)
-                parts.append(np.nan_to_num(z)[:, None])
-    return np.concatenate(parts, axis=1, dtype=float)
+        if column.categorical:
+            parts.append(column.values[:, None] == np.arange(MOST_LEVELS))
+            continue
+        known = np.isfinite(column.values)
+        if not known.any():
+            continue
+        level, spread = column.values[known].mean(), column.values[known].std()
+        if spread > 0:
+            z = np.clip((np.where(known, column.values, level) - level) / spread, -4, 4)
+            parts.append(np.column_stack([z, z * z]))
+        if not known.all():
+            parts.append(known[:, None])
+    return np.concatenate(parts, axis=1, dtype=float) if parts else None
 
 
 def _losses_of_actions(X, own, action):
