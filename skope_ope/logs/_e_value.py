@@ -8,30 +8,7 @@ import numpy as np
 
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
-LEAST_EFFECT = 0.05
-FLOOR = 0.01  # share of the uniform distribution in every prediction
-
-
-def probability_ratio(predicted, propensity, n_offered):
-    r"""Return how much likelier a prediction makes the logged actions.
-
-    .. math:: f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i
-
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rounds,)
-        Probability of the logged action, learned from other rounds.
-    propensity : ndarray of shape (n_rounds,)
-        The recorded one, at least the right one.
-    n_offered : int or ndarray of shape (n_rounds,)
-        Number of actions that the predictions are about.
-
-    Returns
-    -------
-    ratio : ndarray of shape (n_rounds,)
-        Under right propensities its mean is at most one.
-    """
-    return ((1 - FLOOR) * predicted + FLOOR / n_offered) / propensity
+LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 
 
 def log_e_value(ratio, share=None, group=None):

@@ -21,7 +21,7 @@ from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
 
 SURPRISE = 1e-5  # chances below this are told
-SMALL, SMALL_Z = 1.05, 4.0  # of the mean of 1/p over all frequent actions
+SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
@@ -212,7 +212,7 @@ def _miscalibrated(logs):
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {sharpness:.3g} fits the logged actions better "
-        f"(e-value {_power(evidence)}).",
+        f"(e-value {power_of_ten(evidence)}).",
         (
             "The softmax was computed with another temperature than the one in force, "
             "or from scores of another version of the logger.",
@@ -224,8 +224,12 @@ def _miscalibrated(logs):
     )
 
 
-def _power(evidence):
-    return f"10^{evidence / log(10):.0f}" if evidence > log(1e6) else f"{exp(evidence):.0f}"
+def power_of_ten(evidence):
+    return (
+        f"10^{evidence / log(10):.0f}"
+        if evidence > log(1e6)
+        else f"{exp(evidence):.0f}"
+    )
 
 
 def _too_small(logs, inverse):
