@@ -5,9 +5,6 @@
 import numpy as np
 from sklearn.utils import check_random_state
 
-<<<<<<< HEAD
-from skope_ope.logs._context_columns import columns_of, sampled_rows
-=======
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._context_columns import (
     capital,
@@ -16,7 +13,6 @@ from skope_ope.logs._context_columns import (
     sampled_rows,
 )
 from skope_ope.logs._finding import Finding
->>>>>>> audit
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50

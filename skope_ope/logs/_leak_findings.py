@@ -17,10 +17,12 @@ from skope_ope.logs._context_columns import (
     sampled_rows,
 )
 from skope_ope.logs._e_value import (
+    FLOOR,
     LEAST_EFFECT,
     SURE,
     log_e_value,
     log_mean_exp,
+    mean_gain,
     misfit_effect,
     probability_ratio,
 )
@@ -76,25 +78,15 @@ def action_leak_findings(logs, random_state=0):
     else:
         one_bin = np.zeros(len(rows), dtype=np.intp)
         chance = _learned_chance(one_bin, action, logs.n_actions, half)
-        chance = probability_ratio(chance, 1.0, logs.n_actions)  # none is zero
+        chance = np.maximum(chance, FLOOR / logs.n_actions)  # none is zero
         level = ALMOST_ALL
     surprise = -float(np.log(chance).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
     told = []
     for column in columns:
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
-<<<<<<< HEAD
-        number = told_apart(learned / chance, half, surprise, len(columns))
-        if number is not None:
-            gain = float(np.log(learned / chance).mean())
-            told[column.name] = gain, number, column
-    if not told or surprise <= 0:
-        return facts, []
-    ranked = sorted(told.values(), key=lambda one: -one[0])
-    return facts, [_finding(ranked, surprise, len(rows), known)]
-=======
         ratio = probability_ratio(learned, chance, logs.n_actions)
-        gain = float(np.log(ratio).mean())
+        gain = mean_gain(ratio)
         if known:
             number = log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
         else:
@@ -103,7 +95,6 @@ def action_leak_findings(logs, random_state=0):
             told.append((gain, number, column))
     told.sort(key=lambda one: -one[0])
     return facts, [_finding(told, surprise, len(rows), known)] if told else []
->>>>>>> audit
 
 
 def independent_rows(logs, most, random):
@@ -149,19 +140,8 @@ def _counts(learned, wanted):
 def _finding(ranked, surprise, n_rounds, known):
     gain, number, column = ranked[0]
     share = min(gain / surprise, 1.0)
-<<<<<<< HEAD
-    others = ""
-    if len(ranked) > 1:
-        more = ", ".join(one.label for _, _, one in ranked[1:MOST_NAMED])
-        others = f" So do {more}" + (
-            f" and {len(ranked) - MOST_NAMED:,} more."
-            if len(ranked) > MOST_NAMED
-            else "."
-        )
-=======
     others = [one.label for _, _, one in ranked[1:]]
     others = f" So do {listed(others)}." if others else ""
->>>>>>> audit
     written = (
         f"{column.label} was written after the action was chosen, or holds the choice "
         "itself: take it out of the context, which is what was known before."
