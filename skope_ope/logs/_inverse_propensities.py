@@ -190,12 +190,12 @@ class InversePropensities:
         Of rounds with a choice (p < 1) and the set S of actions that the acting logger
         took at least 50 times in them,
 
-        .. math:: D = |S| - \overline{u} - 8\, \overline{u I(u > \sqrt{n} / 4)},
-           \quad u = I(a \in S) / p
+        .. math:: D = |S| - \overline{I(a \in S) / p}
+           - 8\, \overline{I(1 / p > \sqrt{n} / 4) / p}
 
-        The last term stands for what no log of this size can show: contexts in which
-        an action is so improbable that it was never seen. A softmax of sharp logits
-        has some in every octave of 1/p.
+        The last term, of all actions, stands for what no log of this size can show:
+        contexts in which an action is so improbable that it was never seen. A softmax
+        of sharp logits has some in every octave of 1/p.
 
         Returns
         -------
@@ -212,10 +212,11 @@ class InversePropensities:
         if not often.any():
             return None
         could = self._weighted(self._could_take(often))[rows]
-        most = self._weighted(often[self._cell] / (p - self.half_step))[rows]
+        every = self._weighted(1 / (p - self.half_step))[rows]
+        most = every * often[self._cell[rows]]
         n = len(rows) if logs.group is None else len(np.unique(logs.group_index[rows]))
         root = sqrt(n)
-        unseen = UNSEEN_PER_SEEN * most * (most > root / HEAVY)
+        unseen = UNSEEN_PER_SEEN * every * (every > root / HEAVY)
         missing = float((could - most - unseen).sum())
         _, error, n = self._sum_and_error(np.minimum(most, root) - could, rows)
         z = missing / error if error > 0 else (inf if missing > 0 else 0.0)

@@ -11,7 +11,6 @@ from skope_ope.logs._context_columns import columns_of
 MANY_ACTIONS = 20  # above it frequencies alone are predicted
 MOST_CATEGORIES = 16  # of a column of texts, one feature each
 MOST_FEATURES = 64
-FLOOR = 0.01  # share of the uniform distribution in every prediction
 
 
 def held_out_proba(logs, rows, half):
@@ -19,9 +18,8 @@ def held_out_proba(logs, rows, half):
 
     A multinomial logistic regression of the action on the context and the logger that
     acted; frequencies where there are many actions or no features. Where offers vary,
-    probabilities are renormalised over the offered actions. One percent is uniform
-    over the actions that the other half has seen: what it has not seen gets nothing,
-    for a log does not tell how many such actions there are.
+    probabilities are renormalised over the offered actions. An action that the other
+    half has not seen has probability zero.
 
     Parameters
     ----------
@@ -54,11 +52,8 @@ def held_out_proba(logs, rows, half):
             proba = np.zeros((len(wanted), logs.n_actions))
             model = _fitted(features[learned], seen, w)
             proba[:, model.classes_] = model.predict_proba(features[wanted])
-        known = np.zeros((1, logs.n_actions))
-        known[0, seen] = 1
         could = None if offered is None else offered[wanted]
-        out[wanted] = (1 - FLOOR) * _of_taken(proba, action[wanted], could)
-        out[wanted] += FLOOR * _of_taken(known, action[wanted], could)
+        out[wanted] = _of_taken(proba, action[wanted], could)
     return out
 
 
@@ -69,10 +64,9 @@ def _of_taken(proba, action, offered):
     """
     row = np.arange(len(action)) if len(proba) > 1 else 0
     taken = proba[row, action]
-    if offered is not None:
-        mass = (proba * offered).sum(axis=1)
-    else:
-        mass = np.broadcast_to(proba.sum(axis=1), len(action))
+    if offered is None:
+        return taken
+    mass = (proba * offered).sum(axis=1)
     return np.divide(taken, mass, out=np.zeros(len(action)), where=mass > 0)
 
 

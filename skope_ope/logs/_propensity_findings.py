@@ -86,6 +86,11 @@ def estimate_advice(logs):
     )
 
 
+def propensity_findings(logs, random_state=0):
+    """Return what `logs` keep of `quick_propensity_findings`: a check of an audit."""
+    return logs.quick_propensity_findings
+
+
 # -- notes ----------------------------------------------------------------------------
 def _estimated(logs):
     return Finding(
@@ -141,7 +146,7 @@ def _looks_exact(logs, half_step):
 
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
-    """What is drawn with probability p or less is rare, however skewed the logger."""
+    """Find what right propensities make too rare for a log, however skewed they are."""
     p = logs.propensity
     row = int(p.argmin())
     chance = float(p[row]) * len(logs) * logs.n_actions  # a bound
@@ -165,7 +170,7 @@ def _impossible(logs):
 
 
 def _miscounted(logs, inverse):
-    """Counts against their exact law, where it is known."""
+    """Compare counts with their exact law, where it is known."""
     if logs.action_count_law is None or logs.sample_weight is not None:
         return None
     mean = logs.action_count_law[0]
@@ -301,7 +306,7 @@ def _too_large(logs, inverse):
         advice.insert(
             0,
             f"{lowest.mean():.1%} of the rounds have exactly the smallest propensity, "
-            f"{p.min():.4g}: smaller ones were raised to it. Use those before clipping.",
+            f"{p.min():.4g}: smaller ones were raised to it. Use the ones before that.",
         )
     return _alarm(
         "propensity_too_large",

@@ -7,11 +7,13 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._e_value import (
+    FLOOR,
     LEAST_EFFECT,
     SURE,
     log_e_value,
     log_mean_exp,
     misfit_effect,
+    probability_ratio,
 )
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._inverse_propensities import rounding_error
@@ -28,8 +30,8 @@ def fitted_propensity_findings(logs, random_state=0):
     r"""Return a finding where a model of the logger beats the recorded propensities.
 
     Each half of at most 10,000 rounds predicts the other half's actions. With
-    :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K) / p_i`, K actions that the other
-    half has seen, whose mean is at most one under right propensities,
+    :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i`, whose mean is at most one
+    under right propensities,
 
     .. math::
 
@@ -38,9 +40,10 @@ def fitted_propensity_findings(logs, random_state=0):
 
     has a mean of at most one however skewed 1/p is: E > 1,000 happens in at most one
     right log of a thousand. An alarm needs this and an effect, the larger of the means
-    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The rounds of a group enter by their mean, weighted
-    rounds by their share of the largest weight, rounded propensities by the largest
-    that they may stand for. Propensities that are too large are not seen in this way.
+    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The
+    rounds of a group enter by their mean, weighted rounds by their share of the largest
+    weight, rounded propensities by the largest that they may stand for. Propensities
+    that are too large are not seen in this way.
 
     Parameters
     ----------
@@ -63,7 +66,10 @@ def fitted_propensity_findings(logs, random_state=0):
     if len(rows) < FEWEST_ROUNDS:
         return {what: f"not possible: fewer than {FEWEST_ROUNDS} rounds or groups"}, []
     predicted = held_out_proba(logs, rows, half)
-    ratio = predicted / (p[rows] + rounding_error(p))
+    could = logs.n_actions
+    if logs.available is not None:
+        could = logs.available[rows].sum(axis=1)
+    ratio = probability_ratio(predicted, p[rows] + rounding_error(p), could)
     share = group = None
     if logs.sample_weight is not None:
         share = logs.sample_weight[rows] / logs.sample_weight[rows].max()
@@ -111,7 +117,7 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
     """Name the action whose rounds gain most, and the rounds that gain most."""
     action, p = logs.action_index[rows], logs.propensity[rows]
     gain = np.bincount(
-        action, np.log(np.maximum(ratio, 1e-9)), minlength=logs.n_actions
+        action, np.log(np.maximum(ratio, FLOOR)), minlength=logs.n_actions
     )
     worst = int(gain.argmax())
     mine = action == worst
@@ -126,11 +132,11 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         f"propensity {p[mine].mean():.3g} where it was logged, by the model "
         f"{predicted[mine].mean():.3g}.",
         (
-            "The propensities belong to other rounds, another action or another version "
-            "of the logger: check the join, the labels and the order of the rows.",
+            "The propensities belong to other rounds, to another action or another "
+            "logger: check the join, the labels and the order of the rows.",
             "They are no probabilities of the draw: scores, parts of probabilities, "
-            "those of a model that does not know how the logger explores, or 1 / number "
-            "of actions for a logger that is not uniform.",
+            "those of a model that does not know how the logger explores, or 1 / "
+            "(number of actions) for a logger that is not uniform.",
             "Rounds of some actions were dropped on the way into the log.",
             "A column of the context tells the action that was taken: it was written "
             "after the decision. Leave it out.",
