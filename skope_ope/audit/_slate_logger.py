@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether logged slates are those that the known logging policy composes.
 
-A slate is a sequence of decisions. Given what stands in the slots before, the law of the
-next one is known, so that decisions are martingale differences: their counts and
+A slate is a sequence of decisions. Given what stands in the slots before, the law of
+the next one is known, so that decisions are martingale differences: their counts and
 likelihoods have exact moments, whatever the policy does with earlier slots.
 """
 
@@ -144,7 +144,7 @@ def _independent_rows(logs, random):
 
 
 def _contradictions(drawn, rows, proba):
-    """Recorded propensities against the policy's probabilities."""
+    """Compare recorded propensities with the policy's probabilities."""
     if drawn.propensity is None:
         return []
     gap = np.abs(drawn.propensity / np.maximum(proba, 1e-300) - 1)
@@ -175,7 +175,8 @@ def _impossible(drawn, rows, never, proba):
     return _alarm(
         "impossible_slates",
         f"The logging policy cannot compose {len(never)} of {len(drawn)} logged "
-        f"slates: slot {slot} of row {rows[row]} {what}, which has probability 0 there.",
+        f"slates: slot {slot} of row {rows[row]} {what}, which has probability 0 "
+        "there.",
         ADVICE,
         number=len(never) / len(drawn),
         effect=len(never) / len(drawn),
@@ -184,7 +185,7 @@ def _impossible(drawn, rows, never, proba):
 
 
 def _counted(laws, code):
-    """Counts of candidates by slot against their exact moments."""
+    """Compare counts of candidates by slot with their exact moments."""
     mean = laws.sum(axis=0)
     variance = mean - np.einsum("ijk,ijk->jk", laws, laws)
     slot = np.broadcast_to(np.arange(code.shape[1]), code.shape)
@@ -208,8 +209,8 @@ def _counted(laws, code):
         _alarm(
             "slate_counts",
             f"Slot {place} {what} {count[worst]:.0f} times in {len(laws)} rounds, "
-            f"where the logging policy lets expect {mean[worst]:.4g} ({z:+.1f} standard "
-            "errors).",
+            "where the logging policy, given the slots before, lets expect "
+            f"{mean[worst]:.4g} ({z:+.1f} standard errors).",
             ADVICE,
             number=z,
             effect=float(effect[worst]),
@@ -219,12 +220,14 @@ def _counted(laws, code):
 
 
 def _calibrated(laws, code):
-    """Whether the policy was as sure of its candidates as it says."""
+    """Ask whether the logger was as sure of its candidates as the policy."""
     laws = laws.reshape(-1, laws.shape[2])
     own = np.log(laws[np.arange(len(laws)), code.ravel()])
     evidence = []
     for beta in SHARPNESS:
-        total = np.power(laws, beta, where=laws > 0, out=np.zeros_like(laws)).sum(axis=1)
+        total = np.power(laws, beta, where=laws > 0, out=np.zeros_like(laws)).sum(
+            axis=1
+        )
         evidence.append(float(((beta - 1) * own - np.log(total)).sum()))
     best = SHARPNESS[int(np.argmax(evidence))]
     found = float(np.logaddexp.reduce(evidence)) - log(len(SHARPNESS))
