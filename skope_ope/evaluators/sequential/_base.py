@@ -36,6 +36,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._own_draws import repeated_draws_warnings
 
 _NO_WEIGHTS = (
     "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
@@ -285,6 +286,8 @@ class SequentialEvaluator(BaseEvaluator):
         if history.adaptive and len(found.terms) == 1:
             about, error = diagnostics["standard_error_of"], estimate.standard_error
             warned.append(single_trajectory_warning(error, self.horizon, about))
+        elif history.adaptive:
+            warned += repeated_draws_warnings(history.segments[0].trace.restarts.at)
         return warned + self._acceptance_warnings(history, diagnostics)
 
     def _unformed_warnings(self, history):
