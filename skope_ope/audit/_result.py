@@ -4,6 +4,7 @@
 
 from skope_ope.logs._finding import SEVERITIES
 
+
 class Audit:
     """What a log holds, and what was found in it.
 

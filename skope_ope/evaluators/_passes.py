@@ -87,10 +87,10 @@ def _in_passes(together, policies, shared, positive, n_jobs):
     ]
     done = _run(calls, n_jobs, "threads")
     found = {}
+    learned = {p: learned_warnings(policies[p], shared.logs) for p in together}
     for of_group in done:
         for (policy, name), value in of_group.items():
-            learned = learned_warnings(policies[policy], shared.logs)
-            found[policy, name] = value._with_warnings(learned)
+            found[policy, name] = value._with_warnings(learned[policy])
     return found
 
 
