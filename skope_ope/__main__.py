@@ -16,6 +16,7 @@ from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._learned_policy import LEARNERS
+from skope_ope.readers._numbers import number, whole_number
 from skope_ope.readers._read_logs import FORMATS
 
 PROGRAM = "skope-ope"
@@ -43,7 +44,7 @@ def number_in(low, high, closed=False):
     """Return a parser of numbers between two bounds."""
 
     def parse(text):
-        value = float(text)
+        value = number(text)
         if not (low <= value <= high if closed else low < value < high):
             raise argparse.ArgumentTypeError(
                 f"must lie in {'[' if closed else '('}{low:g}, {high:g}"
@@ -53,6 +54,11 @@ def number_in(low, high, closed=False):
 
     parse.__name__ = "number"  # as argparse calls it
     return parse
+
+
+def integer(text):
+    """Parse a whole number."""
+    return whole_number(text)
 
 
 def names(text):
@@ -68,7 +74,7 @@ def propensity(text):
             f"must be a number such as 0.25 or 1/3, or a column, got {text}"
         )
     try:
-        value = float(above) / float(below or 1)
+        value = number(above) / number(below or "1")
     except (ValueError, ZeroDivisionError):
         return text
     if not 0 < value <= 1:
@@ -95,7 +101,7 @@ def parser():
         description="Log handwritten digits by a confounded rule, train a classifier's "
         "policy on others, and print all static evaluators beside the true value.",
     )
-    demo.add_argument("--random-state", type=int, default=1, metavar="SEED")
+    demo.add_argument("--random-state", type=integer, default=1, metavar="SEED")
     _add_output(demo)
     demo.set_defaults(run=run_demo)
     return main_parser
@@ -214,7 +220,7 @@ def _add_learning(command):
         help="classifier behind a learned policy: logistic regression, the default, or "
         "boosted trees",
     )
-    add("--random-state", type=int, default=0, metavar="SEED", help="default 0")
+    add("--random-state", type=integer, default=0, metavar="SEED", help="default 0")
 
 
 def _add_evaluation(command):
@@ -237,7 +243,9 @@ def _add_evaluation(command):
         "'none', the default: the mean reward of the action (of DRns: of all actions "
         "together)",
     )
-    add("--folds", type=int, default=5, help="parts for fits out of fold, default 5")
+    add(
+        "--folds", type=integer, default=5, help="parts for fits out of fold, default 5"
+    )
     add(
         "--level",
         type=number_in(0, 1),

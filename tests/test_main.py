@@ -737,7 +737,9 @@ UNIFORM = ("--policy", "uniform")
             ["evaluate", "x.csv", "--policy", "unif"],
             "--policy 'unif' is neither a file nor one of uniform, greedy",
         ),
-        (["demo", "--random-state", "x"], "invalid int value: 'x'"),
+        (["demo", "--random-state", "x"], "invalid integer value: 'x'"),
+        (["demo", "--random-state", "1_0"], "invalid integer value: '1_0'"),
+        (["evaluate", "x.csv", "--level", "0_0.9"], "invalid number value: '0_0.9'"),
     ],
 )
 def test_wrong_options(fails, words, message):
@@ -856,7 +858,7 @@ def damaged(data):
             "line 3: column 'click' is '?'",
         ),
         ("log.csv", b"item,click,p\na,1,\n", "line 2: column 'p' is missing"),
-        ("log.csv", b"item,click,p\na,1,0.5\nb,1,-1\n", "got -1 at row 1"),
+        ("log.csv", b"item,click,p\na,1,0.5\nb,1,-1\n", "got -1 at line 3"),
         ("log.csv", b"item,click,p\na,nan,0.5\n", "line 2: column 'click' is missing"),
         ("log.csv", b"item,click,click,p\na,1,1,1\n", "several columns 'click'"),
         ("log.csv", bytes(range(256)), "error: "),

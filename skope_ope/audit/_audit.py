@@ -49,6 +49,11 @@ def audit(policy, logs=None, *, random_state=0):
     """
     if logs is None:
         policy, logs = None, policy
+    elif isinstance(policy, (BanditLogs, SlateLogs)):
+        raise TypeError(
+            "the policy comes before the logs: audit(policy, logs), got "
+            f"audit({type(policy).__name__}, {type(logs).__name__})."
+        )
     if not isinstance(logs, (BanditLogs, SlateLogs)):
         raise TypeError(
             f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "

@@ -6,7 +6,21 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
-LOG_CHECKS = ()
-SLATE_CHECKS = ()
+from skope_ope.audit._reward_leak import reward_leak_findings
+from skope_ope.logs._column_findings import column_findings
+from skope_ope.logs._leak_findings import action_leak_findings
+from skope_ope.logs._log_facts import log_facts
+from skope_ope.logs._order_findings import order_findings
+from skope_ope.logs._shift_findings import shift_findings
+
+LOG_CHECKS = (
+    log_facts,
+    column_findings,
+    order_findings,
+    action_leak_findings,
+    shift_findings,
+    reward_leak_findings,
+)
+SLATE_CHECKS = (log_facts, column_findings, order_findings, reward_leak_findings)
 POLICY_CHECKS = ()
 SLATE_POLICY_CHECKS = ()

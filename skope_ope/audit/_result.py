@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What an audit tells: facts about a log, and findings, the worst first."""
 
+from skope_ope.audit._texts import audit_html, audit_text, plain_record
 from skope_ope.logs._finding import SEVERITIES
 
 
@@ -12,7 +13,7 @@ class Audit:
     ----------
     facts : dict
         Numbers, texts, arrays and dicts of them by name, in the order in which they
-        are told. A dict of columns of equal length is a table.
+        are told. A dict of lists of equal length is a table of its own.
     findings : iterable of Finding
         What the checks have found, in the order of the checks.
 
@@ -21,16 +22,18 @@ class Audit:
     facts : dict
         What the log holds.
     findings : tuple of Finding
-        Errors, then warnings, then notes; see its `name`, `severity`, `found`,
-        `advice`, `number`, `effect`, `rows`, `columns` and `text`.
+        Errors, then warnings, then notes. Each has `name`, `severity`, `found` (a
+        sentence), `advice` (sentences, the most likely cause first), `number` (what
+        triggered it), `effect` (how large it is, as a share), `rows`, `columns` and
+        `text`.
 
     Examples
     --------
     >>> from skope_ope import audit
     >>> from skope_ope.datasets import make_bandit_logs
     >>> found = audit(make_bandit_logs(random_state=0))
-    >>> found.ok, found.facts["rounds"]
-    (True, 1000)
+    >>> found.ok, found.alarms
+    (True, ())
     """
 
     def __init__(self, facts, findings):
@@ -48,3 +51,62 @@ class Audit:
     def ok(self):
         """Whether nothing was found that somebody should act on."""
         return not self.alarms
+
+    def to_records(self):
+        """Return the findings as a list of dicts of plain numbers and words.
+
+        Returns
+        -------
+        records : list of dict
+            Keys: severity, finding (its name), number, effect (None where there is
+            none), columns, rows (lists), text.
+        """
+        return [
+            plain_record(
+                {
+                    "severity": one.severity,
+                    "finding": one.name,
+                    "number": one.number,
+                    "effect": one.effect,
+                    "columns": one.columns,
+                    "rows": one.rows,
+                    "text": one.text,
+                }
+            )
+            for one in self.findings
+        ]
+
+    def to_dict(self):
+        """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.
+
+        Returns
+        -------
+        record : dict
+            Keys: ok, findings (as `to_records`), facts. What is not a number is None.
+        """
+        facts = plain_record(self.facts)
+        return {"ok": self.ok, "findings": self.to_records(), "facts": facts}
+
+    def to_frame(self):
+        """Return the findings as a pandas frame, one row each.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            The columns of `to_records`.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "to_frame needs pandas: pip install 'skope-ope[frames]'; to_records "
+                "gives the same rows without."
+            ) from error
+        columns = ("severity", "finding", "number", "effect", "columns", "rows", "text")
+        return pd.DataFrame(self.to_records(), columns=list(columns))
+
+    def __repr__(self):
+        return audit_text(self)
+
+    def _repr_html_(self):
+        return audit_html(self)

@@ -14,11 +14,12 @@ from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
+from skope_ope.logs._told_propensity import agreed_propensity
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
-    check_agreement,
     check_labels,
     check_length,
     check_probabilities,
@@ -92,6 +93,9 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         Origin and position of every row, kept by indexing and pickling.
     columns : dict
         Named row fields added by `with_columns`.
+    propensity_estimated : bool
+        Whether the propensities were estimated from rounds, as `PropensityEstimator`
+        does. They fit these rounds by construction, so nothing tests them.
 
     Raises
     ------
@@ -145,7 +149,8 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         "group",
         "sample_weight",
     )
-    _carried_fields = ("actions", "loggers", "reward_range")
+    _carried_fields = ("actions", "loggers", "reward_range", "propensity_estimated")
+    propensity_estimated = False
 
     def __init__(
         self,
@@ -195,7 +200,7 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         ):
             state[name] = None if value is None else self._checked(name, value)
         self._set_loggers(logger_proba)
-        self._agree_on_propensity()
+        state["propensity"] = agreed_propensity(self)
 
     def _checked(self, name, value):
         return getattr(self, f"_check_{name}")(value)
@@ -230,10 +235,11 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         offered = available[np.arange(len(self)), self.action_index]
         if not offered.all():
             row = int(np.flatnonzero(~offered)[0])
-            raise ValueError(
-                f"action {plain(self.action[row])!r} was logged at row {row}, where it "
-                f"is not available ({int((~offered).sum())} such rows). Correct "
-                "`available` or drop the rows."
+            many = f"{int((~offered).sum())} such rows"
+            raise RowError(
+                f"action {plain(self.action[row])!r} was logged",
+                row,
+                f", where it is not `available` ({many}). Correct it or drop the rows.",
             )
         return read_only(available)
 
@@ -259,7 +265,8 @@ class BanditLogs(Grouped, Recognised, RowContainer):
                 "action_context must have shape (n_actions, n_action_features) or "
                 f"(n_rounds, n_actions, n_action_features), got {ndim} dimension(s)."
             )
-        array = as_numbers("action_context", action_context, ndim)
+        first = "action" if ndim == 2 else "row"
+        array = as_numbers("action_context", action_context, ndim, first=first)
         want = (self.n_actions,) if ndim == 2 else (len(self), self.n_actions)
         if array.shape[:-1] != want:
             raise ValueError(
@@ -293,24 +300,9 @@ class BanditLogs(Grouped, Recognised, RowContainer):
             )
         if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
             row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
-            raise ValueError(
-                f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g} at "
-                f"row {row}, logger {plain(self.loggers[column])!r}."
-            )
+            found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+            raise RowError(found, row, f", logger {plain(self.loggers[column])!r}.")
         return proba
-
-    def _agree_on_propensity(self, *names):
-        """Take the propensity from what is known of the loggers, or compare."""
-        codes = {"logging_proba": self.action_index, "logger_proba": self.logger_index}
-        for name in names or codes:
-            proba = getattr(self, name)
-            if proba is None:
-                continue
-            told = proba[np.arange(len(self)), codes[name]]
-            if self.propensity is None:
-                self.__dict__["propensity"] = check_propensity(told, len(self))
-            else:
-                check_agreement(self.propensity, name, told)
 
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
@@ -321,7 +313,8 @@ class BanditLogs(Grouped, Recognised, RowContainer):
             New values of `propensity`, `logging_proba`, `logger_proba`,
             `available`, `reward`, `sample_weight`, `timestamp` or `group`; `None`
             removes the field. A new `logger_proba` must agree with `propensity`;
-            `propensity` may depart from both distributions, as clipped ones do.
+            `propensity` may depart from both distributions, as clipped ones do; it
+            counts as given, not as estimated.
 
         Returns
         -------
@@ -333,6 +326,8 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         allowed = {*self._row_fields} - kept - {"logger", "logger_index"}
         if "available" in fields:  # the logging distribution must agree with it
             fields = {"logging_proba": self.logging_proba, **fields}
+        if "propensity" in fields:
+            out.__dict__["propensity_estimated"] = False
         for name in sorted(fields):  # `available` comes first
             if name not in allowed:
                 raise ValueError(
@@ -342,7 +337,13 @@ class BanditLogs(Grouped, Recognised, RowContainer):
             absent = fields[name] is None and name != "reward"
             out.__dict__[name] = None if absent else out._checked(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
-            out._agree_on_propensity("logger_proba")
+            agreed_propensity(out, ["logger_proba"])
+        return out
+
+    def _with_estimates(self, **fields):
+        """Return `replace(**fields)` whose propensities are said to be estimated."""
+        out = self.replace(**fields)
+        out.__dict__["propensity_estimated"] = True
         return out
 
     def __len__(self):
@@ -407,6 +408,7 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         reward,
         propensity=None,
         context=None,
+        exclude=None,
         actions=None,
         logging_proba=None,
         logger_proba=None,
@@ -428,8 +430,11 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         propensity : str, default=None
             Name of the column.
         context : list of str, default=None
-            Names of the feature columns, kept as a frame of the same library.
-            `None`: all columns that are not named elsewhere.
+            Names of the columns that were known before the decision, kept as a frame
+            of the same library; `[]` for logs without features.
+        exclude : list of str, default=None
+            In place of `context`: names of columns that do not belong there, such as
+            outcomes. All others that are not named elsewhere do.
         actions : array-like, default=None
             Ordered labels of all actions.
         logging_proba, logger_proba : list of str, default=None
@@ -449,7 +454,8 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         Raises
         ------
         ValueError
-            If a column is missing; the message names it and those that exist.
+            If a column is missing, or columns that mean nothing else are neither in
+            `context` nor excluded; the message ends with the columns there are.
 
         Examples
         --------
@@ -458,7 +464,9 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         >>> frame = pd.DataFrame(
         ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
         ... )
-        >>> BanditLogs.from_frame(frame, action="item", reward="click", propensity="p")
+        >>> BanditLogs.from_frame(
+        ...     frame, action="item", reward="click", propensity="p", context=["age"]
+        ... )
         BanditLogs(n_rounds=2, n_features=1, n_actions=2)
         """
         return bandit_logs_from_frame(
@@ -475,6 +483,7 @@ class BanditLogs(Grouped, Recognised, RowContainer):
             },
             tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
             context=context,
+            exclude=exclude,
             columns=columns,
             actions=actions,
             reward_range=reward_range,

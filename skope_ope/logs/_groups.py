@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.logs._row_container import read_only
+from skope_ope.logs._row_error import RowError
 from skope_ope.logs._validation import (
     as_array,
     check_labels,
@@ -81,9 +82,10 @@ def _check_tuples(labels):
             )
         for part in label:
             if is_missing(part):
-                raise ValueError(
-                    f"group has a missing label ({part}) at row {row}, in {label!r}. "
-                    "Drop these rows."
+                raise RowError(
+                    f"group has a missing label ({part})",
+                    row,
+                    f", in {label!r}. Drop these rows.",
                 )
     return _objects(labels)
 

@@ -197,6 +197,27 @@ class RowContainer:
         out.__dict__["columns"] = {**self.columns, **added}
         return out
 
+    def audit(self, policy=None, *, random_state=0):
+        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+
+        Parameters
+        ----------
+        policy : policy, array or str, default=None
+            What is to be evaluated; `None` checks the logs alone.
+        random_state : int, RandomState instance or None, default=0
+            Which rounds are drawn for the checks that fit models.
+
+        Returns
+        -------
+        audit : Audit
+            What the logs hold, and the findings: the worst first.
+        """
+        from skope_ope.audit import audit
+
+        if policy is None:
+            return audit(self, random_state=random_state)
+        return audit(policy, self, random_state=random_state)
+
     def _copy(self):
         """Copy shallowly: the same rows, without cached properties."""
         out = object.__new__(type(self))

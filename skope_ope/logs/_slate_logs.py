@@ -11,6 +11,7 @@ from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
+from skope_ope.logs._row_error import RowError
 from skope_ope.logs._validation import (
     as_numbers,
     check_length,
@@ -204,10 +205,11 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         over = self.slate >= limit[:, None]
         if over.any():
             row, slot = np.argwhere(over)[0]
-            raise ValueError(
-                f"slate holds candidate {self.slate[row, slot]} at row {row}, slot "
-                f"{slot}, but that round has {limit[row]} candidates (0 to "
-                f"{limit[row] - 1}). Correct n_candidates or the slate."
+            raise RowError(
+                f"slate holds candidate {self.slate[row, slot]}",
+                row,
+                f", slot {slot}, but that round has {limit[row]} candidates (0 to "
+                f"{limit[row] - 1}). Correct n_candidates or the slate.",
             )
 
     @staticmethod
@@ -247,10 +249,11 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         )
         if not offered.all():
             first = int(np.flatnonzero(~offered)[0])
-            raise ValueError(
-                f"slate shows candidate {shown[first]} at row {rows[first]}, slot "
-                f"{slots[first]}, which is not among its candidates "
-                f"({int((~offered).sum())} such entries)."
+            raise RowError(
+                f"slate shows candidate {shown[first]}",
+                rows[first],
+                f", slot {slots[first]}, which is not among its candidates "
+                f"({int((~offered).sum())} such entries).",
             )
         return read_only(candidates)
 
@@ -262,7 +265,9 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         return read_only(item_id)
 
     def _check_features(self, item_features):
-        array = as_numbers("item_features", item_features, np.ndim(item_features))
+        ndim = np.ndim(item_features)
+        first = "item" if ndim == 2 else "row"
+        array = as_numbers("item_features", item_features, ndim, first=first)
         want = {2: (self.max_candidates,), 3: (len(self), self.max_candidates)}
         if (
             array.ndim == 2
@@ -471,10 +476,8 @@ def _check_slate(slate):
     wrong = (array != np.round(array)) | (array < EMPTY)
     if wrong.any():
         row, slot = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"slate must hold indices of candidates (or -1 for an empty slot), got "
-            f"{array[row, slot]:g} at row {row}, slot {slot}."
-        )
+        want = "slate must hold indices of candidates (or -1 for an empty slot)"
+        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
     return read_only(array.astype(np.intp))
 
 
@@ -487,8 +490,6 @@ def _check_slot_reward(slot_reward, slate):
     wrong = (array < 0) | ((slate == EMPTY) & (array != 0))
     if wrong.any():
         row, slot = np.argwhere(wrong)[0]
-        raise ValueError(
-            "slot_reward must be non-negative, and zero in an empty slot, got "
-            f"{array[row, slot]:g} at row {row}, slot {slot}."
-        )
+        want = "slot_reward must be non-negative, and zero in an empty slot"
+        raise RowError(f"{want}, got {array[row, slot]:g}", row, f", slot {slot}.")
     return array

@@ -6,16 +6,18 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._row_container import keep, read_only
+from skope_ope.logs._row_error import RowError
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6
 
 
-def as_numbers(name, values, ndim=1, finite=True):
+def as_numbers(name, values, ndim=1, finite=True, first="row"):
     """Return a read-only float array with `ndim` dimensions and finite entries.
 
     One dimension is copied, more are a view of what was given where that holds floats.
-    The caller looks for NaN and infinity itself where `finite` is false.
+    The caller looks for NaN and infinity itself where `finite` is false. `first` is
+    what the first dimension numbers.
     """
     if sparse.issparse(values):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix.")
@@ -44,7 +46,7 @@ def as_numbers(name, values, ndim=1, finite=True):
         )
     as_given, array = array, np.asarray(array, dtype=np.float64)
     if finite:
-        check_finite(name, array)
+        check_finite(name, array, first=first)
     return keep(values, array) if array is as_given else read_only(array)
 
 
@@ -57,8 +59,8 @@ def as_array(name, values, labels=None):
         values = by_label(name, values, labels)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         row = np.argwhere(np.ma.getmaskarray(values))[0][0]
-        raise ValueError(
-            f"{name} is masked at row {row}: drop these rows or fill the values."
+        raise RowError(
+            f"{name} is masked", row, ": drop these rows or fill the values."
         )
     try:
         return np.asarray(values)
@@ -66,19 +68,22 @@ def as_array(name, values, labels=None):
         raise ValueError(f"{name} is no rectangular array: {error}") from error
 
 
-def check_finite(name, array, first_row=0):
-    """Raise if an entry is NaN or infinite."""
+def check_finite(name, array, first_row=0, first="row"):
+    """Raise if an entry is NaN or infinite; `first` is what the rows stand for."""
     # One finite sum proves all finite; only a suspicious sum is looked at in detail.
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()
     if not np.isfinite(total):
         bad = np.argwhere(~np.isfinite(array))
         if len(bad):
-            raise ValueError(
-                f"{name} must be finite, got {array[tuple(bad[0])]} at row "
-                f"{bad[0][0] + first_row} ({len(bad)} such entries). Drop these rows "
-                "or fill the values."
-            )
+            found = f"{name} must be finite, got {array[tuple(bad[0])]}"
+            many = f" ({len(bad)} such entries)."
+            if first != "row":
+                raise ValueError(
+                    f"{found} at {first} {bad[0][0]}{many} Fill the values."
+                )
+            remedy = "Drop these rows or fill the values."
+            raise RowError(found, bad[0][0] + first_row, f"{many} {remedy}")
 
 
 def check_length(name, array, n_rounds, reference="action"):
@@ -122,9 +127,10 @@ def check_labels(name, values):
         return keep(values, array)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise ValueError(
-            f"{name} has a missing label ({array[row]}) at row {row} "
-            f"({int(missing.sum())} such rows). Drop these rows."
+        raise RowError(
+            f"{name} has a missing label ({array[row]})",
+            row,
+            f" ({int(missing.sum())} such rows). Drop these rows.",
         )
     return keep(values, array)
 
@@ -159,9 +165,11 @@ def encode_labels(name, values, labels=None, labels_name=None):
     codes = label_codes(labels, values)
     if codes.size and codes.min() < 0:
         row = int(np.flatnonzero(codes < 0)[0])
-        raise ValueError(
-            f"{name} {plain(values[row])!r} at row {row} is not among {labels_name} "
-            f"{_short(labels)}. Add it there or drop the row."
+        raise RowError(
+            f"{name} {plain(values[row])!r}",
+            row,
+            f" is not among {labels_name} {_short(labels)}. Add it there or drop the "
+            "row.",
         )
     return labels, read_only(codes)
 
@@ -294,15 +302,24 @@ def check_propensity(
     if array.size and not (array.min() >= least and array.max() <= 1 + 1e-9):
         check_finite("propensity", array)  # NaN fails the comparison, too
         bad = np.flatnonzero((array < least) | (array > 1 + 1e-9))
-        remedy = (
-            "It is the probability itself, neither its inverse nor a percentage."
-            if array[bad[0]] > 1
-            else "A round with propensity 0 cannot have been logged; drop these rows "
-            f"or {instead}."
-        )
-        raise ValueError(
-            f"propensity must lie in (0, 1], got {array[bad[0]]:.9g} at row {bad[0]} "
-            f"({len(bad)} such rows). {remedy}"
+        if array[bad[0]] > 1:
+            remedy = (
+                "It is the probability itself, neither its inverse nor a percentage."
+            )
+        elif array[bad[0]] > 0:
+            remedy = (
+                "Nobody draws what is that improbable, and one over it is infinite. "
+                f"Correct these rows, drop them or {instead}."
+            )
+        else:
+            remedy = (
+                "A round with propensity 0 cannot have been logged; drop these rows or "
+                f"{instead}."
+            )
+        raise RowError(
+            f"propensity must lie in (0, 1], got {array[bad[0]]:.9g}",
+            bad[0],
+            f" ({len(bad)} such rows). {remedy}",
         )
     return array
 
@@ -312,10 +329,11 @@ def check_agreement(propensity, name, told):
     off = np.abs(told - propensity) > PROBABILITY_TOLERANCE
     if off.any():
         row = int(np.flatnonzero(off)[0])
-        raise ValueError(
-            f"propensity {propensity[row]:.9g} at row {row} contradicts {name}, which "
-            f"gives {told[row]:.9g} ({int(off.sum())} such rows). Pass only one of the "
-            "two, the one that was in force."
+        raise RowError(
+            f"propensity {propensity[row]:.9g}",
+            row,
+            f" contradicts {name}, which gives {told[row]:.9g} ({int(off.sum())} such "
+            "rows). Pass only one of the two, the one that was in force.",
         )
 
 
@@ -359,19 +377,19 @@ def check_distributions(name, array, available=None, first_row=0):
     sums = row_sums(array)
     if array.min() < 0:
         row, column = np.argwhere(array < 0)[0]
-        raise ValueError(
-            f"{name} must not be negative, got {array[row, column]:.6g} at row "
-            f"{row + first_row}, column {column}. Clip rounding errors at 0 and "
-            "normalise the rows."
+        raise RowError(
+            f"{name} must not be negative, got {array[row, column]:.6g}",
+            row + first_row,
+            f", column {column}. Clip rounding errors at 0 and normalise the rows.",
         )
     if available is not None:
         outside = np.where(available, 0.0, array)
         if outside.max() > 0:
             row, column = np.argwhere(outside > 0)[0]
-            raise ValueError(
-                f"{name} gives probability {array[row, column]:.6g} to action "
-                f"{column} at row {row + first_row}, where it is not available. "
-                "Renormalise over the available actions."
+            raise RowError(
+                f"{name} gives probability {array[row, column]:.6g} to action {column}",
+                row + first_row,
+                ", where it is not available. Renormalise over the available actions.",
             )
     low, high = 1 - PROBABILITY_TOLERANCE, 1 + PROBABILITY_TOLERANCE
     if not (sums.min() >= low and sums.max() <= high):  # NaN fails, too
@@ -380,9 +398,10 @@ def check_distributions(name, array, available=None, first_row=0):
         remedy = "Normalise the rows."
         if np.isnan(sums[row]):
             remedy = "Give every action a probability in them, 0 where it is not taken."
-        raise ValueError(
-            f"{name} must sum to 1 over the actions, got {sums[row]:.9g} at row "
-            f"{row + first_row} ({int(off.sum())} such rows). {remedy}"
+        raise RowError(
+            f"{name} must sum to 1 over the actions, got {sums[row]:.9g}",
+            row + first_row,
+            f" ({int(off.sum())} such rows). {remedy}",
         )
 
 
@@ -405,10 +424,11 @@ def check_reward_range(reward_range, reward):
         raise ValueError(f"reward_range needs low < high, got ({low}, {high}).")
     outside = np.flatnonzero((reward < low) | (reward > high))
     if outside.size:
-        raise ValueError(
-            f"reward {reward[outside[0]]:.6g} at row {outside[0]} lies outside "
-            f"reward_range ({low:g}, {high:g}) ({outside.size} such rows). Widen "
-            "the range or correct the rewards."
+        raise RowError(
+            f"reward {reward[outside[0]]:.6g}",
+            outside[0],
+            f" lies outside reward_range ({low:g}, {high:g}) ({outside.size} such "
+            "rows). Widen the range or correct the rewards.",
         )
     return low, high
 
@@ -419,9 +439,10 @@ def check_sample_weight(sample_weight, n_rounds):
     check_length("sample_weight", weight, n_rounds)
     if weight.size and weight.min() < 0:
         row = int(np.flatnonzero(weight < 0)[0])
-        raise ValueError(
-            f"sample_weight must not be negative, got {weight[row]:.6g} at row "
-            f"{row}. Use 1 / (probability of being kept)."
+        raise RowError(
+            f"sample_weight must not be negative, got {weight[row]:.6g}",
+            row,
+            ". Use 1 / (probability of being kept).",
         )
     if weight.size and not weight.any():
         raise ValueError("sample_weight is zero everywhere: no round counts.")
@@ -445,9 +466,10 @@ def check_timestamp(timestamp, n_rounds):
     missing = np.flatnonzero(~np.isfinite(timestamp))  # NaT, NaN and infinity
     if missing.size:
         found = timestamp[missing[0]]
-        raise ValueError(
-            f"timestamp is {'infinite' if np.isinf(found) else 'missing'} at row "
-            f"{missing[0]} ({missing.size} such rows). Drop these rows."
+        raise RowError(
+            f"timestamp is {'infinite' if np.isinf(found) else 'missing'}",
+            missing[0],
+            f" ({missing.size} such rows). Drop these rows.",
         )
     return keep(given, timestamp)
 

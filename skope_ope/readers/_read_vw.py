@@ -5,12 +5,16 @@
 import os
 import warnings
 from functools import partial
-from itertools import islice
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers._text_files import empty_file, read_lines
+from skope_ope.readers._text_files import (
+    empty_file,
+    first_line,
+    read_lines,
+    sample_lines,
+)
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
 from skope_ope.readers._vw_json import load, parse_dsjson, parse_json
 from skope_ope.readers._vw_rounds import VWRounds
@@ -218,7 +222,7 @@ def read_vw(
 def _events_of(path, format):
     """Return the numbered units of text that hold one event each, and their parser."""
     if format in SLATES:
-        if _first_line(path).startswith("{"):
+        if first_line(path).startswith("{"):
             return _single_lines(path), partial(parse_slates_json, kind=format)
         return _blocks(path), partial(parse_slates_text, kind=format)
     units = _blocks if format == "cb_adf" else _single_lines
@@ -256,10 +260,6 @@ def _single_lines(path):
     return ((number, line) for number, line in read_lines(path) if line.strip())
 
 
-def _first_line(path):
-    return next((line.lstrip() for _, line in _single_lines(path)), "")
-
-
 def _blocks(path):
     """Yield (number of the first line, [(number, line), ...]) between empty lines."""
     block = []
@@ -275,7 +275,7 @@ def _blocks(path):
 
 def _tell_format(path):
     """Tell the format from the first lines."""
-    lines = list(islice(read_lines(path), SAMPLE))
+    lines = sample_lines(path, SAMPLE)
     text = [line for _, line in lines if line.strip()]
     if not text:
         raise empty_file(path)

@@ -133,12 +133,6 @@ def test_propensity_must_agree_with_what_is_known_of_the_loggers(source):
         logs_of(propensity=off, **fields)
 
 
-def test_a_logged_action_of_probability_zero_is_refused():
-    proba = np.array([[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]])
-    with pytest.raises(ValueError, match=r"got 0 at row 1 .*cannot have been logged"):
-        logs_of(logging_proba=proba)
-
-
 @pytest.mark.parametrize(
     ("field", "value", "error", "message"),
     [

@@ -355,7 +355,7 @@ class BaseEvaluator(BaseEstimator):
 _KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}
 _HOW = {
     BanditLogs: "BanditLogs(context, action, reward, propensity) or "
-    "BanditLogs.from_frame(frame, action=..., reward=...)",
+    "BanditLogs.from_frame(frame, action=..., reward=..., context=[...])",
     SlateLogs: "SlateLogs(context, slate, reward, slot_reward=...)",
 }
 # What may stand for a reward model, and how rounds are held out of its fits.

@@ -3,7 +3,7 @@
 """The template of evaluators that use the positions on a page."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 
@@ -165,7 +165,8 @@ class PageEvaluator(BaseEvaluator):
         """
         if estimator is None:
             return Predictability(arm="item")
-        return estimator.predictability_
+        # the rounds behind an attention say nothing of what other pages gain by it
+        return replace(estimator.predictability_, rows=None)
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -193,7 +194,6 @@ class PageEvaluator(BaseEvaluator):
             predicted = self._predictability(logs, self.attention_estimator_)
         diagnostics["predictability_z"] = predicted.z
         diagnostics["predictability_gain"] = predicted.gain
-        warned += predicted.warnings
         design = design_of(logs, omega)
         values = formula.round_values(pages, attention, omega)
         estimate, replicates, seeds = spread_estimate(*values, design), None, None
@@ -206,6 +206,8 @@ class PageEvaluator(BaseEvaluator):
             seeds = seeds_of(np.random.RandomState(self.seed_), n_bootstrap)
             replicates = self._replicates(pages, formula, logs, design, seeds)
             estimate = estimate.with_error(_spread(replicates, warned))
+        bias = predicted.bias(*values)
+        warned += predicted.warnings(bias, estimate.standard_error)
         return PageValue(
             estimate,
             Rows(design, values[1][None], logs=logs),

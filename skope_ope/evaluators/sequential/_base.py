@@ -15,8 +15,9 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import LinearReach, range_alone
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import few_accepted_warnings, support_warnings
+from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
 from skope_ope.evaluators.sequential._history import History, LogSegment, Trajectories
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
@@ -34,6 +35,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._own_draws import repeated_draws_warnings
 
 _NO_WEIGHTS = (
     "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
@@ -281,6 +283,8 @@ class SequentialEvaluator(BaseEvaluator):
         if history.adaptive and len(found.terms) == 1:
             about, error = diagnostics["standard_error_of"], estimate.standard_error
             warned.append(single_trajectory_warning(error, self.horizon, about))
+        elif history.adaptive:
+            warned += repeated_draws_warnings(history.segments[0].trace.restarts.at)
         return warned + self._acceptance_warnings(history, diagnostics)
 
     def _log_warnings(self, logs):
@@ -289,7 +293,9 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
-        return [] if history.adaptive else support_warnings(history.overlap)
+        if history.adaptive:
+            return []
+        return warnings_of(support_findings(history.overlap))
 
     def _acceptance_warnings(self, history, diagnostics):
         """Return warnings about the simulated history."""

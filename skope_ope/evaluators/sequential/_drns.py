@@ -10,9 +10,10 @@ from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
-    overlap_warnings,
     propensity_warnings,
+    warnings_of,
 )
+from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound
 from skope_ope.evaluators.sequential._drns_model import (
@@ -304,7 +305,8 @@ class DRns(SequentialEvaluator):
         logs, overlap = history.logs, history.overlap
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
-        return overlap_warnings(overlap, logs) + propensity_warnings(logs)
+        found = overlap_findings(overlap, logs, uses_model=True)
+        return warnings_of(found) + propensity_warnings(logs)
 
     @property
     def _leaves_bias_out(self):

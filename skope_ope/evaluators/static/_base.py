@@ -19,14 +19,15 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import range_alone, reach_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import (
-    overlap_warnings,
     propensity_warnings,
-    support_warnings,
     unformed_warning,
+    warnings_of,
 )
+from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._facts import StaticFacts
@@ -127,10 +128,12 @@ class StaticEvaluator(BaseEvaluator):
         if estimate.lost:
             estimate = self._summed_about_its_value(job, estimate, positive)
         if self._uses_weights:
-            warned = overlap_warnings(overlap, positive.logs)
+            uses_model = self._uses_model
+            found = overlap_findings(overlap, positive.logs, job.target, uses_model)
+            warned = warnings_of(found)
             warned += self._propensity_warnings(job, positive.logs)
         else:  # a model extrapolates to what was never logged
-            warned, overlap = support_warnings(overlap), None
+            warned, overlap = warnings_of(support_findings(overlap)), None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             estimate = estimate.without_value()  # the logs say nothing of this policy

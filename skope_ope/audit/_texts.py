@@ -1,0 +1,122 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""An audit as text, as HTML and as plain records."""
+
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+
+import numpy as np
+
+from skope_ope.evaluators.core._diagnostics import number_text
+from skope_ope.logs._html import summary_html, table_html
+from skope_ope.logs._text_table import text_table, wrapped
+from skope_ope.logs._validation import plain
+
+SHOWN = 12  # rows of a table
+HEADER = ("severity", "finding", "what was found and what to do", "where")
+
+
+def plain_record(value):
+    """Return what JSON takes: no arrays, no numpy scalars, None for NaN."""
+    if isinstance(value, Mapping):
+        return {str(plain(name)): plain_record(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain_record(one) for one in value]
+    value = plain(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Real):
+        return float(value) if isfinite(value) else None
+    return str(value)
+
+
+def audit_text(audit):
+    """Return the lines of an audit as one text, findings first."""
+    lines = wrapped(headline(audit))
+    for one in audit.findings:
+        lines += ["", f"[{one.severity}] {one.name}"]
+        lines += wrapped(one.text, "  ")
+        lines += [line for where in places(one) for line in wrapped(where, "  ")]
+    pairs, tables = _parted(audit.facts)
+    if pairs:
+        lines += ["", "What the log holds"]
+        width = max(map(len, pairs))
+        for name, text in pairs.items():
+            lines += wrapped(text, f"  {name:<{width}}  ")
+    for name, columns in tables.items():
+        header, rows, more = _cells(columns)
+        lines += ["", name]
+        lines += [f"  {line}" for line in text_table(header, rows)]
+        lines += [f"  {more}"] if more else []
+    return "\n".join(lines)
+
+
+def audit_html(audit):
+    """Return an audit as tables, findings first."""
+    rows = [
+        (one.severity, one.name, one.text, "; ".join(places(one)))
+        for one in audit.findings
+    ]
+    bold = [i for i, one in enumerate(audit.findings) if one.is_alarm]
+    parts = [table_html(headline(audit), HEADER if rows else (), rows, bold=bold)]
+    pairs, tables = _parted(audit.facts)
+    if pairs:
+        parts.append(summary_html("What the log holds", pairs))
+    for name, columns in tables.items():
+        header, cells, more = _cells(columns)
+        parts.append(table_html(name, header, cells, notes=(more,) if more else ()))
+    return "".join(parts)
+
+
+def headline(audit):
+    """Return in a sentence how many findings of each severity there are."""
+    counts = {
+        kind: sum(one.severity == kind for one in audit.findings)
+        for kind in ("error", "warning", "note")
+    }
+    told = ", ".join(
+        f"{count} {kind}{'s' if count > 1 else ''}"
+        for kind, count in counts.items()
+        if count
+    )
+    if not audit.findings:
+        return "Audit: no check has found anything."
+    if audit.ok:
+        return f"Audit: no alarm, {told}."
+    return f"Audit: {told}."
+
+
+def places(finding):
+    """Return the columns and rows that a finding is about, as short texts."""
+    return [
+        f"{name}: {number_text(list(values))}"
+        for name, values in (("columns", finding.columns), ("rows", finding.rows))
+        if values
+    ]
+
+
+def _parted(facts):
+    """Return facts of one line as texts, and those that are tables."""
+    tables = {name: one for name, one in facts.items() if _is_table(one)}
+    pairs = {n: number_text(one) for n, one in facts.items() if n not in tables}
+    return pairs, tables
+
+
+def _is_table(fact):
+    if not isinstance(fact, Mapping) or not fact:
+        return False
+    columns = list(fact.values())
+    return all(isinstance(one, (list, tuple, np.ndarray)) for one in columns)
+
+
+def _cells(columns):
+    """Return header and first rows of a table, and how many more there are."""
+    n_rows = len(next(iter(columns.values())))
+    first, *others = (values[:SHOWN] for values in columns.values())
+    rows = [
+        [str(plain(label)), *(number_text(plain(one)) for one in row)]
+        for label, *row in zip(first, *others, strict=True)
+    ]
+    more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""
+    return [str(name) for name in columns], rows, more

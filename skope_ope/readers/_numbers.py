@@ -1,0 +1,52 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers that are written in a text, the same for files and for the command line.
+
+Python's own `float` and `int` also take underscores ("0_1.0" is 1 to them) and digits
+of any script, which a file holds by accident only.
+"""
+
+import math
+
+SHOWN = 60  # characters of a text in a message
+INT64_DIGITS = 18  # that many digits always fit
+
+
+def numbers(texts, finite=False):
+    """Return the floats that a sequence of texts spells.
+
+    Blanks around a number are taken, "nan" and "inf" unless all must be `finite`.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no number.
+    """
+    joined = "".join(texts)  # one look at many cells
+    if "_" in joined or not joined.isascii():
+        raise ValueError("not all texts are numbers")
+    found = list(map(float, texts))
+    if finite and not all(map(math.isfinite, found)):
+        raise ValueError("not all numbers are finite")
+    return found
+
+
+def number(text, finite=False):
+    """Return the float that a text spells, see `numbers`."""
+    return numbers((text,), finite)[0]
+
+
+def whole_number(text):
+    """Return the int that a text spells, at most 18 digits long."""
+    digits = text.strip().removeprefix("-")
+    if not (text.isascii() and digits.isdigit() and len(digits) <= INT64_DIGITS):
+        raise ValueError("not a whole number of at most 18 digits")
+    return int(text)
+
+
+def quoted(found):
+    """Return what was found as messages show it, cut where it is long."""
+    text = repr(found)
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[:SHOWN]}... ({len(text):,} characters)"

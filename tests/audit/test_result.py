@@ -1,0 +1,108 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from skope_ope import Audit
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._finding import Finding
+
+NOTE = Finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
+DOUBT = Finding("some_doubt", "warning", "Few rewards.", ("Wait.",), 3, rows=(7,))
+FAULT = Finding(
+    "some_fault",
+    "error",
+    "The propensities are wrong.",
+    ("They belong to another action.", "They were clipped."),
+    np.float64(12.5),
+    0.25,
+    category=PropensityWarning,
+)
+FACTS = {
+    "rounds": 3000,
+    "reward": "0 to 1",
+    "largest weights": np.array([3.0, np.nan]),
+    "actions": {"action": np.array([1000, 2000]), "mean reward": [0.25, float("nan")]},
+}
+FOUND = Audit(FACTS, [NOTE, DOUBT, FAULT])
+
+
+def test_the_worst_comes_first_and_equals_keep_their_order():
+    assert FOUND.findings == (FAULT, DOUBT, NOTE)
+    other = Finding("other_note", "note", "More.")
+    assert Audit({}, [other, NOTE]).findings == (other, NOTE)
+
+
+def test_notes_are_no_alarms():
+    assert FOUND.alarms == (FAULT, DOUBT)
+    assert not FOUND.ok
+    assert Audit({}, [NOTE]).ok
+
+
+def test_the_text_tells_findings_advice_places_and_facts():
+    text = repr(FOUND)
+    assert text.startswith("Audit: 1 error, 1 warning, 1 note.")
+    assert "most likely first: (1) They belong" in " ".join(text.split())
+    assert "  rows: 7" in text
+    assert "  rounds           3,000" in text
+    assert "  action  mean reward" in text
+    assert "  1000           0.25" in text
+
+
+def test_long_tables_are_shortened_in_text_and_whole_in_the_record():
+    facts = {"actions": {"action": list(range(50)), "rounds": [1] * 50}}
+    found = Audit(facts, [])
+    assert "... and 38 more" in repr(found)
+    assert "... and 38 more" in found._repr_html_()
+    assert len(found.to_dict()["facts"]["actions"]["action"]) == 50
+
+
+def test_an_audit_without_findings_says_so():
+    assert repr(Audit({}, [])) == "Audit: no check has found anything."
+    assert repr(Audit({}, [NOTE])).startswith("Audit: no alarm, 1 note.")
+
+
+def test_html_is_escaped():
+    html = FOUND._repr_html_()
+    assert "&lt;b&gt; is constant" in html
+    assert "<b>" not in html
+
+
+def test_the_record_is_what_json_takes():
+    record = json.loads(json.dumps(FOUND.to_dict(), allow_nan=False))
+    assert record["facts"]["largest weights"] == [3.0, None]
+    assert record["facts"]["actions"]["action"] == [1000, 2000]
+    assert [one["finding"] for one in record["findings"]] == [
+        "some_fault",
+        "some_doubt",
+        "some_note",
+    ]
+    assert record["findings"][0]["number"] == 12.5
+    assert record["findings"][2]["effect"] is None
+
+
+def test_the_frame_has_a_row_for_each_finding():
+    pytest.importorskip("pandas")
+    frame = FOUND.to_frame()
+    assert frame["severity"].tolist() == ["error", "warning", "note"]
+    assert Audit({}, []).to_frame().columns.tolist() == frame.columns.tolist()
+
+
+def test_an_audit_can_be_pickled():
+    assert pickle.loads(pickle.dumps(FOUND)).to_dict() == FOUND.to_dict()
+
+
+def test_a_finding_becomes_the_warning_of_an_evaluator():
+    warning = FAULT.warning()
+    assert isinstance(warning, PropensityWarning)
+    assert warning.value == 12.5
+    assert str(warning) == FAULT.text
+
+
+def test_a_severity_must_be_known():
+    with pytest.raises(ValueError, match="severity must be one of"):
+        Finding("x", "fatal", "No.")
