@@ -87,10 +87,10 @@ def _in_passes(together, policies, shared, positive, n_jobs):
     ]
     done = _run(calls, n_jobs, "threads")
     found = {}
+    warned = {p: rounds_warnings(policies[p], shared.logs) for p in together}
     for of_group in done:
         for (policy, name), value in of_group.items():
-            warned = rounds_warnings(policies[policy], shared.logs)
-            found[policy, name] = value._with_warnings(warned)
+            found[policy, name] = value._with_warnings(warned[policy])
     return found
 
 

@@ -12,6 +12,7 @@ from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_error import RowError
@@ -34,7 +35,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Grouped, RowContainer):
+class BanditLogs(Grouped, Recognised, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
