@@ -12,10 +12,14 @@ from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
 from skope_ope.logs._order_findings import order_findings
+from skope_ope.logs._propensity_findings import propensity_findings
+from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._shift_findings import shift_findings
 
 LOG_CHECKS = (
     log_facts,
+    propensity_findings,
+    fitted_propensity_findings,
     column_findings,
     order_findings,
     action_leak_findings,

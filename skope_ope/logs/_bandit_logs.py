@@ -12,6 +12,8 @@ from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._known_rows import Recognised
+from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
@@ -33,7 +35,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Grouped, RowContainer):
+class BanditLogs(Grouped, Recognised, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
@@ -371,6 +373,7 @@ class BanditLogs(Grouped, RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
+    quick_propensity_findings = cached_property(quick_propensity_findings)
     inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
     action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)
