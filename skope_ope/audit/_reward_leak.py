@@ -13,6 +13,7 @@ from skope_ope.logs._context_columns import (
     sampled_rows,
 )
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._moderate import moderate
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50
@@ -51,7 +52,7 @@ def reward_leak_findings(logs, random_state=0):
     """
     random = check_random_state(random_state)
     rows = _rows(logs, random)
-    reward = logs.reward[rows]
+    reward = moderate(logs.reward[rows])
     if len(rows) < FEWEST_ROUNDS or not _varies(reward) or not logs.n_features:
         return {}, []
     columns = columns_of(logs.context, rows)

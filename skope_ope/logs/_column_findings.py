@@ -189,7 +189,7 @@ def _one_value(values):
 
 def _alike(table, some, constant):
     """Return pairs (first, later) of columns that are equal in all rounds."""
-    first, pairs = {}, []
+    first, pairs, constant = {}, [], set(constant)
     for j in range(min(table.n_columns, MOST_COLUMNS)):
         if j in constant:
             continue

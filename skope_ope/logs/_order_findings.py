@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._moderate import moderate
 from skope_ope.logs._row_container import in_stored_order
 
 TRAILING_CHANCE = 2e-4  # of so many zeros at the end; about 8.5 rewards are missing
@@ -123,21 +124,23 @@ def _reward_drift(logs):
     it follows Kolmogorov's law. Sums of groups stand in the order in which the groups
     appear, so rows that are sorted by user are no trend.
     """
-    reward = logs.reward
-    deviation = reward - reward.mean()
-    path, at = _largest_partial_sum(deviation, logs)
+    reward, size = logs.reward, moderate(logs.reward)
+    deviation = size - size.mean()
+    least = 1e-9 * np.abs(size).max()
+    path, at = _largest_partial_sum(deviation, logs, least)
     chance = _kolmogorov(path)
     if not chance < DRIFT_CHANCE:
         return []
     before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
-    effect = abs(after - before) / np.abs(reward).mean()
+    effect = abs(size[at + 1 :].mean() - size[: at + 1].mean()) / np.abs(size).mean()
     rows_after = f"after row {at:,}"
     found = (
         f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
         f"{after:.4g} {rows_after} (p = {chance:.1g})."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
-    still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
+    within = _within_choices(logs, deviation)
+    still = _kolmogorov(_largest_partial_sum(within, logs, least)[0])
     if effect < DRIFT_EFFECT or still > 1e-3:
         reason = "The change is small."
         if effect >= DRIFT_EFFECT:
@@ -158,8 +161,11 @@ def _reward_drift(logs):
     return [Finding("reward_drift", "warning", found, advice, **number)]
 
 
-def _largest_partial_sum(deviation, logs):
-    """Return the largest partial sum in units of its spread, and its row."""
+def _largest_partial_sum(deviation, logs, least):
+    """Return the largest partial sum in units of its spread, and its row.
+
+    Deviations below `least` are those of rounding.
+    """
     n_units, steps = len(deviation), deviation
     if logs.group is not None:
         _, first = np.unique(logs.group_index, return_index=True)
@@ -167,7 +173,7 @@ def _largest_partial_sum(deviation, logs):
         steps = totals[logs.group_index[np.sort(first)]]
         n_units = len(steps)
     spread = sqrt(float(steps @ steps))
-    if n_units < FEWEST or spread <= 1e-9 * np.abs(logs.reward).max() * sqrt(n_units):
+    if n_units < FEWEST or spread <= least * sqrt(n_units):
         return 0.0, 0
     sums = np.abs(np.cumsum(steps))
     at = int(sums[:-1].argmax())
