@@ -220,6 +220,7 @@ def read_vw(
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
     _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
+    _warn_left_out(path, rounds)
     with errors_of_file(path, lines.__getitem__):
         return rounds.logs(n_actions, n_action_features is not None, max_action_bytes)
 
@@ -243,6 +244,15 @@ def _warn_skipped(path, n_rounds, unlabelled, malformed, complaint):
         if number:
             message = f"{path}: skipped {number} {events}; {n_rounds} remain.{first}"
             warnings.warn(LogsWarning(message, number), stacklevel=4)
+
+
+def _warn_left_out(path, rounds):
+    for field, number in rounds.left_out().items():
+        message = (
+            f"{path}: {number} of {len(rounds)} event(s) have no {field}, so that the "
+            "logs have none."
+        )
+        warnings.warn(LogsWarning(message, number), stacklevel=4)
 
 
 def _no_rounds(path, format, unlabelled, malformed, complaint):
@@ -306,14 +316,15 @@ def _tell_format(path):
 
 
 def _tell_json(text):
+    """Return what most of the lines look like: one of them may be malformed."""
+    votes = {"dsjson": 0, "json": 0}
     for line in text:
         try:
-            event = load(line)
+            keys = {key for key, _ in load(line)}
         except MalformedLineError:
             continue
-        keys = {key for key, _ in event}
         if "c" in keys and "_multi" not in keys:
-            return "dsjson"
-        if "_multi" in keys or any(key.startswith("_label") for key in keys):
-            return "json"
-    return "dsjson"
+            votes["dsjson"] += 1
+        elif "_multi" in keys or any(key.startswith("_label") for key in keys):
+            votes["json"] += 1
+    return max(votes, key=votes.get)
