@@ -302,12 +302,20 @@ def check_propensity(
     if array.size and not (array.min() >= least and array.max() <= 1 + 1e-9):
         check_finite("propensity", array)  # NaN fails the comparison, too
         bad = np.flatnonzero((array < least) | (array > 1 + 1e-9))
-        remedy = (
-            "It is the probability itself, neither its inverse nor a percentage."
-            if array[bad[0]] > 1
-            else "A round with propensity 0 cannot have been logged; drop these rows "
-            f"or {instead}."
-        )
+        if array[bad[0]] > 1:
+            remedy = (
+                "It is the probability itself, neither its inverse nor a percentage."
+            )
+        elif array[bad[0]] > 0:
+            remedy = (
+                "Nobody draws what is that improbable, and one over it is infinite. "
+                f"Correct these rows, drop them or {instead}."
+            )
+        else:
+            remedy = (
+                "A round with propensity 0 cannot have been logged; drop these rows or "
+                f"{instead}."
+            )
         raise RowError(
             f"propensity must lie in (0, 1], got {array[bad[0]]:.9g}",
             bad[0],

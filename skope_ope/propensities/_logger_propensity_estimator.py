@@ -114,7 +114,9 @@ class LoggerPropensityEstimator(PropensityEstimator):
                 estimates = self.estimators_[label]._estimates(logs)
                 proba[:, column] = np.clip(estimates, self.floor, 1.0)
         own = proba[np.arange(len(logs)), logs.logger_index]
-        return logs.replace(logging_proba=None, logger_proba=proba, propensity=own)
+        return logs._with_estimates(
+            logging_proba=None, logger_proba=proba, propensity=own
+        )
 
 
 class _OneLogger(PropensityEstimator):

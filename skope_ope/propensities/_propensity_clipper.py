@@ -50,7 +50,9 @@ class PropensityClipper(BaseLogTransformer):
         self.n_clipped_ = int((self._propensity(logs) < self.low).sum())
 
     def _transform(self, logs):
-        return logs.replace(propensity=np.maximum(self._propensity(logs), self.low))
+        clipped = np.maximum(self._propensity(logs), self.low)
+        change = logs._with_estimates if logs.propensity_estimated else logs.replace
+        return change(propensity=clipped)
 
     def _propensity(self, logs):
         if logs.propensity is None:

@@ -207,6 +207,6 @@ class PropensityEstimator(BaseLogTransformer):
     def _transform(self, logs):
         self._check_actions(logs)
         propensity = np.clip(self._estimates(logs), self.floor, 1.0)
-        return logs.replace(
+        return logs._with_estimates(
             logging_proba=None, logger_proba=None, propensity=propensity
         )

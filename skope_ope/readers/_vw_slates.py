@@ -156,7 +156,7 @@ def _read_line(draft, line):
         )
     if rest:
         raise MalformedLineError(
-            f"{quoted(rest[0])} is no part of the label of a {role} in {draft.kind} logs"
+            f"{quoted(rest[0])} is no part of the label of a {role} of {draft.kind}"
         )
 
 

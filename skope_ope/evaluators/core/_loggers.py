@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Overlap, Support, sums_of_weights
 from skope_ope.evaluators.core._sums import Sums
 
@@ -189,8 +190,9 @@ class OverlapByLogger:
 
     Attributes
     ----------
-    sums : Sums
-        Sums of the weights pi / p; their strata are the loggers.
+    sums, bounded : Sums
+        Sums of the weights pi / p, and of min(pi / p, sqrt(n)); their strata are the
+        loggers.
     max_w, missing : ndarray of shape (n_loggers,)
         Largest weight, and sum of the policy's probability of what the logger could
         not do.
@@ -204,6 +206,7 @@ class OverlapByLogger:
 
     def __init__(self, loggers):
         self.loggers, self.sums = loggers, Sums(loggers.design)
+        self.bounded = Sums(loggers.design)
         self.max_w, self.missing = np.zeros((2, len(loggers)))
         self.certain, self.lost = np.zeros((2, len(loggers)))
         self.sum_b = 0.0
@@ -211,7 +214,9 @@ class OverlapByLogger:
     def add(self, target):
         """Add what the policy does in a block."""
         block = target.block
-        self.sums.add(block.of(self.loggers.design), (target.w,))
+        design, w = block.of(self.loggers.design), target.w
+        self.sums.add(design, (w,))
+        self.bounded.add(design, (bounded(w, self.loggers.positive.n, w.max()),))
         self._add_largest(_counted(block, target.w), block.loggers.index)
         self._add_missing(target)
 

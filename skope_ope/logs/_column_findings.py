@@ -1,0 +1,211 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is odd about single columns of the context, whatever they mean."""
+
+import numpy as np
+from scipy import sparse
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._context_columns import (
+    MOST_COLUMNS,
+    capital,
+    column_names,
+    columns_tested,
+    label_of,
+    listed,
+    sampled_rows,
+)
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import is_frame, is_missing
+
+SAMPLE = 1000  # rounds that show which columns may be constant or alike
+
+
+def column_findings(logs, random_state=0):
+    """Return missing values, constant columns and columns that are there twice.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds say what is looked at in all rounds. The findings do not depend
+        on it.
+
+    Returns
+    -------
+    facts : dict
+        Columns with missing values, and which columns were looked at where these are
+        not all.
+    findings : list of Finding
+        Notes.
+    """
+    context, n_rounds = logs.context, len(logs)
+    names, named = column_names(context), is_frame(context)
+    missing = _missing(context)
+    facts = {}
+    if missing:
+        facts["missing values"] = {
+            "column": [names[j] for j in missing],
+            "rounds": list(missing.values()),
+        }
+    part = columns_tested(context)
+    if part is not None:
+        facts["columns tested"] = part
+    table = _Columns(context)
+    rows = sampled_rows(n_rounds, SAMPLE, random_state)
+    some = _Columns(take_rows(context, rows))
+    constant = _constant(table, some)
+    alike = _alike(table, some, constant) if n_rounds > 1 else []
+
+    def labels(which):
+        return listed([label_of(names[j], named) for j in which])
+
+    findings = []
+    if missing:
+        most = max(missing.values())
+        findings.append(
+            _note(
+                "missing_values",
+                f"{labels(missing)} {_have(missing)} missing or infinite values, in up "
+                f"to {most / n_rounds:.1%} of the rounds.",
+                "Models and policies must take them (those of trees on histograms do), "
+                "or fill them inside the model; whether a value is missing must have "
+                "been known before the decision, too.",
+                [names[j] for j in missing],
+                most,
+                most / n_rounds,
+            )
+        )
+    if constant and n_rounds > 1:
+        findings.append(
+            _note(
+                "constant_column",
+                f"{labels(constant)} {_have(constant)} the same value in all rounds.",
+                "They tell nothing; check whether the export has lost their values.",
+                [names[j] for j in constant],
+                len(constant),
+            )
+        )
+    if alike:
+        pairs = [
+            f"{label_of(names[j], named)} is {label_of(names[i], named)} again"
+            for i, j in alike
+        ]
+        findings.append(
+            _note(
+                "duplicate_column",
+                f"{capital(listed(pairs))}.",
+                "Keep one of each: models share out weight between copies at random.",
+                [names[j] for _, j in alike],
+                len(alike),
+            )
+        )
+    return facts, findings
+
+
+def _note(name, found, advice, columns, number, effect=float("nan")):
+    return Finding(
+        name,
+        "note",
+        capital(found),
+        (advice,),
+        number=float(number),
+        effect=effect,
+        columns=columns[:10],
+        category=LogsWarning,
+    )
+
+
+class _Columns:
+    """Whole columns of a context as arrays, and their number."""
+
+    def __init__(self, context):
+        self.n_columns = context.shape[1]
+        self._array = context
+        self._get = lambda j: context[:, j]
+        if sparse.issparse(context):
+            self._get = lambda j: context[:, [j]].toarray().ravel()
+        elif is_frame(context):
+            frame = import_narwhals().from_native(context, eager_only=True)
+            names = list(frame.columns)
+            self._get = lambda j: _plain(frame.get_column(names[j]).to_numpy())
+
+    def __getitem__(self, j):
+        return self._get(j)
+
+
+def _plain(values):
+    """Return objects with None for what is missing, whatever the library calls it."""
+    if values.dtype != object:
+        return values
+    out = np.empty(len(values), dtype=object)
+    out[:] = [None if is_missing(value) else value for value in values.tolist()]
+    return out
+
+
+def _missing(context):
+    """Return how many values are missing or infinite, by column that has some."""
+    if is_frame(context):
+        frame = import_narwhals().from_native(context, eager_only=True)
+        counts = [_missing_in_series(frame.get_column(name)) for name in frame.columns]
+        return {j: count for j, count in enumerate(counts) if count}
+    if context.dtype.kind != "f":
+        return {}
+    if sparse.issparse(context):
+        counts = np.bincount(context.indices[~np.isfinite(context.data)])
+        return {int(j): int(counts[j]) for j in np.flatnonzero(counts)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = np.flatnonzero(~np.isfinite(context.sum(axis=0)))
+    counts = {int(j): int((~np.isfinite(context[:, j])).sum()) for j in suspicious}
+    return {j: count for j, count in counts.items() if count}
+
+
+def _missing_in_series(series):
+    values = series.to_numpy()
+    if values.dtype.kind == "f":  # NaN and null are both NaN here
+        return int((~np.isfinite(values)).sum())
+    return int(series.null_count())
+
+
+def _constant(table, some):
+    """Return the columns with one value; of sparse ones those without an entry."""
+    candidates = range(min(table.n_columns, MOST_COLUMNS))
+    if sparse.issparse(table._array):
+        filled = np.bincount(table._array.indices, minlength=table.n_columns)
+        return np.flatnonzero(filled == 0).tolist()
+    return [j for j in candidates if _one_value(some[j]) and _one_value(table[j])]
+
+
+def _one_value(values):
+    first = values[0]
+    if first != first:  # NaN
+        return bool((values != values).all())
+    same = values == first
+    return bool(np.all(same))
+
+
+def _alike(table, some, constant):
+    """Return pairs (first, later) of columns that are equal in all rounds."""
+    first, pairs = {}, []
+    for j in range(min(table.n_columns, MOST_COLUMNS)):
+        if j in constant:
+            continue
+        values = some[j]
+        is_number = values.dtype.kind in "biuf"
+        key = values.astype(float).tobytes() if is_number else repr(values.tolist())
+        i = first.setdefault(key, j)
+        if i != j and _same(table[i], table[j]):
+            pairs.append((i, j))
+    return pairs
+
+
+def _same(a, b):
+    missing = a != a
+    return bool(np.array_equal(missing, b != b) and (a == b)[~missing].all())
+
+
+def _have(columns):
+    return "has" if len(columns) == 1 else "have"

@@ -1,0 +1,105 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Evidence against recorded propensities that holds at any number of rounds."""
+
+from math import log
+
+import numpy as np
+
+FLOOR = 0.01  # share of the uniform distribution in every prediction
+STAKES = (0.1, 0.5, 1.0)
+SURE = log(1000)  # right propensities exceed it in one log of a thousand
+LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
+
+
+def probability_ratio(predicted, propensity, n_offered):
+    r"""Return how much likelier a prediction makes the logged actions.
+
+    .. math:: f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i
+
+    Actions that the other rounds do not know (:math:`\hat p = 0`) get nothing: a log
+    does not tell how many more of them there are, and shares for all of those that
+    happen to be logged could add up to more than one.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_rounds,)
+        Probability of the logged action, learned from other rounds.
+    propensity : ndarray of shape (n_rounds,)
+        The recorded one, at least the right one.
+    n_offered : int or ndarray of shape (n_rounds,)
+        Number of actions, at least of those that the other rounds know.
+
+    Returns
+    -------
+    ratio : ndarray of shape (n_rounds,)
+        Under right propensities its mean is at most one.
+    """
+    known = predicted > 0
+    return ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
+
+
+def log_e_value(ratio, share=None, group=None):
+    r"""Return the logarithm of an e-value: evidence that a mean exceeds one.
+
+    .. math::
+
+       E = \frac{1}{3} \sum_{\lambda \in \{.1, .5, 1\}}
+       \prod_i (1 + \lambda s_i (f_i - 1))
+
+    The wealth of somebody who bets on :math:`f > 1` at fair odds. Where every
+    :math:`f_i \ge 0` has mean at most one given the rounds before, :math:`E[E] \le 1`
+    at any number of rounds and any skewness, so :math:`P(E \ge 1000) \le .001`.
+
+    Parameters
+    ----------
+    ratio : ndarray of shape (n_rounds,)
+        The non-negative f.
+    share : ndarray of shape (n_rounds,), default=None
+        The s in [0, 1]: sample weights over the largest of them. For rounds kept with
+        probability proportional to 1/s it is the mean of s (f - 1) that is at most 0.
+    group : ndarray of int of shape (n_rounds,), default=None
+        Rounds that may depend on each other. A factor is then one of the mean of
+        s (f - 1) over a group, whose expectation no dependence within it changes.
+
+    Returns
+    -------
+    log_e : float
+        Zero where there are no rounds.
+    """
+    gap = ratio - 1
+    if share is not None:
+        gap = gap * share
+    if group is not None:
+        sizes = np.bincount(group)
+        gap = np.bincount(group, gap)[sizes > 0] / sizes[sizes > 0]
+    with np.errstate(divide="ignore"):  # all is lost where f = 0 and the stake is all
+        return log_mean_exp([np.log1p(stake * gap).sum() for stake in STAKES])
+
+
+def log_mean_exp(logs):
+    """Return the logarithm of the mean of numbers, from their logarithms."""
+    return float(np.logaddexp.reduce(logs)) - log(len(logs))
+
+
+def mean_gain(ratio, share=None):
+    """Return the mean of ln f, weighted by `share`; f below .01 counts as that."""
+    return float(np.average(np.log(np.maximum(ratio, FLOOR)), weights=share))
+
+
+def misfit_effect(ratio, share=None):
+    """Return how much likelier a prediction makes a round: a share, .05 for 5%.
+
+    Parameters
+    ----------
+    ratio : ndarray of shape (n_rounds,)
+        The f.
+    share : ndarray of shape (n_rounds,), default=None
+        Weights of the rounds.
+
+    Returns
+    -------
+    effect : float
+        The larger of the means of ln f and of f - 1.
+    """
+    return max(mean_gain(ratio, share), float(np.average(ratio, weights=share)) - 1)

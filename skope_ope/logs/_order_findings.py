@@ -1,0 +1,271 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the order of the rounds tells: rewards that end early, drift, sorted rounds."""
+
+from math import exp, sqrt
+
+import numpy as np
+from scipy.special import gammaln
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._row_container import in_stored_order
+
+TRAILING_CHANCE = 2e-4  # of so many zeros at the end; about 8.5 rewards are missing
+TRAILING_SHARE = 0.005  # of the rounds
+DRIFT_CHANCE = 1e-5
+DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
+FEWEST = 50  # rounds or groups: Kolmogorov's law is one of many
+RARE = 5  # rounds besides those of the most frequent value
+FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
+
+
+def order_findings(logs, random_state=None):
+    """Return what the order of the rounds tells about the log.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds; they are read in the order in which they were stored.
+    random_state : object, default=None
+        Ignored: nothing is drawn.
+
+    Returns
+    -------
+    facts : dict
+        Empty: what the order is about is told by findings.
+    findings : list of Finding
+    """
+    logs = in_stored_order(logs)
+    found = _time_disorder(logs)
+    by_value = _sorted_rounds(logs)
+    if by_value:  # then neither the end nor a trend says anything about time
+        return {}, found + by_value
+    return {}, found + trailing_zero_findings(logs) + _reward_drift(logs)
+
+
+def trailing_zero_findings(logs):
+    r"""Return a finding where the rewards of the last rounds seem to be missing.
+
+    Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
+    :math:`L` are all without reward with probability
+    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where rounds
+    have groups, each group counts with its last round.
+    """
+    reward = logs.reward
+    if not logs._in_order:
+        reward = reward[np.argsort(logs.row_id.position, kind="stable")]
+    n_rounds = len(reward)
+    last = _last_rewarded(reward)
+    length = n_rounds - 1 - last
+    if last < 0 or length <= TRAILING_SHARE * n_rounds:
+        return []
+    n_units, n_last, n_rewarded = n_rounds, length, np.count_nonzero(reward)
+    if logs.group is not None:
+        ends = _last_rounds_of_groups(in_stored_order(logs).group_index)
+        n_units, n_last = len(ends), int((ends > last).sum())
+        n_rewarded = np.count_nonzero(reward[ends])
+    if n_rewarded > n_units - n_last or not n_rewarded:
+        return []
+    chance = _log_binomial(n_units - n_last, n_rewarded)
+    chance = exp(chance - _log_binomial(n_units, n_rewarded))
+    if chance >= TRAILING_CHANCE:
+        return []
+    rate = np.count_nonzero(reward) / (n_rounds - length)
+    expected = f"{rate * length:,.3g} were to be expected"
+    return [
+        Finding(
+            "trailing_zeros",
+            "warning",
+            f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
+            f"{expected} by the rate before them; chance does this once in "
+            f"{1 / max(chance, 1e-99):.2g} logs.",
+            (
+                "The rewards of the last rounds have not arrived yet: drop these "
+                "rounds, and all that are younger than the longest delay of a reward.",
+                "A join has lost them: compare the number of rewards with their "
+                "source.",
+                "The rounds are not in the order of time but sorted by their rewards: "
+                "sort them by time.",
+            ),
+            number=chance,
+            effect=length / n_rounds,
+            rows=range(last + 1, min(last + 11, n_rounds)),
+            category=LogsWarning,
+        )
+    ]
+
+
+def _last_rewarded(reward, block=4096):
+    """Return the last row with a reward that is not zero, or -1."""
+    for end in range(len(reward), 0, -block):
+        start = max(end - block, 0)
+        rows = np.flatnonzero(reward[start:end])
+        if len(rows):
+            return start + int(rows[-1])
+    return -1
+
+
+def _last_rounds_of_groups(codes):
+    last = np.full(codes.max() + 1, -1)
+    last[codes] = np.arange(len(codes))  # the last one of a group stays
+    return last[last >= 0]
+
+
+def _log_binomial(n, k):
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def _reward_drift(logs):
+    """Return a finding where the mean reward changes along the log.
+
+    The statistic is the largest partial sum of the centred rewards; in random order
+    it follows Kolmogorov's law. Sums of groups stand in the order in which the groups
+    appear, so rows that are sorted by user are no trend.
+    """
+    reward = logs.reward
+    deviation = reward - reward.mean()
+    path, at = _largest_partial_sum(deviation, logs)
+    chance = _kolmogorov(path)
+    if not chance < DRIFT_CHANCE:
+        return []
+    before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
+    effect = abs(after - before) / np.abs(reward).mean()
+    rows_after = f"after row {at:,}"
+    found = (
+        f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
+        f"{after:.4g} {rows_after} (p = {chance:.1g})."
+    )
+    number = {"number": path, "effect": effect, "category": LogsWarning}
+    still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
+    if effect < DRIFT_EFFECT or still > 1e-3:
+        reason = "The change is small."
+        if effect >= DRIFT_EFFECT:
+            reason = (
+                "Rounds of the same action and logger show none: the choices changed, "
+                "as those of a logger that learns do."
+            )
+        advice = f"{reason} A value is that of the average over the log's time."
+        return [Finding("reward_drift", "note", found, (advice,), **number)]
+    advice = (
+        "The world or the definition of the reward has changed: a value from this log "
+        "is that of the average over its time, not of today; use the rounds of the "
+        "time that you ask about.",
+        "The logger has learned, or the users have changed: then this is no fault, and "
+        "a value holds for the average over the log's time.",
+        "The rounds are not in the order of time: sort them by time.",
+    )
+    return [Finding("reward_drift", "warning", found, advice, **number)]
+
+
+def _largest_partial_sum(deviation, logs):
+    """Return the largest partial sum in units of its spread, and its row."""
+    n_units, steps = len(deviation), deviation
+    if logs.group is not None:
+        _, first = np.unique(logs.group_index, return_index=True)
+        totals = np.bincount(logs.group_index, deviation)
+        steps = totals[logs.group_index[np.sort(first)]]
+        n_units = len(steps)
+    spread = sqrt(float(steps @ steps))
+    if n_units < FEWEST or spread <= 1e-9 * np.abs(logs.reward).max() * sqrt(n_units):
+        return 0.0, 0
+    sums = np.abs(np.cumsum(steps))
+    at = int(sums[:-1].argmax())
+    path = float(sums[at]) / spread
+    return path, at if steps is deviation else int(np.sort(first)[at + 1]) - 1
+
+
+def _kolmogorov(path):
+    """Return the chance of a larger partial sum, by the law's first term."""
+    return min(1.0, 2 * exp(-2 * path * path))
+
+
+def _within_choices(logs, deviation):
+    """Return deviations from the mean of logger and action; slates have neither."""
+    code = getattr(logs, "action_index", None)
+    if code is None:
+        return deviation
+    if logs.logger_index is not None:
+        code = code * len(logs.loggers) + logs.logger_index
+        code = np.unique(code, return_inverse=True)[1].ravel()
+    rare = np.bincount(code) < FEW_ROUNDS
+    code = np.where(rare[code], len(rare), code)  # these count as one
+    counts = np.maximum(np.bincount(code), 1)
+    return deviation - (np.bincount(code, deviation) / counts)[code]
+
+
+def _time_disorder(logs):
+    time = logs.timestamp
+    if time is None or len(time) < 2:
+        return []
+    back = np.flatnonzero(time[1:] < time[:-1]) + 1
+    if not len(back):
+        return []
+    return [
+        Finding(
+            "time_disorder",
+            "note",
+            f"The timestamp decreases at row {back[0]:,} and {len(back) - 1:,} more "
+            "rows.",
+            (
+                "Replay, RejectionSampling, DRns and checks of the order take rounds "
+                "as they are stored: sort the logs by time before you use these. "
+                "Values of other evaluators do not depend on the order.",
+            ),
+            number=float(len(back)),
+            effect=len(back) / len(time),
+            rows=back[:10].tolist(),
+            category=LogsWarning,
+        )
+    ]
+
+
+def _sorted_rounds(logs):
+    """Return a finding where rounds are sorted by their rewards or their actions."""
+    action = getattr(logs, "action_index", None)
+    by = None
+    if _is_sorted(logs.reward):
+        by = "reward"
+    elif action is not None and logs.group is None and _in_runs(action):
+        by = "action"
+    if by is None or _in_time(logs.timestamp):
+        return []
+    return [
+        Finding(
+            "sorted_rounds",
+            "warning",
+            f"The rounds are sorted by {by}, not by time.",
+            (
+                "Sort them by time, or shuffle them where it is not known: folds of "
+                "consecutive rounds now hold rounds of one kind, and Replay, "
+                "RejectionSampling and DRns see a history that never was. Drift and "
+                "rewards that are missing at the end cannot be seen in this order.",
+            ),
+            category=LogsWarning,
+        )
+    ]
+
+
+def _is_sorted(values):
+    """Whether values never rise or never fall, and chance would not do that."""
+    if len(values) < FEWEST or not (_monotone(values[:1000]) and _monotone(values)):
+        return False
+    _, counts = np.unique(values, return_counts=True)
+    return len(values) - counts.max() >= RARE
+
+
+def _monotone(values):
+    return bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
+
+
+def _in_runs(code):
+    """Whether the rounds of each action are consecutive, and chance would not do it."""
+    changes = np.count_nonzero(code[1:] != code[:-1])
+    counts = np.bincount(code)
+    many = len(code) >= FEWEST and len(code) - counts.max() >= RARE
+    return bool(many and changes == np.count_nonzero(counts) - 1)
+
+
+def _in_time(time):
+    """Whether timestamps that differ say that the order is that of time."""
+    return time is not None and time[0] != time[-1] and (time[1:] >= time[:-1]).all()

@@ -1,0 +1,48 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a logger was as sure of its actions as its distribution says."""
+
+import numpy as np
+
+from skope_ope.logs._e_value import log_e_value, log_mean_exp
+
+SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
+MOST_CELLS = 200_000  # of the logging distribution
+
+
+def calibration_evidence(logs):
+    r"""Return evidence that another temperature fits a whole logging distribution.
+
+    With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios
+    :math:`\prod_i \mu_\beta(a_i | x_i) / \mu(a_i | x_i)` are e-values under right
+    probabilities, and so is their mean over :math:`\beta`.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        With `logging_proba`.
+
+    Returns
+    -------
+    log_e : float
+        Logarithm of the e-value.
+    sharpness : float
+        The :math:`\beta` that fits best: 2 where the logger was surer of its actions
+        (half the temperature), .5 where it was less sure.
+    """
+    n_rounds = max(MOST_CELLS // logs.n_actions, 100)
+    rows = slice(None, None, -(-len(logs) // n_rounds))
+    mu, action = logs.logging_proba[rows], logs.action_index[rows]
+    share = group = None
+    if logs.sample_weight is not None:
+        share = logs.sample_weight[rows] / logs.sample_weight.max()
+    if logs.group is not None:
+        group = logs.group_index[rows]
+    with np.errstate(divide="ignore"):  # what is impossible stays so
+        log_mu = np.log(mu)
+    own = log_mu[np.arange(len(mu)), action]
+    evidence = []
+    for beta in SHARPNESS:
+        ratio = np.exp((beta - 1) * own) / np.exp(beta * log_mu).sum(axis=1)
+        evidence.append(log_e_value(ratio, share, group))
+    return log_mean_exp(evidence), SHARPNESS[int(np.argmax(evidence))]

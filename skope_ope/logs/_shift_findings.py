@@ -1,0 +1,198 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Contexts that have slid by a row: another row's context explains what was done."""
+
+from math import sqrt
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._context_columns import columns_of
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._row_container import in_stored_order
+
+BLOCK, MOST_BLOCKS = 1000, 10  # consecutive rows
+FEWEST_ROUNDS = 100
+CHUNK = 50  # consecutive rows of one half: neighbours are in the same one
+FEW_COLUMNS = 50
+MOST_TARGETS = 5  # frequent actions
+FEW_OF_ACTION = 50
+MOST_LEVELS = 5
+PENALTY = 10.0  # rounds
+TINY = 1e-9  # variance of what is the same in all rounds
+SIDES = {-1: "before", 1: "after"}
+HIGH_Z = 6.0
+LEAST_GAIN = 0.02  # of the variance that is to be explained
+
+
+def shift_findings(logs, random_state=0):
+    """Return a finding where the context of a neighbour fits a round better.
+
+    The propensity of an action is a function of its context; where it is not known,
+    the action follows the context. Least squares on one half of the rounds predict
+    the other half, with a round's own context and with those of the rows before and
+    after it. Rounds whose contexts depend on each other cause no alarm: a neighbour
+    then tells something, but no more than a round's own context does.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds; only rows that are stored one after the other are compared.
+    random_state : int, RandomState instance or None, default=0
+        Which blocks of rows are compared where there are many.
+
+    Returns
+    -------
+    facts : dict
+        Empty.
+    findings : list of Finding
+    """
+    logs = in_stored_order(logs)
+    rows = _consecutive_rows(len(logs), random_state)
+    own = _between_neighbours(logs._position, rows)
+    known = logs.propensity is not None and not logs.propensity_estimated
+    X = _features(logs.context, rows)
+    if len(own) < FEWEST_ROUNDS or X is None:
+        return {}, []
+    action = logs.action_index[rows[own]]
+    by_action = _losses_of_actions(X, own, action)
+    losses = by_action
+    if known:
+        losses = _losses_of_propensities(X, own, action, logs.propensity[rows[own]])
+    best = max(SIDES, key=lambda side: _gain(losses, side)[0])
+    gain, z = _gain(losses, best)
+    if not (gain > LEAST_GAIN and z > HIGH_Z):
+        return {}, []
+    contexts_fit = known and _gain(by_action, best)[1] < -HIGH_Z
+    return {}, [_finding(SIDES[best], gain, z, known, contexts_fit)]
+
+
+def _finding(side, gain, z, known, contexts_fit):
+    what = "propensities" if known else "actions"
+    found = (
+        f"The {what} follow from the context of the row {side}, not from that of their "
+        f"own row: it explains {gain:.1%} more of their variance ({z:.1f} standard "
+        "errors, on rounds that the model did not see)."
+    )
+    slid = (
+        "The contexts have slid by a row against the rest of the log, in a join or by "
+        "a lag: join them by a key, not by their position."
+    )
+    if contexts_fit:
+        advice = (
+            "The propensities have slid by a row: the actions do follow from the "
+            "contexts of their own rows.",
+        )
+    elif known:
+        advice = (slid,)
+    else:
+        advice = (
+            slid,
+            "Columns record what was done in the row before, and the logger looks at "
+            "nothing else: then this is no fault.",
+        )
+    return Finding(
+        "shifted_context",
+        "error" if known else "warning",
+        found,
+        advice,
+        number=z,
+        effect=gain,
+        category=LogsWarning,
+    )
+
+
+def _consecutive_rows(n_rounds, random_state):
+    """Return all rows, or blocks of consecutive ones at random."""
+    if n_rounds <= BLOCK * MOST_BLOCKS:
+        return np.arange(n_rounds)
+    random = check_random_state(random_state)
+    starts = np.sort(random.choice(n_rounds // BLOCK, MOST_BLOCKS, replace=False))
+    return (starts[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+
+
+def _between_neighbours(position, rows):
+    """Return where in `rows` both neighbours stood next to the round in the log."""
+    position = rows if position is None else position[rows]
+    step = np.diff(position) == 1
+    return 1 + np.flatnonzero(step[1:] & step[:-1])
+
+
+def _features(context, rows):
+    """Return standardised numbers and their squares, and the frequent categories."""
+    parts = []
+    for column in columns_of(context, rows)[:FEW_COLUMNS]:
+        if column.categorical:
+            parts.append(column.values[:, None] == np.arange(MOST_LEVELS))
+            continue
+        known = np.isfinite(column.values)
+        if not known.any():
+            continue
+        level, spread = column.values[known].mean(), column.values[known].std()
+        if spread > 0:
+            z = np.clip((np.where(known, column.values, level) - level) / spread, -4, 4)
+            parts.append(np.column_stack([z, z * z]))
+        if not known.all():
+            parts.append(known[:, None])
+    return np.concatenate(parts, axis=1, dtype=float) if parts else None
+
+
+def _losses_of_actions(X, own, action):
+    counts = np.bincount(action)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_TARGETS]
+    taken = (action[:, None] == frequent[counts[frequent] >= FEW_OF_ACTION]) * 1.0
+    return _losses(X, own, taken)
+
+
+def _losses_of_propensities(X, own, action, propensity):
+    """Losses of the logarithms of propensities, for the frequent actions apart."""
+    counts = np.bincount(action)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_TARGETS]
+    parts = [
+        _losses(X, own[chosen], np.log(propensity[chosen])[:, None])
+        for chosen in (action == code for code in frequent)
+        if chosen.sum() >= FEW_OF_ACTION
+    ]
+    if not parts:  # too many actions to look at each: their propensities together
+        return _losses(X, own, np.log(propensity)[:, None])
+    return {
+        side: np.concatenate([part[side] for part in parts]) for side in (0, *SIDES)
+    }
+
+
+def _losses(X, own, targets):
+    """Squared errors out of fold, in variances, with the context of each side."""
+    targets = targets - targets.mean(axis=0)
+    variance = float((targets**2).sum() / max(len(targets), 1))
+    if not variance > TINY:
+        return {side: np.zeros(0) for side in (0, *SIDES)}
+    half = own // CHUNK % 2
+    if half.all() or not half.any():
+        return {side: np.zeros(0) for side in (0, *SIDES)}
+    out = {}
+    for side in (0, *SIDES):
+        Z = X[own + side]
+        error = np.empty(len(own))
+        for told in (half == 0, half == 1):
+            middle, level = Z[~told].mean(axis=0), targets[~told].mean(axis=0)
+            A, Y = Z[~told] - middle, targets[~told] - level
+            gram = A.T @ A
+            gram.flat[:: len(gram) + 1] += PENALTY
+            fitted = level + (Z[told] - middle) @ np.linalg.solve(gram, A.T @ Y)
+            error[told] = ((targets[told] - fitted) ** 2).sum(axis=1)
+        out[side] = error / variance
+    return out
+
+
+def _gain(losses, side):
+    """Return what a side explains more than a round's own context, and its z.
+
+    What it explains more than nothing counts: a model of a round's own context that
+    fits another time badly is no sign.
+    """
+    gains = losses[0] - losses[side]
+    if len(gains) < FEWEST_ROUNDS or not losses[side].mean() < 1 - LEAST_GAIN:
+        return 0.0, 0.0
+    gain, spread = float(gains.mean()), float(gains.std())
+    return gain, gain / spread * sqrt(len(gains)) if spread > 0 else 0.0
