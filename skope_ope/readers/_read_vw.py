@@ -146,7 +146,8 @@ def read_vw(
     Warns
     -----
     LogsWarning
-        When events were skipped; `value` is their number.
+        When events were skipped, or some of them lack the time or the distribution
+        that others have, so that the logs have none; `value` is their number.
 
     Notes
     -----
@@ -165,10 +166,15 @@ def read_vw(
     ``FeatureHasher(n_features, input_type="string", alternate_sign=False)``.
 
     In multi-line text the labelled line is the chosen action and the number in its
-    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0;
-    `_label_Action` and the order of `a` are not used, because writers count from 0 or
-    from 1. Events with `_skipLearn` and lines of dsjson without a decision are skipped
-    as unlabelled.
+    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0.
+    Events with `_skipLearn` and lines of dsjson without a decision are skipped as
+    unlabelled.
+
+    What an event of dsjson says twice must agree, or its line is malformed:
+    `_label_Action` is `_labelIndex`, or one more in all events of the file; `a` names
+    actions of the event, each once, the chosen one among them; `p` sums to one, and
+    gives the chosen action `_label_probability`, but for rounding to the digits that
+    are written; a key that decides has one value.
 
     Examples
     --------
