@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether recorded propensities fit the logged actions."""
 
-from math import copysign, inf, nan, sqrt
+from math import copysign, inf, log, nan, sqrt
 
 import numpy as np
+from scipy.special import gammaln
 
 DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
@@ -22,6 +23,14 @@ def estimating_step(logs):
     """Return the name of the step that estimates the propensities of such logs."""
     several = acting_loggers(logs) > 1
     return "LoggerPropensityEstimator" if several else "PropensityEstimator"
+
+
+def uneven_weight(logs, rows):
+    """Return the sample weights of rows over the largest, None where they are equal."""
+    weight = logs.sample_weight
+    if weight is None or weight.min() == weight.max():
+        return None
+    return weight[rows] / weight.max()
 
 
 def inverse_propensity_z(logs):
@@ -50,8 +59,7 @@ def inverse_propensity_z(logs):
             np.add.at(grouped[1], logs.group_index[rows], 1.0)
     variance = (square - total * total / n_rounds) / (n_rounds - 1)
     if variance <= 1e-14 * square / n_rounds:
-        # the same gap in all rounds: rounding, or propensities of another experiment
-        return 0.0 if abs(total) <= 1e-6 * n_rounds else copysign(inf, total)
+        return _same_gap_z(total / n_rounds, logs)
     if grouped is None:
         return total / sqrt(variance * n_rounds)
     n_groups = grouped.shape[1]
@@ -60,6 +68,23 @@ def inverse_propensity_z(logs):
     change = grouped[0] - total / n_rounds * grouped[1]
     error = sqrt(n_groups / (n_groups - 1) * float(change @ change))
     return total / error if error > 0 else copysign(inf, total)
+
+
+def _same_gap_z(gap, logs):
+    r"""Return a z for 1/p that exceeds the number of actions by the same everywhere.
+
+    Either rounding, or 1/p counts actions that were never drawn: K of M were, which
+    has a probability of at most :math:`\binom{M}{K} (K / M)^n`. Fewer than K cannot be.
+    """
+    if abs(gap) <= 1e-6:
+        return 0.0
+    if gap < 0:
+        return -inf
+    m = float((1 / logs.propensity).mean())
+    k = m - gap
+    log_chance = gammaln(m + 1) - gammaln(k + 1) - gammaln(gap + 1)
+    n = len(logs) if logs.group is None else logs.n_groups
+    return sqrt(max(-2 * (log_chance + n * log(k / m)), 0.0))
 
 
 def action_count_law(logs):

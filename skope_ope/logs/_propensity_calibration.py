@@ -4,7 +4,9 @@
 
 import numpy as np
 
+from skope_ope.logs._context_columns import sampled_rows
 from skope_ope.logs._e_value import log_e_value, log_mean_exp
+from skope_ope.logs._propensity_audit import uneven_weight
 
 SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
 MOST_CELLS = 200_000  # of the logging distribution
@@ -30,14 +32,10 @@ def calibration_evidence(logs):
         The :math:`\beta` that fits best: 2 where the logger was surer of its actions
         (half the temperature), .5 where it was less sure.
     """
-    n_rounds = max(MOST_CELLS // logs.n_actions, 100)
-    rows = slice(None, None, -(-len(logs) // n_rounds))
+    rows = sampled_rows(len(logs), max(MOST_CELLS // logs.n_actions, 100), 0)
     mu, action = logs.logging_proba[rows], logs.action_index[rows]
-    share = group = None
-    if logs.sample_weight is not None:
-        share = logs.sample_weight[rows] / logs.sample_weight.max()
-    if logs.group is not None:
-        group = logs.group_index[rows]
+    share = uneven_weight(logs, rows)
+    group = None if logs.group is None else logs.group_index[rows]
     with np.errstate(divide="ignore"):  # what is impossible stays so
         log_mu = np.log(mu)
     own = log_mu[np.arange(len(mu)), action]

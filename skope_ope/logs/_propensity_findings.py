@@ -7,6 +7,7 @@ from math import exp, log
 import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._context_columns import sampled_rows
 from skope_ope.logs._e_value import SURE
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._inverse_propensities import InversePropensities
@@ -16,6 +17,7 @@ from skope_ope.logs._propensity_audit import (
     action_count_z,
     estimating_step,
     propensity_by_action,
+    uneven_weight,
 )
 from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
@@ -25,7 +27,9 @@ SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
-MOST_ROWS = 10
+FEWEST_ROUNDS = 20  # of an action that is told to be too frequent
+MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
+MOST_ROWS = 10  # that are named
 
 
 def quick_propensity_findings(logs):
@@ -53,12 +57,12 @@ def quick_propensity_findings(logs):
     if logs.propensity.min() >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
-    inverse = InversePropensities(logs)
+    # seeded: whoever asks again gets the same answer
+    inverse = InversePropensities(logs, sampled_rows(len(logs), MOST_ROUNDS, 0))
     found = [
         _impossible(logs),
-        _miscounted(logs, inverse),
+        _miscounted(logs, inverse) or _too_small(logs, inverse),
         _miscalibrated(logs),
-        _too_small(logs, inverse),
         _too_large(logs, inverse),
         _rounded(logs, inverse),
     ]
@@ -147,11 +151,11 @@ def _looks_exact(logs, half_step):
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
     """Find what right propensities make too rare for a log, however skewed they are."""
-    p = logs.propensity
-    row = int(p.argmin())
-    chance = float(p[row]) * len(logs) * logs.n_actions  # a bound
+    p, size = logs.propensity, len(logs) * logs.n_actions
+    chance = float(p.min()) * size  # a bound
     if chance >= SURPRISE:
         return None
+    row = int(p.argmin())
     return _alarm(
         "impossible_propensity",
         f"Row {row} has propensity {p[row]:.3g}: right propensities bring one that "
@@ -165,13 +169,13 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < SURPRISE / (len(logs) * logs.n_actions)),
+        rows=_smallest(p, p < SURPRISE / size),
     )
 
 
 def _miscounted(logs, inverse):
     """Compare counts with their exact law, where it is known."""
-    if logs.action_count_law is None or logs.sample_weight is not None:
+    if logs.action_count_law is None or uneven_weight(logs, slice(0)) is not None:
         return None
     mean = logs.action_count_law[0]
     excess = logs.action_counts - mean
@@ -248,10 +252,10 @@ def _too_small(logs, inverse):
             _small_advice(logs),
             all_of_them.z,
             all_of_them.ratio - 1,
-            rows=_smallest(logs.propensity, inverse.frequent),
+            rows=inverse.rows[_smallest(inverse.p, inverse.frequent)].tolist(),
         )
     ratios = inverse.by_action()
-    ratios[logs.action_counts < 2 * MOST_ROWS] = 0
+    ratios[logs.action_counts < FEWEST_ROUNDS] = 0
     found = []
     for action in np.flatnonzero(ratios > RARE).tolist():
         excess = inverse.too_small_for(action)
@@ -269,7 +273,7 @@ def _too_small(logs, inverse):
         excess.z,
         excess.ratio - 1,
         columns=(label,),
-        rows=_smallest(logs.propensity, logs.action_index == action),
+        rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
     )
 
 
@@ -290,7 +294,7 @@ def _too_large(logs, inverse):
     excess = inverse.too_large()
     if excess is None or not excess.beyond(LARGE_Z, LARGE):
         return None
-    p = logs.propensity
+    p = inverse.p
     lowest = p == p.min()
     advice = [
         "Contexts differ in the actions that were offered: pass `available`.",
@@ -300,9 +304,9 @@ def _too_large(logs, inverse):
     ]
     if logs.available is not None or logs.logging_proba is not None:
         del advice[0]
-    rows = _first(p == p.max())
+    show = p == p.max()
     if 0.01 < lowest.mean() < 1 and inverse.half_step == 0:
-        rows = _first(lowest)
+        show = lowest
         advice.insert(
             0,
             f"{lowest.mean():.1%} of the rounds have exactly the smallest propensity, "
@@ -316,7 +320,7 @@ def _too_large(logs, inverse):
         advice,
         excess.z,
         excess.ratio - 1,
-        rows=rows,
+        rows=inverse.rows[_first(show)].tolist(),
     )
 
 
@@ -325,7 +329,7 @@ def _errors(z):
 
 
 def _first(mask):
-    return np.flatnonzero(mask)[:MOST_ROWS].tolist()
+    return np.flatnonzero(mask)[:MOST_ROWS]
 
 
 def _smallest(p, mask):
@@ -333,4 +337,4 @@ def _smallest(p, mask):
     rows = np.flatnonzero(mask)
     if len(rows) > MOST_ROWS:
         rows = rows[np.argpartition(p[rows], MOST_ROWS)[:MOST_ROWS]]
-    return np.sort(rows).tolist()
+    return np.sort(rows)
