@@ -75,10 +75,23 @@ class InversePropensities:
         self.p, self.action = logs.propensity[rows], logs.action_index[rows]
         self.group, self.available = part(logs.group_index), part(logs.available)
         self.mu, self.logger = part(logs.logging_proba), part(logs.logger_index)
-        share = uneven_weight(logs, rows)
-        self.weight = None if share is None else share / share.mean()
+        self.share = uneven_weight(logs, rows)
+        self.weight = None if self.share is None else self.share / self.share.mean()
         self.n_actions = logs.n_actions
         self.n_loggers = 1 if logs.loggers is None else len(logs.loggers)
+
+    @property
+    def counts(self):
+        """How often each action was taken, ndarray of shape (n_actions,)."""
+        return np.bincount(self.action, minlength=self.n_actions)
+
+    @property
+    def group_sizes(self):
+        """Numbers of rounds of the groups, or None."""
+        if self.group is None:
+            return None
+        sizes = np.bincount(self.group)
+        return sizes[sizes > 0]
 
     @cached_property
     def half_step(self):
@@ -105,8 +118,11 @@ class InversePropensities:
 
     @cached_property
     def _half(self):
-        """Halves of the rounds; the rounds of a group stand in the same."""
-        return (np.arange(len(self.p)) if self.group is None else self.group) % 2
+        """Halves of the rounds by lot; the rounds of a group stand in the same."""
+        lots = np.random.RandomState(0)
+        if self.group is None:
+            return lots.randint(2, size=len(self.p))
+        return lots.randint(2, size=self.group.max() + 1)[self.group]
 
     @cached_property
     def _often(self):

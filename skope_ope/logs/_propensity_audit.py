@@ -95,11 +95,16 @@ def action_count_law(logs):
     """
     mu, p = logs.logging_proba, logs.propensity
     if mu is not None:
-        mean = mu.sum(axis=0)
-        return mean, mean - np.einsum("ij,ij->j", mu, mu)
+        return law_of(mu)
     if p is None:
         return None
     return _law_by_action(logs) if logs.available is None else _uniform_law(logs)
+
+
+def law_of(mu):
+    """Return mean and variance of the counts of independent draws from rows of mu."""
+    mean = mu.sum(axis=0)
+    return mean, mean - np.einsum("ij,ij->j", mu, mu)
 
 
 def propensity_by_action(logs):
@@ -149,36 +154,45 @@ def action_count_z(logs):
     group: the largest that there can be.
     """
     mean, variance = logs.action_count_law
-    variance = variance * group_sizes(logs)[0]
+    variance = variance * group_sizes(logs.group_sizes)[0]
     excess = logs.action_counts - mean
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
     )
 
 
-def action_count_chance(logs):
+def count_chance(excess, variance, sizes=None):
     r"""Bound how probable counts at least as far from their means are, by action.
 
     Bennett's inequality in both directions: for sums of independent indicators (and
     of those of a logger that learns) with variance V,
     :math:`P(|S - E S| \ge t) \le 2 \exp(-V h(t / V))`,
     :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would ring where an
-    action that is expected .01 times was logged once. The rounds of a group may all
-    repeat one choice: sums over groups are bounded by their sizes.
+    action that is expected .01 times was logged once.
+
+    Parameters
+    ----------
+    excess, variance : ndarray of shape (n_actions,)
+        Counts less their means, and their variances.
+    sizes : ndarray of shape (n_groups,), default=None
+        Sizes of groups whose rounds may all repeat one choice: sums over groups are
+        bounded by them.
+
+    Returns
+    -------
+    chance : ndarray of shape (n_actions,)
     """
-    mean, variance = logs.action_count_law
-    usual, largest = group_sizes(logs)
+    usual, largest = group_sizes(sizes)
     variance = np.maximum(variance * usual, 1e-12) / largest**2
-    u = np.abs(logs.action_counts - mean) / largest / variance
+    u = np.abs(excess) / largest / variance
     return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))
 
 
-def group_sizes(logs):
+def group_sizes(sizes):
     """Return the size of the group of a usual round, and of the largest group."""
-    if logs.group is None:
+    if sizes is None:
         return 1.0, 1.0
-    sizes = logs.group_sizes
-    return float(sizes @ sizes / len(logs)), float(sizes.max())
+    return float(sizes @ sizes / sizes.sum()), float(sizes.max())
 
 
 def propensities_drift(logs):

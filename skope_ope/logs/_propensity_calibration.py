@@ -4,15 +4,13 @@
 
 import numpy as np
 
-from skope_ope.logs._context_columns import sampled_rows
 from skope_ope.logs._e_value import log_e_value, log_mean_exp
-from skope_ope.logs._propensity_audit import uneven_weight
 
 SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
 MOST_CELLS = 200_000  # of the logging distribution
 
 
-def calibration_evidence(logs):
+def calibration_evidence(mu, action, share=None, group=None):
     r"""Return evidence that another temperature fits a whole logging distribution.
 
     With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios
@@ -21,8 +19,12 @@ def calibration_evidence(logs):
 
     Parameters
     ----------
-    logs : BanditLogs
-        With `logging_proba`.
+    mu : ndarray of shape (n_rounds, n_actions)
+        The distribution; of more than 200,000 entries only some rows are looked at.
+    action : ndarray of int of shape (n_rounds,)
+        The logged actions.
+    share, group : ndarray of shape (n_rounds,), default=None
+        See `log_e_value`.
 
     Returns
     -------
@@ -32,10 +34,10 @@ def calibration_evidence(logs):
         The :math:`\beta` that fits best: 2 where the logger was surer of its actions
         (half the temperature), .5 where it was less sure.
     """
-    rows = sampled_rows(len(logs), max(MOST_CELLS // logs.n_actions, 100), 0)
-    mu, action = logs.logging_proba[rows], logs.action_index[rows]
-    share = uneven_weight(logs, rows)
-    group = None if logs.group is None else logs.group_index[rows]
+    rows = slice(None, None, -(-mu.size // MOST_CELLS))
+    mu, action = mu[rows], action[rows]
+    share = None if share is None else share[rows]
+    group = None if group is None else group[rows]
     with np.errstate(divide="ignore"):  # what is impossible stays so
         log_mu = np.log(mu)
     own = log_mu[np.arange(len(mu)), action]

@@ -13,11 +13,11 @@ from skope_ope.logs._finding import Finding
 from skope_ope.logs._inverse_propensities import InversePropensities
 from skope_ope.logs._propensity_audit import (
     ROUNDING,
-    action_count_chance,
-    action_count_z,
+    count_chance,
     estimating_step,
+    group_sizes,
+    law_of,
     propensity_by_action,
-    uneven_weight,
 )
 from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
@@ -29,6 +29,7 @@ LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
 FEWEST_ROUNDS = 20  # of an action that is told to be too frequent
 MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
+MANY_VALUES = 20  # of propensities that depend on the context
 MOST_ROWS = 10  # that are named
 
 
@@ -62,7 +63,7 @@ def quick_propensity_findings(logs):
     found = [
         _impossible(logs),
         _miscounted(logs, inverse) or _too_small(logs, inverse),
-        _miscalibrated(logs),
+        _miscalibrated(logs, inverse),
         _too_large(logs, inverse),
         _rounded(logs, inverse),
     ]
@@ -175,32 +176,37 @@ def _impossible(logs):
 
 def _miscounted(logs, inverse):
     """Compare counts with their exact law, where it is known."""
-    if logs.action_count_law is None or uneven_weight(logs, slice(0)) is not None:
+    if inverse.share is not None:
+        return None  # thinned logs: their counts say nothing
+    if inverse.mu is not None:
+        counts, law, slack = inverse.counts, law_of(inverse.mu), 0.0
+        sizes = inverse.group_sizes
+    elif logs.action_count_law is not None:
+        counts, law, sizes = logs.action_counts, logs.action_count_law, logs.group_sizes
+        slack = inverse.half_step * len(logs)
+    else:
         return None
-    mean = logs.action_count_law[0]
-    excess = logs.action_counts - mean
-    slack = inverse.half_step * len(logs) if logs.logging_proba is None else 0.0
+    mean, variance = law
+    excess = counts - mean
     effect = np.maximum(np.abs(excess) - slack, 0) / np.maximum(mean, 1)
-    chance = logs.n_actions * action_count_chance(logs)  # any of them may be the worst
+    # any of them may be the worst
+    chance = logs.n_actions * count_chance(excess, variance, sizes)
     chance[effect <= RARE - 1] = 1
     worst = int(chance.argmin())
     if chance[worst] >= SURPRISE:
         return None
     often = excess[worst] > 0
-    z = float(action_count_z(logs)[worst])
+    dropped = () if often else ("Rounds of this action were dropped on the way here.",)
+    z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
-        f"{int(logs.action_counts[worst])} times, where the propensities let expect "
-        f"{mean[worst]:.6g} ({z:+.1f} standard errors).",
+        f"{int(counts[worst])} times in {int(counts.sum())} rounds, where the "
+        f"propensities let expect {mean[worst]:.6g} ({z:+.1f} standard errors).",
         (
             "The propensities are those of another action, of another version of the "
             "logger, or of a logger that was never in force (1 / number of actions).",
-            *(
-                ()
-                if often
-                else ("Rounds of this action were dropped on the way into the log.",)
-            ),
+            *dropped,
             estimate_advice(logs),
         ),
         z,
@@ -210,10 +216,12 @@ def _miscounted(logs, inverse):
     )
 
 
-def _miscalibrated(logs):
-    if logs.logging_proba is None:
+def _miscalibrated(logs, inverse):
+    if inverse.mu is None:
         return None
-    evidence, sharpness = calibration_evidence(logs)
+    evidence, sharpness = calibration_evidence(
+        inverse.mu, inverse.action, inverse.share, inverse.group
+    )
     if evidence <= SURE + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
@@ -305,7 +313,7 @@ def _too_large(logs, inverse):
     if logs.available is not None or logs.logging_proba is not None:
         del advice[0]
     show = p == p.max()
-    if 0.01 < lowest.mean() < 1 and inverse.half_step == 0:
+    if lowest.mean() > 0.01 and len(np.unique(p)) > MANY_VALUES:
         show = lowest
         advice.insert(
             0,
