@@ -7,6 +7,7 @@ first) and returns facts by name and a list of `Finding`.
 """
 
 from skope_ope.audit._reward_leak import reward_leak_findings
+from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
@@ -25,6 +26,12 @@ LOG_CHECKS = (
     shift_findings,
     reward_leak_findings,
 )
-SLATE_CHECKS = (log_facts, column_findings, order_findings, reward_leak_findings)
+SLATE_CHECKS = (
+    log_facts,
+    column_findings,
+    order_findings,
+    reward_leak_findings,
+    slate_logger_findings,
+)
 POLICY_CHECKS = ()
 SLATE_POLICY_CHECKS = ()

@@ -15,10 +15,12 @@ from skope_ope.exceptions import (
     PropensityWarning,
 )
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._order_findings import trailing_zero_findings
 from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.policies._learned_rounds import learned_share
 
 FEW = 30  # accepted rounds
+FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
 
 def group_warnings(estimate):
@@ -80,6 +82,12 @@ def learned_warnings(policy, logs):
     return warnings_of(learned_findings(policy, logs))
 
 
+def rounds_warnings(policy, logs):
+    """Return what is wrong with the rounds for any estimate of a policy."""
+    found = learned_findings(policy, logs) + trailing_zero_findings(logs)
+    return warnings_of(found)
+
+
 def warnings_of(findings):
     """Return the warnings that carry some findings."""
     return [one.warning() for one in findings]
@@ -118,13 +126,26 @@ def few_accepted_warnings(n_accepted, n_rounds):
     ]
 
 
-def none_accepted_warning():
-    """Return the warning that goes with the NaN of an empty history."""
+def none_accepted_warning(ratio, n_rounds):
+    """Return the warning that goes with the NaN of an empty history.
+
+    Parameters
+    ----------
+    ratio : float
+        The acceptance ratio: about this share of the rounds is accepted.
+    n_rounds : int
+        Number of rounds.
+    """
+    why = "The logger hardly takes the actions that the policy takes."
+    if ratio * n_rounds < FEW_EXPECTED:
+        why = (
+            f"The acceptance ratio is {ratio:.3g}, so that about {ratio * n_rounds:.2g}"
+            f" of {n_rounds} rounds are accepted: where it is the smallest propensity "
+            "of the log, one round of a tiny propensity decides. Correct that, or use "
+            "more logs."
+        )
     return LowOverlapWarning(
-        "no logged round was accepted (T = 0): the value is NaN. The logger hardly "
-        "takes the actions that the policy takes, or the rounds are too few for "
-        "their acceptance ratio.",
-        0,
+        f"no logged round was accepted (T = 0): the value is NaN. {why}", 0
     )
 
 
