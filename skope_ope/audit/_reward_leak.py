@@ -54,6 +54,7 @@ def reward_leak_findings(logs, random_state=0):
     reward = logs.reward[rows]
     if len(rows) < FEWEST_ROUNDS or not _varies(reward) or not logs.n_features:
         return {}, []
+    reward = reward / np.abs(reward).max()  # squares of huge rewards overflow
     columns = columns_of(logs.context, rows)
     single = _single_columns(columns, reward)
     if single:
@@ -187,6 +188,8 @@ def _piece(column, rows, k):
         terms = (values[:, None] == codes) * 1.0
     else:
         known = np.isfinite(values)
+        values = np.where(known, values, 0.0)
+        values = values / (np.abs(values).max() or 1.0)
         level = values[known].mean() if known.any() else 0.0
         centred = np.where(known, values - level, 0.0)
         terms = (centred / (centred.std() or 1.0))[:, None]

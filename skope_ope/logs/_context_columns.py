@@ -102,21 +102,32 @@ def columns_of(context, rows=None):
     """
     if rows is not None:
         context = take_rows(context, rows)
+    chosen = chosen_columns(context)
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
-        # narwhals selects by name; names of pandas columns may be numbers
-        names = list(frame.columns)[:MOST_COLUMNS]
-        return [_column(name, frame.get_column(name), True) for name in names]
-    chosen = np.arange(min(context.shape[1], MOST_COLUMNS))
-    if sparse.issparse(context):
-        if len(chosen) < context.shape[1]:
-            filled = np.bincount(context.indices, minlength=context.shape[1])
-            chosen = np.sort(np.argsort(-filled, kind="stable")[:MOST_COLUMNS])
-        context = context[:, chosen].toarray()
+        names = list(frame.columns)
+        return [_column(names[j], frame.get_column(names[j]), True) for j in chosen]
+    context = dense_columns(context, chosen)
     return [
         Column(int(j), np.asarray(context[:, k], dtype=float), False, False)
         for k, j in enumerate(chosen)
     ]
+
+
+def chosen_columns(context):
+    """Return the positions of the columns that are looked at one by one."""
+    chosen = np.arange(min(context.shape[1], MOST_COLUMNS))
+    if sparse.issparse(context) and len(chosen) < context.shape[1]:
+        filled = np.bincount(context.indices, minlength=context.shape[1])
+        chosen = np.sort(np.argsort(-filled, kind="stable")[:MOST_COLUMNS])
+    return chosen
+
+
+def dense_columns(context, chosen):
+    """Return some columns of an array or a sparse matrix as an array."""
+    if sparse.issparse(context):
+        return context[:, chosen].toarray()
+    return context[:, chosen]
 
 
 def columns_tested(context):
