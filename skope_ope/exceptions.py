@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warnings that carry the number that triggered them."""
 
+from skope_ope._harmless import harmless
+
 
 class OPEWarning(UserWarning):
     """Base class of all warnings of skope_ope.
@@ -9,7 +11,8 @@ class OPEWarning(UserWarning):
     Parameters
     ----------
     message : str
-        What was found and what to do about it.
+        What was found and what to do about it. Controls in it, as a label may hold, are
+        shown as escapes.
     value : float or int, default=None
         The number that triggered the warning.
 
@@ -21,7 +24,7 @@ class OPEWarning(UserWarning):
     """
 
     def __init__(self, message, value=None):
-        super().__init__(message)
+        super().__init__(harmless(message))
         self.value = value
 
     def __reduce__(self):

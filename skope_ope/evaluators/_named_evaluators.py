@@ -10,6 +10,7 @@ from skope_ope.evaluators._names import (
     unknown_evaluator,
 )
 from skope_ope.logs import BanditLogs
+from skope_ope.readers._numbers import number, whole_number
 
 
 def named_evaluators(texts, cv=5):
@@ -66,11 +67,14 @@ def _parsed(evaluator, key, value, text):
         if constraint == "boolean" and value.lower() in ("true", "false"):
             return value.lower() == "true"
     try:
-        return _number(value)
+        return _int_or_float(value)
     except ValueError:
         raise ValueError(f"{text!r}: {value!r} is not a number.") from None
 
 
-def _number(text):
+def _int_or_float(text):
     """Return an int where the text is one: lengths are counts."""
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    try:
+        return whole_number(text)
+    except ValueError:
+        return number(text)

@@ -37,12 +37,15 @@ class Column:
         Whether the values are texts or other labels without an order.
     named : bool
         Whether the name comes from a frame.
+    labels : tuple of str, default=()
+        The categories by code.
     """
 
     name: object
     values: np.ndarray
     categorical: bool
     named: bool
+    labels: tuple = ()
 
     @property
     def label(self):
@@ -81,6 +84,15 @@ def sampled_rows(n_rounds, most, random_state):
     random = check_random_state(random_state)
     # with replacement and without its repeats: no permutation of all rows
     return np.unique(random.randint(0, n_rounds, most))
+
+
+def rows_apart(logs, most, random):
+    """Return rows at random, ascending: of each group one, where there are groups."""
+    if logs.group is None:
+        return sampled_rows(len(logs), most, random)
+    shuffled = random.permutation(len(logs))
+    _, first = np.unique(logs.group_index[shuffled], return_index=True)
+    return np.sort(shuffled[random.permutation(first)[:most]])
 
 
 def columns_of(context, rows=None):
@@ -157,18 +169,17 @@ def _column(name, series, named):
         ]
         return Column(name, np.array(numbers), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
-    return Column(name, _by_frequency(texts, missing), True, named)
+    codes, labels = _by_frequency(texts)
+    return Column(name, np.where(missing, nan, codes), True, named, tuple(labels))
 
 
-def _by_frequency(texts, missing):
-    """Return codes of texts, 0 for the most frequent; NaN where they are missing."""
-    if not len(texts):
-        return np.zeros(0)
-    _, codes = factorise(texts)
-    counts = np.bincount(codes)
-    rank = np.empty(len(counts))
-    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.where(missing, np.nan, rank[codes])
+def _by_frequency(texts):
+    """Return codes of texts, 0 for the most frequent, and the texts by code."""
+    labels, codes = factorise(texts)
+    order = np.argsort(-np.bincount(codes), kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    return rank[codes], labels[order]
 
 
 def binned(column, n_bins=16):

@@ -5,7 +5,9 @@
 from scipy import sparse
 
 from skope_ope.logs._row_container import freeze, read_only
-from skope_ope.logs._validation import as_array, is_frame
+from skope_ope.logs._validation import as_array, check_length, is_frame
+
+LISTED = 100  # columns in a message
 
 
 def check_context(context):
@@ -57,6 +59,14 @@ def _view_of_frame(frame):
     return frame.copy(deep=False) if hasattr(frame, "iloc") else frame
 
 
+def in_context(logs, context):
+    """Return the same rows of logs, flags and all, with another context."""
+    out = logs._copy()
+    out.__dict__["context"] = check_context(context)
+    check_length("context", out.context, len(logs))
+    return out
+
+
 def check_context_names(context, fields):
     """Raise where the context names a column that says what was done, or one twice.
 
@@ -77,3 +87,38 @@ def check_context_names(context, fields):
     twice = [name for k, name in enumerate(context) if name in context[:k]]
     if twice:
         raise ValueError(f"the context names column {twice[0]!r} twice.")
+
+
+def choose_context(others, context, exclude, *, say=("context", "exclude")):
+    """Return the columns of the context, by name or by exclusion.
+
+    Parameters
+    ----------
+    others : sequence of str
+        The columns that mean nothing else.
+    context : sequence of str or None
+        Those that are named.
+    exclude : sequence of str or None
+        Those that are named as no part of it: all others are taken.
+    say : tuple of (str, str), default=("context", "exclude")
+        What the user calls the two.
+    """
+    by_name, by_exclusion = say
+    more = f" and {len(others) - LISTED:,} more" if len(others) > LISTED else ""
+    if exclude is None and context is None and others:
+        raise ValueError(
+            "it is not said which columns are the context, which is what was known "
+            "before the decision: an outcome in it, such as what was spent later, "
+            "makes every answer wrong. Name the columns of the context with "
+            f"{by_name}, or those that do not belong there with {by_exclusion}. "
+            "Columns that mean nothing else: "
+            f"{', '.join(map(repr, others[:LISTED]))}{more}."
+        )
+    if exclude is None:
+        return list(context or ())
+    if context is not None:
+        raise ValueError(
+            f"{by_name} and {by_exclusion} are both given. Name the columns of the "
+            "context, or those that do not belong there."
+        )
+    return [name for name in others if name not in exclude]

@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 from scipy import sparse
 
-from skope_ope.logs._contexts import check_context_names
+from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._validation import is_frame
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -25,7 +25,7 @@ def import_narwhals():
 
 
 def bandit_logs_from_frame(
-    cls, frame, *, single, tables, context, columns, actions, reward_range
+    cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
 ):
     """Build `cls` from the named columns of `frame`."""
     if not is_frame(frame):
@@ -48,17 +48,20 @@ def bandit_logs_from_frame(
     tables = {field: _names(field, names) for field, names in tables.items()}
     columns = _names("columns", columns)
     used = [*single.values(), *chain(*tables.values()), *columns]
-    if context is None:
-        context = [name for name in frame.columns if name not in used]
-    else:
+    if context is not None:
         context = _names("context", context)
-    check_context_names(context, single)
-    missing = [name for name in (*used, *context) if name not in frame.columns]
+        check_context_names(context, single)
+    if exclude is not None:
+        exclude = _names("exclude", exclude)
+    named = (*used, *(context or ()), *(exclude or ()))
+    missing = [name for name in named if name not in frame.columns]
     if missing:
         raise ValueError(
             f"column {missing[0]!r} is not in the frame; it has "
             f"{', '.join(map(repr, frame.columns))}."
         )
+    others = [name for name in frame.columns if name not in used]
+    context = choose_context(others, context, exclude)
     fields = {field: _column(frame, name) for field, name in single.items()}
     for field, names in tables.items():
         if names:

@@ -4,17 +4,19 @@
 
 from html import escape
 
+from skope_ope._harmless import harmless
+
 BOLD = ' style="font-weight:bold"'
 
 
 def summary_html(title, summary):
     """Return a two-column table of the items of a dict."""
     rows = "".join(
-        f'<tr><th style="text-align:left">{escape(str(name))}</th>'
-        f'<td style="text-align:left">{escape(str(text))}</td></tr>'
+        f'<tr><th style="text-align:left">{_safe(name)}</th>'
+        f'<td style="text-align:left">{_safe(text)}</td></tr>'
         for name, text in summary.items()
     )
-    return f"<table><caption>{escape(title)}</caption><tbody>{rows}</tbody></table>"
+    return f"<table><caption>{_safe(title)}</caption><tbody>{rows}</tbody></table>"
 
 
 def table_html(title, header, rows, notes=(), bold=()):
@@ -33,19 +35,24 @@ def table_html(title, header, rows, notes=(), bold=()):
     bold : collection of int, default=()
         Rows in bold letters.
     """
-    head = "".join(f"<th>{escape(str(cell))}</th>" for cell in header)
+    head = "".join(f"<th>{_safe(cell)}</th>" for cell in header)
     body = "".join(
         f"<tr{BOLD if i in bold else ''}>"
-        + "".join(f"<td>{escape(str(cell))}</td>" for cell in row)
+        + "".join(f"<td>{_safe(cell)}</td>" for cell in row)
         + "</tr>"
         for i, row in enumerate(rows)
     )
     foot = "".join(
-        f'<tr><td colspan="{len(header)}" style="text-align:left">{escape(note)}</td>'
+        f'<tr><td colspan="{len(header)}" style="text-align:left">{_safe(note)}</td>'
         "</tr>"
         for note in notes
     )
     return (
-        f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<table><caption>{_safe(title)}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody>{foot and f'<tfoot>{foot}</tfoot>'}</table>"
     )
+
+
+def _safe(text):
+    """Return a text without markup of its own, and without hidden characters."""
+    return escape(harmless(text))

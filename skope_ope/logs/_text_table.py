@@ -7,6 +7,8 @@ import shutil
 import textwrap
 from statistics import median
 
+from skope_ope._harmless import harmless
+
 DIGITS = 3  # significant digits of a typical standard error
 
 
@@ -24,7 +26,7 @@ def text_table(header, rows, n_left=1, left=()):
     left : collection of str, default=()
         Names of further columns that are aligned to the left.
     """
-    cells = [header, *rows]
+    cells = [[harmless(text) for text in row] for row in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
@@ -53,9 +55,9 @@ def wrapped(text, first="", rest=None):
     """Return lines no wider than the terminal, with what stands in front of them."""
     width = min(max(shutil.get_terminal_size().columns, 60), 100)
     return textwrap.wrap(
-        text,
+        harmless(" ".join(text.split())),
         width,
-        initial_indent=first,
+        initial_indent=harmless(first),
         subsequent_indent=" " * len(first) if rest is None else rest,
         break_long_words=False,
         break_on_hyphens=False,

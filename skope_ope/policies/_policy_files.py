@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from skope_ope.logs._validation import label_codes
+from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import empty_file, open_csv
 from skope_ope.readers._texts import parse_labels
 
@@ -107,7 +108,7 @@ def read_policy_table(path, actions, by=None):
                 f"{path}, line {line}: {len(row)} cells under {len(header)} column "
                 "names. Correct the row."
             )
-    labels = parse_labels([row[0] for _, row in rows])
+    labels = parse_labels([row[0].strip() for _, row in rows])
     if labels.dtype.kind == "U" and actions.dtype.kind != "U":
         actions = actions.astype(str)
     codes = label_codes(actions, labels)
@@ -157,12 +158,13 @@ def _distribution(path, header, rows, column, codes, n_actions):
     total = 0.0
     for (line, row), code in zip(rows, codes, strict=True):
         try:
-            p = float(row[column])
+            p = number(row[column])
         except ValueError:
             p = np.nan
         if not 0 <= p <= 1:
             raise ValueError(
-                f"{path}, line {line}: column {header[column]!r} is {row[column]!r}, "
+                f"{path}, line {line}: column {header[column]!r} is "
+                f"{quoted(row[column])}, "
                 "expected a probability."
             )
         if code < 0 and p > 0:

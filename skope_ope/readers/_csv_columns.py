@@ -6,11 +6,13 @@ from itertools import islice
 
 import numpy as np
 
+from skope_ope.readers._numbers import number, numbers, quoted
 from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
 from skope_ope.readers._texts import TRUTH, Texts, parse_labels
 
 BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
-MISSING = {"", "na", "n/a", "nan", "null", "none"}
+NO_LABELS = {"", "na", "n/a", "nan", "null"}  # "none" may be an action: to do nothing
+MISSING = {*NO_LABELS, "none"}
 NUMBERS = {**dict.fromkeys(MISSING, np.nan), **TRUTH}
 
 
@@ -71,12 +73,13 @@ class _Column:
     def numbers(self, cells, lines, optional=False):
         """Return a block as floats; missing cells are NaN if they are `optional`."""
         try:
-            block = np.fromiter(map(float, cells), np.float64, len(cells))
+            block = np.array(numbers(cells))
         except ValueError:
             block = np.empty(len(cells))
             for row, cell in enumerate(cells):
+                word = NUMBERS.get(cell.strip().lower())
                 try:
-                    block[row] = float(NUMBERS.get(cell.strip().lower(), cell))
+                    block[row] = number(cell) if word is None else word
                 except ValueError:
                     error = self.bad(cell, lines[row], "a number")
                     raise _NoNumberError(*error.args) from None
@@ -87,7 +90,9 @@ class _Column:
 
     def bad(self, cell, line, expected):
         """Return the error for a cell."""
-        found = "is missing" if cell.strip().lower() in MISSING else f"is {cell!r}"
+        found = (
+            "is missing" if cell.strip().lower() in MISSING else f"is {quoted(cell)}"
+        )
         return ValueError(
             f"{self.path}, line {line}: column {self.name!r} {found}, expected "
             f"{expected}. Correct or drop the row."
@@ -121,15 +126,32 @@ class _Texts(_Column):
 
 
 class _Labels(_Texts):
-    """Labels; the empty text is a missing one."""
+    """Labels without the blanks around them.
+
+    The empty text is a missing one, and so is "nan" where all others are numbers.
+    """
+
+    def __init__(self, path, name):
+        super().__init__(path, name)
+        self.first = {}  # line on which a label first stands
 
     def add(self, cells, lines):
+        cells = [cell.strip() for cell in cells]
         if "" in cells:
             raise self.bad("", lines[cells.index("")], "a label")
+        n_seen = len(self.seen)
         super().add(cells, lines)
+        if len(self.seen) > n_seen:
+            for cell, line in zip(cells, lines, strict=True):
+                self.first.setdefault(cell, line)
 
     def finish(self):
         texts = super().finish()
+        missing = [text for text in texts.values if text.lower() in NO_LABELS]
+        others = [text for text in texts.values if text not in missing]
+        if missing and others and parse_labels(others).dtype.kind != "U":
+            what = "a label like the others, which are no texts"
+            raise self.bad(missing[0], self.first[missing[0]], what)
         return parse_labels(texts.values)[texts.codes]
 
 

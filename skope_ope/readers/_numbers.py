@@ -6,15 +6,16 @@ Python's own `float` and `int` also take underscores ("0_1.0" is 1 to them) and 
 of any script, which a file holds by accident only.
 """
 
+import math
+
 SHOWN = 60  # characters of a text in a message
 INT64_DIGITS = 18  # that many digits always fit
 
 
-def numbers(texts):
+def numbers(texts, finite=False):
     """Return the floats that a sequence of texts spells.
 
-    "nan" and "inf" are taken, as are blanks around a number: whether a number must be
-    finite is known to the caller.
+    Blanks around a number are taken, "nan" and "inf" unless all must be `finite`.
 
     Raises
     ------
@@ -24,12 +25,15 @@ def numbers(texts):
     joined = "".join(texts)  # one look at many cells
     if "_" in joined or not joined.isascii():
         raise ValueError("not all texts are numbers")
-    return list(map(float, texts))
+    found = list(map(float, texts))
+    if finite and not all(map(math.isfinite, found)):
+        raise ValueError("not all numbers are finite")
+    return found
 
 
-def number(text):
+def number(text, finite=False):
     """Return the float that a text spells, see `numbers`."""
-    return numbers((text,))[0]
+    return numbers((text,), finite)[0]
 
 
 def whole_number(text):

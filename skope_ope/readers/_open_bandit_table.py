@@ -4,26 +4,34 @@
 
 import re
 from array import array
+from functools import partial
 
 import numpy as np
 
+from skope_ope.readers._numbers import number, numbers, quoted, whole_number
 from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
 
 POSITIONS = (1, 2, 3)  # left, centre, right
+MOST_ITEMS = 10**6  # each is an action
 NEEDED = ("timestamp", "item_id", "position", "click", "propensity_score")
-USER_FEATURE = re.compile(r"user_feature_(\d+)")
-AFFINITY = re.compile(r"user[-_]item_affinity_(\d+)")
+USER_FEATURE = re.compile(r"user_feature_([0-9]{1,9})")
+AFFINITY = re.compile(r"user[-_]item_affinity_([0-9]{1,9})")
 
 
 def check_columns(path, header, needed):
     """Raise unless the header has all the columns that are needed."""
     missing = [name for name in needed if name not in header]
     if missing:
-        found = ", ".join(name for name in header[:12] if name)
+        found = ", ".join(repr(name) for name in header[:12] if name)
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, missing))}; it has {found}"
             f"{', ...' if len(header) > 12 else ''}. Is it a log of the Open Bandit "
             "Dataset?"
+        )
+    twice = [name for name in needed if header.count(name) > 1]
+    if twice:
+        raise ValueError(
+            f"{path} has several columns {twice[0]!r}. Give each column its own name."
         )
 
 
@@ -35,6 +43,28 @@ def numbered(header, pattern):
         if match:
             found.append((int(match[1]), match[0], place))
     return sorted(found)
+
+
+def parse_item(text):
+    """Return the number of an item."""
+    number = whole_number(text)
+    if not 0 <= number < MOST_ITEMS:
+        raise ValueError("no number of an item")
+    return number
+
+
+def _position(text):
+    number = whole_number(text)
+    if number not in POSITIONS:
+        raise ValueError("no position")
+    return number
+
+
+PARSERS = {
+    "timestamp": (utc_microseconds, "a moment like 2019-11-24 00:03:13+00:00"),
+    "item_id": (parse_item, f"a whole number from 0, below {MOST_ITEMS:,}"),
+    "position": (_position, "1, 2 or 3"),
+}
 
 
 class OpenBanditTable:
@@ -51,21 +81,22 @@ class OpenBanditTable:
         self.affinity_names = [f"user_item_affinity_{k}" for k, _, _ in affinities]
         timestamp, item, position = array("q"), array("q"), array("q")
         self.click, self.propensity = array("d"), array("d")
-        codes, numbers = array("q"), array("d")
+        codes, clicks = array("q"), array("d")  # of users, of their past
         t, a, k, c, p = places
         user_places = [(place, self.categories[name]) for _, name, place in users]
         affinity_places = [place for _, _, place in affinities]
         for line, row in rows:
             try:
                 timestamp.append(utc_microseconds(row[t]))
-                item.append(int(row[a]))
-                position.append(int(row[k]))
-                self.click.append(float(row[c]))
-                self.propensity.append(float(row[p]))
+                item.append(parse_item(row[a]))
+                position.append(_position(row[k]))
+                self.click.append(number(row[c], finite=True))
+                self.propensity.append(number(row[p], finite=True))
                 for place, seen in user_places:
                     codes.append(seen.setdefault(row[place], len(seen)))
-                numbers.extend([float(row[place]) for place in affinity_places])
-                if len(row) != len(header) or position[-1] not in POSITIONS:
+                past = [row[place] for place in affinity_places]
+                clicks.extend(numbers(past, finite=True))
+                if len(row) != len(header):
                     raise ValueError
             except (ValueError, IndexError, OverflowError) as error:
                 used = dict(zip(NEEDED, places, strict=True))
@@ -78,7 +109,7 @@ class OpenBanditTable:
         self.item = np.array(item, dtype=np.int64)
         self.position = np.array(position, dtype=np.int64)
         self._codes = np.array(codes, dtype=np.intp).reshape(len(item), len(users))
-        self._affinities = np.array(numbers).reshape(len(item), len(affinities))
+        self._affinities = np.array(clicks).reshape(len(item), len(affinities))
 
     def _user_codes(self):
         """Yield (name, sorted categories, codes of the rows) of the user features."""
@@ -117,10 +148,6 @@ class OpenBanditTable:
         return pd.DataFrame(columns)
 
 
-def _whole_number(text):
-    return np.int64(int(text))
-
-
 def bad_row(path, line, header, row, used):
     """Return the error for a row that could not be read."""
     if len(row) != len(header):
@@ -129,19 +156,12 @@ def bad_row(path, line, header, row, used):
             "Correct or drop the row."
         )
     for name, place in used.items():
-        kind, what = float, "a number"
-        if name == "timestamp":
-            kind, what = utc_microseconds, "a moment like 2019-11-24 00:03:13+00:00"
-        elif name in ("item_id", "position"):
-            kind, what = _whole_number, "a whole number"
+        parse, what = PARSERS.get(name, (partial(number, finite=True), "a number"))
         try:
-            value = kind(row[place])
+            parse(row[place])
         except (ValueError, OverflowError):
             break
-        if name == "position" and value not in POSITIONS:
-            what = "1, 2 or 3"
-            break
     return ValueError(
-        f"{path}, line {line}: {name} is {row[place]!r}, not {what}. Correct or drop "
-        "the row."
+        f"{path}, line {line}: {name} is {quoted(row[place])}, not {what}. Correct or "
+        "drop the row."
     )

@@ -4,23 +4,28 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from skope_ope._sklearn import validate_params
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._row_error import RowError
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.readers._numbers import numbers, quoted
 from skope_ope.readers._open_bandit_table import (
     OpenBanditTable,
     bad_row,
     check_columns,
     numbered,
     open_csv,
+    parse_item,
 )
-from skope_ope.readers._text_files import empty_file
+from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._text_files import empty_file, line_of_row
 
-ITEM_FEATURE = re.compile(r"item_feature_(\d+)")
+ITEM_FEATURE = re.compile(r"item_feature_([0-9]{1,9})")
 
 
 @validate_params(
@@ -139,6 +144,12 @@ def read_open_bandit(
     if item_context is None:
         item_context = _companion(path)
     item_features = None if item_context is None else _item_features(item_context)
+    with errors_of_file(path, partial(line_of_row, path)):
+        return _logs(table, item_features, item_context, as_frame, as_slates)
+
+
+def _logs(table, item_features, item_context, as_frame, as_slates):
+    """Build the logs."""
     n_items = _count_items(table, item_features, item_context)
     context = table.frame() if as_frame else table.matrix()
     click = np.array(table.click)
@@ -209,13 +220,17 @@ def _item_features(path):
     header, rows = open_csv(path)
     features = numbered(header, ITEM_FEATURE)
     check_columns(path, header, ["item_id"] + ["item_feature_0"] * (not features))
-    items, cells = [], []
+    items, cells, lines = [], [], []
     for line, row in rows:
         used = {"item_id": header.index("item_id")}
-        if len(row) != len(header) or not row[used["item_id"]].isdigit():
+        try:
+            items.append(parse_item(row[used["item_id"]]))
+            cells.append([row[place] for _, _, place in features])
+        except (ValueError, IndexError) as error:
+            raise bad_row(path, line, header, row, used) from error
+        if len(row) != len(header):
             raise bad_row(path, line, header, row, used)
-        items.append(int(row[used["item_id"]]))
-        cells.append([row[place] for _, _, place in features])
+        lines.append(line)
     if not items:
         raise empty_file(path)
     if sorted(items) != list(range(len(items))):
@@ -223,13 +238,21 @@ def _item_features(path):
             f"{path}: item_id must be 0..{len(items) - 1}, each once, got "
             f"{sorted(items)[:8]}{'...' if len(items) > 8 else ''}."
         )
+    order = np.argsort(items)
     parts = []
-    for values in zip(*(cells[i] for i in np.argsort(items)), strict=True):
+    for (_, name, _), values in zip(features, zip(*cells, strict=True), strict=True):
         try:
-            parts.append(np.array(values, dtype=float)[:, None])
+            part = np.array(numbers(values))[:, None]
         except ValueError:
             categories = np.unique(values)
-            parts.append((np.array(values)[:, None] == categories).astype(float))
+            part = (np.array(values)[:, None] == categories).astype(float)
+        bad = np.flatnonzero(~np.isfinite(part[:, 0]))
+        if bad.size:
+            raise ValueError(
+                f"{path}, line {lines[bad[0]]}: {name} is {quoted(values[bad[0]])}, "
+                "expected a finite number. Correct the row."
+            )
+        parts.append(part[order])
     return np.hstack(parts)
 
 
@@ -241,11 +264,12 @@ def _count_items(table, item_features, item_context):
         n_items, told = table.n_affinities, "the affinities name"
     else:
         n_items, told = int(table.item.max()) + 1, "the log has"
-    outside = np.flatnonzero((table.item < 0) | (table.item >= n_items))
+    outside = np.flatnonzero(table.item >= n_items)
     if outside.size:
-        raise ValueError(
-            f"{table.path}: item_id {table.item[outside[0]]} at row {outside[0]} is "
-            f"not among the items 0..{n_items - 1} that {told} ({outside.size} such "
-            "rows). Was the log read with the items of another campaign?"
+        raise RowError(
+            f"item_id {table.item[outside[0]]}",
+            outside[0],
+            f" is not among the items 0..{n_items - 1} that {told} ({outside.size} "
+            "such rows). Was the log read with the items of another campaign?",
         )
     return n_items

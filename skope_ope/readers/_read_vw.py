@@ -4,13 +4,19 @@
 
 import os
 import warnings
+from array import array
 from functools import partial
-from itertools import islice
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
-from skope_ope.readers._text_files import empty_file, read_lines
+from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._text_files import (
+    empty_file,
+    first_line,
+    read_lines,
+    sample_lines,
+)
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
 from skope_ope.readers._vw_json import load, parse_dsjson, parse_json
 from skope_ope.readers._vw_rounds import VWRounds
@@ -192,6 +198,7 @@ def read_vw(
     rounds = kind(n_features, width, action_labels)
     units, parse = _events_of(path, format)
     unlabelled, malformed, complaint = 0, 0, None
+    lines = array("q")  # on which the rounds begin
     for number, unit in units:
         try:
             event = parse(unit)
@@ -199,6 +206,7 @@ def read_vw(
                 unlabelled += 1
             else:
                 rounds.add(event)
+                lines.append(number)
         except OtherLogError as error:
             raise ValueError(f"{path}, line {number}: this {error}") from None
         except MalformedLineError as error:
@@ -212,13 +220,14 @@ def read_vw(
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
     _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
-    return rounds.logs(path, n_actions, n_action_features is not None, max_action_bytes)
+    with errors_of_file(path, lines.__getitem__):
+        return rounds.logs(n_actions, n_action_features is not None, max_action_bytes)
 
 
 def _events_of(path, format):
     """Return the numbered units of text that hold one event each, and their parser."""
     if format in SLATES:
-        if _first_line(path).startswith("{"):
+        if first_line(path).startswith("{"):
             return _single_lines(path), partial(parse_slates_json, kind=format)
         return _blocks(path), partial(parse_slates_text, kind=format)
     units = _blocks if format == "cb_adf" else _single_lines
@@ -256,10 +265,6 @@ def _single_lines(path):
     return ((number, line) for number, line in read_lines(path) if line.strip())
 
 
-def _first_line(path):
-    return next((line.lstrip() for _, line in _single_lines(path)), "")
-
-
 def _blocks(path):
     """Yield (number of the first line, [(number, line), ...]) between empty lines."""
     block = []
@@ -275,7 +280,7 @@ def _blocks(path):
 
 def _tell_format(path):
     """Tell the format from the first lines."""
-    lines = list(islice(read_lines(path), SAMPLE))
+    lines = sample_lines(path, SAMPLE)
     text = [line for _, line in lines if line.strip()]
     if not text:
         raise empty_file(path)

@@ -4,14 +4,17 @@
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from numbers import Real
 
 import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._contexts import check_context_names
+from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.readers._context_encoder import ContextEncoder
-from skope_ope.readers._read_table import column_names, read_columns
+from skope_ope.readers._read_table import check_names, column_names, read_columns
+from skope_ope.readers._row_lines import errors_of_file
+from skope_ope.readers._text_files import line_of_row
 from skope_ope.readers._texts import parse_labels
 
 
@@ -27,6 +30,9 @@ class Roles:
         Column, or the one propensity of all rounds.
     context : tuple of str, default=()
         Columns, or patterns such as `user_*` for columns that mean nothing else.
+    exclude : tuple of str, default=None
+        Columns that are not to be in the context; all others that mean nothing else
+        are then, as `*` says in words.
     logger, timestamp, group, sample_weight : str, default=None
         Further columns.
     actions : tuple of str, default=None
@@ -39,6 +45,7 @@ class Roles:
     reward: str
     propensity: object = None
     context: tuple = ()
+    exclude: tuple = None
     logger: str = None
     timestamp: str = None
     group: str = None
@@ -63,19 +70,29 @@ class Roles:
             if isinstance(getattr(self, field), str)
         }
 
-    def context_names(self, names):
+    def context_names(self, path, names):
         """Return the columns of the context, patterns replaced by what they match."""
         check_context_names(
             [name for name in self.context if name in names],
             {field: name for field, (name, _) in self.fields().items()},
         )
         used = {name for name, _ in (*self.fields().values(), *self.extra)}
+        others = [name for name in names if name not in used]
+        all_others = any(
+            name not in names and set(name) <= set("*?") for name in self.context
+        )
+        if all_others or self.exclude is not None:
+            check_names(path, names, self.exclude or ())
+            named = None if all_others else self.context or None
+            return choose_context(
+                others, named, self.exclude, say=("--context", "--exclude")
+            )
         found = []
         for wanted in self.context:
             if wanted in names or not set("*?[") & set(wanted):
                 found.append(wanted)
                 continue
-            matched = [n for n in names if n not in used and fnmatchcase(n, wanted)]
+            matched = [name for name in others if fnmatchcase(name, wanted)]
             if not matched:
                 raise ValueError(f"no column for the context matches {wanted!r}.")
             found += matched
@@ -130,7 +147,8 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
         missing, and texts one-hot.
     """
     names = column_names(path, parquet=parquet)
-    context = roles.context_names(names)
+    known = roles.context_names(path, names) if like is None else like.features
+    context = list(known)
     fields = roles.fields()
     features = [(name, "feature") for name in context]
     wanted = [*fields.values(), *features, *roles.extra]
@@ -146,11 +164,9 @@ def read_table_logs(path, roles, *, parquet=False, like=None, report=None):
         actions = like.logs.actions
     features = {name: columns[name, "feature"] for name in context}
     encoder = ContextEncoder(features) if like is None else like.encoder
-    logs = BanditLogs(
-        encoder.transform(features) if features else np.empty((n_rounds, 0)),
-        actions=actions,
-        **values,
-    )
+    encoded = encoder.transform(features) if features else np.empty((n_rounds, 0))
+    with errors_of_file(path, None if parquet else partial(line_of_row, path)):
+        logs = BanditLogs(encoded, actions=actions, **values)
     extra = {key: columns[key] for key in roles.extra}
     return LogFile(logs, "parquet" if parquet else "csv", features, extra, encoder)
 

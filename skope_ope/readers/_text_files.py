@@ -4,11 +4,20 @@
 
 import csv
 import gzip
+import io
 import os
 import zlib
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
 
 GZIP_MAGIC = b"\x1f\x8b"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+LONGEST = 2**26  # bytes of a line: a few kB of gzip may unpack to any length
+CARRIAGE_RETURN = (
+    "a carriage return stands alone inside the line, as in files whose lines end with "
+    "it. Lines must end with a line feed: convert the file, e.g. with tr '\\r' '\\n'."
+)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -18,6 +27,12 @@ def read_lines(path):
 
     gzip is recognised by its first bytes, whatever the file is called. Bytes that
     are not UTF-8 are kept as escapes, so that names stay distinct.
+
+    Raises
+    ------
+    ValueError
+        If the file is a folder, damaged or UTF-16, a line is longer than `LONGEST`
+        bytes, or the first has carriage returns inside.
     """
     path = os.fspath(path)
     number = 0
@@ -25,11 +40,18 @@ def read_lines(path):
         with open(path, "rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
-            stream = gzip.GzipFile(fileobj=raw) if packed else raw
-            for line in stream:
+            stream = raw
+            if packed:
+                stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+            for line in iter(partial(stream.readline, LONGEST + 1), b""):
                 number += 1
-                if number == 1 and line.startswith(b"\xef\xbb\xbf"):
-                    line = line[3:]
+                if len(line) > LONGEST:
+                    raise ValueError(
+                        f"{path}, line {number}: longer than {LONGEST:,} bytes. Name a "
+                        "text file whose lines end with a line feed."
+                    )
+                if number == 1:
+                    line = _check_first(path, line)
                 yield number, line.decode("utf-8", "backslashreplace").rstrip("\r\n")
     except FileNotFoundError as error:
         raise FileNotFoundError(
@@ -45,8 +67,37 @@ def read_lines(path):
         ) from error
 
 
+def sample_lines(path, n_lines):
+    """Return the first lines of a file as `read_lines` yields them, fewer if long."""
+    sample, size = [], 0
+    for number, line in islice(read_lines(path), n_lines):
+        sample.append((number, line))
+        size += len(line)
+        if size > LONGEST:
+            break
+    return sample
+
+
+def first_line(path):
+    """Return the first line that is not blank, without blanks before it; "" if none."""
+    return next((line.lstrip() for _, line in read_lines(path) if line.strip()), "")
+
+
+def _check_first(path, line):
+    """Return the first line without a byte order mark, if this is a text file."""
+    if line.startswith(UTF16_MARKS):
+        raise ValueError(f"{path} is encoded in UTF-16. Save it as UTF-8.")
+    line = line.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in line.rstrip(b"\r\n"):
+        raise ValueError(f"{path}, line 1: {CARRIAGE_RETURN}")
+    return line
+
+
 def open_csv(path):
-    """Return (header, iterator of (line number, row) over the rows below it)."""
+    """Return (header, iterator of (line number, row) over the rows below it).
+
+    The number is that of the line on which the row begins.
+    """
     rows = _csv_rows(path)
     _, header = next(rows, (0, None))
     if header is None:
@@ -54,16 +105,30 @@ def open_csv(path):
     return [name.strip() for name in header], rows
 
 
+def line_of_row(path, row):
+    """Return the line on which a row of a csv file begins; rows count from 0."""
+    return next(islice(open_csv(path)[1], row, None))[0]
+
+
 def _csv_rows(path):
-    reader = csv.reader(line for _, line in read_lines(path))
+    line = ""
+
+    def lines():
+        nonlocal line
+        for _, line in read_lines(path):
+            yield f"{line}\n"  # a quoted cell may hold it
+
+    reader, start = csv.reader(lines(), strict=True), 1
     try:
         for row in reader:
-            if row:
-                yield reader.line_num, row
+            if len(row) > 1 or (row and row[0].strip()):  # no blank line
+                yield start, row
+            start = reader.line_num + 1
     except csv.Error as error:
-        raise ValueError(
-            f"{path}, line {reader.line_num}: {error}. Name a csv file."
-        ) from error
+        what = CARRIAGE_RETURN
+        if "\r" not in line:
+            what = f"{error}. Correct the quotes of the row, or name a csv file."
+        raise ValueError(f"{path}, line {start}: {what}") from error
 
 
 def empty_file(path):

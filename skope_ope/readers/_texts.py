@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 TRUTH = {"true": 1.0, "false": 0.0}
-INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
-DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d*)?([eE][-+]?\d+)?")
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+# 15 digits: longer ones, such as 64-bit ids, share floats
+DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]*)?([eE][-+]?[0-9]{1,2})?")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Texts:
 def parse_labels(texts):
     """Turn distinct texts into ints, floats or booleans where all of them are such.
 
-    Texts like "007" stay texts: as numbers they would collide with others.
+    Texts like "007" and numbers that are too long stay texts: as numbers they would
+    collide with others.
     """
     if all(map(INTEGER.fullmatch, texts)):
         return np.array([int(text) for text in texts], dtype=np.int64)

@@ -3,6 +3,7 @@
 """Reward models that a word on the command line names."""
 
 from skope_ope.logs._model_features import check_features
+from skope_ope.readers._numbers import number
 
 MODELS = ("none", "ridge", "logistic", "hist")
 
@@ -21,7 +22,7 @@ def named_reward_model(name, logs):
         return None
     if name not in MODELS:
         try:
-            return float(name)
+            return number(name, finite=True)
         except ValueError:
             raise ValueError(
                 f"the reward model {name!r} is unknown: name {', '.join(MODELS)} or a "

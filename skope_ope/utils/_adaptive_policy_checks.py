@@ -2,16 +2,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The contract of policies that learn, as a check that every one of them passes."""
 
+import re
 from inspect import signature
+from numbers import Integral
 
 import numpy as np
 
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import check_distributions
-from skope_ope.policies._adaptive import AdaptivePolicy, fresh
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
+from skope_ope.policies._own_draws import generator_states, repeated_draws
 
 TOLERANCE = 1e-9  # rounding in another order of summation
+_SEEDING = re.compile(r"(^|_)(seed|rng)(_|$)")  # names of parameters
+_SEEDED = (
+    "evaluators give every trajectory another random_state and leave all else alone, "
+    "so that the draws of one life would be those of all, and the reported error would "
+    "not show their chance. Seed what is drawn at reset, from a parameter random_state "
+    "that is an int."
+)
 BLOCK = 32
 N_PROBES = 16
 
@@ -25,7 +35,10 @@ def check_adaptive_policy(policy, logs=None):
     not touch it, that it starts anew at `reset` and in a clone, that it keeps its
     actions and gives distributions over the offered ones, and that `look_ahead`,
     `refresh` and `action_row` agree with `predict_proba`. One that says `takes_weight`
-    is told weights: one of 1 changes nothing.
+    is told weights: one of 1 changes nothing. One that draws at random must draw other
+    numbers where its `random_state` is another one, as evaluators make it for every
+    trajectory: its random generators are looked for in its attributes, and a parameter
+    whose name says that it seeds them is changed.
 
     Parameters
     ----------
@@ -67,6 +80,7 @@ def check_adaptive_policy(policy, logs=None):
         other.says_the_same(told, again="in a clone")
         _Life(fresh(policy, world), world).without_rejected_rounds(told)
         _Life(fresh(policy, world), world).by_block(told)
+        _check_own_draws(policy, world, told)
         if first.takes_weight:
             _check_signature(first)
             once = _Life(fresh(policy, world), world, weight=1.0)
@@ -79,6 +93,32 @@ def _check_signature(policy):
         f"{type(policy).__name__} says takes_weight, but its update takes no weight. "
         "Add a keyword weight=1.0, or set takes_weight = False."
     )
+
+
+def _check_own_draws(policy, world, told):
+    """Look for draws that every life repeats."""
+    name, one = type(policy).__name__, fresh(policy, world)
+    at_start = generator_states(one)
+    _Life(one, world).without_rejected_rounds(told)
+    at_end = generator_states(one)
+    other = generator_states(fresh(policy, world, seeds_of(policy, 1)))
+    same = [
+        place
+        for place in repeated_draws(at_start, other)
+        if at_end.get(place) != at_start[place]
+    ]
+    assert not same, (
+        f"{name} draws the same numbers in every life, from {same[0]!r}: {_SEEDED}"
+    )
+    for parameter, value in policy.get_params(deep=True).items():
+        own = parameter.split("__")[-1]
+        is_int = isinstance(value, Integral) and not isinstance(value, bool)
+        if not (_SEEDING.search(own) and is_int and own != "random_state"):
+            continue
+        life = _Life(fresh(policy, world, {parameter: value + 1}), world)
+        assert life.differs_nowhere(told), (
+            f"{name} draws by its parameter {parameter!r}: {_SEEDED}"
+        )
 
 
 def _practice_logs():
@@ -173,6 +213,15 @@ class _Life:
             )
             if row in rows:
                 self._update(row, proba[row, self.codes[row]])
+
+    def differs_nowhere(self, told):
+        """Whether the same history gives the same probabilities."""
+        rows, proba = told
+        for row in rows:
+            if np.abs(self._proba(np.array([row])) - proba[row]).max() > TOLERANCE:
+                return False
+            self._update(row, proba[row, self.codes[row]])
+        return True
 
     def without_rejected_rounds(self, told):
         """Never ask for a round that will be rejected."""

@@ -522,7 +522,7 @@ def test_warnings_name_the_policies_that_they_are_about():
     texts = [str(one.message) for one in about]
     assert texts[0].startswith("rare: ") and texts[1].startswith("all: ")
     assert about[0].filename == __file__ and about[0].message.value == 1.0
-    assert len(texts) == 3 and texts[2].startswith("the policy")  # of all: no name
+    assert len(texts) == 3 and texts[2].startswith("The policy")  # of all: no name
 
 
 @pytest.mark.filterwarnings("default::skope_ope.exceptions.ModelErrorWarning")

@@ -70,6 +70,7 @@ def test_folds_reach_those_that_fit_on_their_own():
         (("IPS:tau=1",), "'IPS:tau=1': IPS has the parameter cmax, got 'tau'"),
         (("DirectMethod:cv=1",), "DirectMethod has no parameter, got 'cv'"),
         (("IPS:cmax=x",), "'IPS:cmax=x': 'x' is not a number"),
+        (("IPS:cmax=1_0",), "'1_0' is not a number"),
         (("IPS:cmax",), "'' is not a number"),
         (("IPS", "ips"), "evaluator 'IPS' is named twice"),
     ],

@@ -109,11 +109,58 @@ def test_the_context_stays_a_frame_of_its_library(make_frame):
         assert_array_equal(column_of(logs.context, name), DATA[name])
 
 
-def test_the_context_is_what_is_not_named_elsewhere(make_frame):
-    names = {**NAMES, "context": None, "logging_proba": None}
-    context = BanditLogs.from_frame(make_frame(), **names, columns=["age"]).context
-    narwhals = import_narwhals()
-    assert narwhals.from_native(context).columns == ["city", "mu_a", "mu_b", "mu_c"]
+def columns_of(logs):
+    return import_narwhals().from_native(logs.context).columns
+
+
+def test_the_context_may_be_named_by_what_does_not_belong_there(make_frame):
+    names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
+    logs = BanditLogs.from_frame(make_frame(), **names, exclude=["mu_b", "click"])
+    assert columns_of(logs) == ["city", "mu_a", "mu_c"]
+    logs = BanditLogs.from_frame(make_frame(), **names, exclude=[])
+    assert columns_of(logs) == ["city", "mu_a", "mu_b", "mu_c"]
+
+
+def test_a_context_is_never_guessed(make_frame):
+    """Outcomes beside the reward would be in it."""
+    names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
+    message = (
+        r"Name the columns of the context with context, or those that do not belong "
+        r"there with exclude\. Columns that mean nothing else: "
+        r"'city', 'mu_a', 'mu_b', 'mu_c'\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        BanditLogs.from_frame(make_frame(), **names)
+    with pytest.raises(ValueError, match="context and exclude are both given"):
+        BanditLogs.from_frame(make_frame(), **NAMES, exclude=["mu_a"])
+
+
+def test_of_many_columns_the_first_are_listed():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({f"x{j}": [0, 1] for j in range(300)})
+    with pytest.raises(ValueError, match=r"'x101' and 198 more\.$"):
+        BanditLogs.from_frame(frame, action="x0", reward="x1")
+
+
+def test_where_all_columns_have_a_meaning_nothing_is_to_be_said(make_frame):
+    data = {name: DATA[name] for name in ("item", "click", "p")}
+    logs = BanditLogs.from_frame(
+        make_frame(data), action="item", reward="click", propensity="p"
+    )
+    assert logs.shape == (4, 0)
+
+
+def test_outcomes_of_a_real_trial_stay_out(data_dir):
+    """`spend` and `conversion` came after the letter, as the visit did."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(data_dir / "hillstrom_email_part1.csv.gz", nrows=500)
+    with pytest.raises(ValueError, match=r"nothing else: 'recency'.*'conversion', 'sp"):
+        BanditLogs.from_frame(frame, action="segment", reward="visit")
+    logs = BanditLogs.from_frame(
+        frame, action="segment", reward="visit", exclude=["spend", "conversion"]
+    )
+    known = "recency history_segment history mens womens zip_code newbie channel"
+    assert columns_of(logs) == known.split()
 
 
 def test_no_context_column_leaves_an_array_without_features(make_frame):
@@ -132,7 +179,10 @@ def test_probabilities_of_all_loggers_have_a_column_each(make_frame):
     proba = {"under_x": [0.25, 0.4, 0.3, 0.2], "under_y": [0.5, 0.7, 0.6, 0.1]}
     names = {"action": "item", "reward": "click", "logger": "server"}
     logs = BanditLogs.from_frame(
-        make_frame({**data, **proba}), **names, logger_proba=[*proba]
+        make_frame({**data, **proba}),
+        **names,
+        context=["age"],
+        logger_proba=[*proba],
     )
     assert logs.shape == (4, 1)
     assert_array_equal(logs.logger_proba, np.column_stack([*proba.values()]))
@@ -261,6 +311,8 @@ def test_other_backends_are_refused():
         ({"context": ["age", "x"]}, ValueError, "column 'x' is not in the frame"),
         ({"logging_proba": ["mu_x"]}, ValueError, "column 'mu_x' is not in the frame"),
         ({"columns": ["z"]}, ValueError, "column 'z' is not in the frame"),
+        ({"context": None, "exclude": ["z"]}, ValueError, "column 'z' is not in the"),
+        ({"context": None, "exclude": "age"}, TypeError, "exclude must be a list of"),
         ({"context": "age"}, TypeError, r"context must be a list .* Use \['age'\]"),
         ({"logging_proba": "mu_a"}, TypeError, "logging_proba must be a list"),
         ({"columns": "age"}, TypeError, "columns must be a list of column names"),
@@ -330,7 +382,7 @@ def test_columns_of_several_levels_are_refused():
 def test_columns_of_pandas_may_be_called_by_numbers():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({3: [0, 1, 0], 1: [0.0, 1, 2], 0: [1, 1, 0]})
-    logs = BanditLogs.from_frame(frame, action=3, reward=0)
+    logs = BanditLogs.from_frame(frame, action=3, reward=0, context=[1])
     assert logs.context.columns.tolist() == [1]
     assert logs.to_frame().columns.tolist() == [1, "action", "reward"]
 

@@ -35,3 +35,11 @@ def test_everything_is_escaped():
         assert "onclick='" not in html
         assert html.count("&lt;b onclick=&#x27;x&#x27;&gt;&amp;amp") == 3
         parseString(html)
+
+
+def test_hidden_characters_are_told_in_all_parts():
+    bad = "\x1b[2J\u202e<b>"
+    for html in (summary_html(bad, {bad: bad}), table_html(bad, [bad], [[bad]], [bad])):
+        assert not {"\x1b", "\u202e"} & set(html)
+        assert "<b>" not in html
+        assert html.count(r"\x1b[2J\u202e&lt;b&gt;") >= 3

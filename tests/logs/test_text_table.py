@@ -44,3 +44,15 @@ def test_lines_fit_a_terminal(monkeypatch):
     assert all(line.startswith("    word") for line in lines[1:])
     path = "/very" * 30
     assert wrapped(path)[0] == path  # paths are never cut
+
+
+def test_hidden_characters_are_told_and_counted():
+    lines = text_table(["", "x\x1b"], [["a\x1b[2J\nb", "1"], ["c", "2\u202e"]])
+    assert lines == [
+        r"               x\x1b",
+        r"a\x1b[2J\nb        1",
+        r"c            2\u202e",
+    ]
+    assert wrapped("red\x1b[31m\nand\u2028more", "\x9b ") == [
+        r"\x9b red\x1b[31m and more"
+    ]

@@ -11,6 +11,7 @@ from tests.packaging._tree import MODULES, PACKAGE, ROOT, imports_of
 # The flow of the data: a folder imports only from what stands before it. Displays draw
 # what they are given, so they stand before the evaluators, which may show themselves.
 FLOW = [
+    "_harmless",
     "exceptions",
     "_renamed",
     "_sklearn",
@@ -42,7 +43,7 @@ ROOMS = {
     "policies": ["", "adaptive", "slate"],
 }
 # They gather the names of all folders, or put them to work in the shell.
-EXEMPT = {"__init__", "__main__", "_command", "base"}
+EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
 DOORS = {("logs/_row_container.py", "audit")}
 OPTIONAL = {

@@ -158,6 +158,7 @@ def test_labels_may_be_numbers_in_one_of_the_files(table):
         ("item,p\na,0.5\na,0.5\n", None, "an action stands there twice"),
         ("item,p,q\na,1,1\n", None, "'item', 'p', 'q': call the one with the probab"),
         ("item,p\na,x\n", None, "line 2: column 'p' is 'x', expected a probability"),
+        ("item,p\na,0_1.0\n", None, "'p' is '0_1.0', expected a probability"),
         ("item,p\na,-1\n", None, "line 2: column 'p' is '-1'"),
         ("item,p\na,0.5\nb,0.4\n", None, "column 'p' sums to 0.9 over the actions"),
         ("item,p\na,0.5\nc,0.5\n", None, "line 3: .* name all actions with --actions"),

@@ -76,6 +76,28 @@ def test_moments_may_be_numbers(csv_file):
     np.testing.assert_array_equal(columns["t", "moment"], [1.5, 2])
 
 
+def test_labels_lose_the_blanks_around_them(csv_file, monkeypatch):
+    monkeypatch.setattr(_csv_columns, "BLOCK", 2)
+    columns = read_csv(
+        csv_file("a,b\n1, x\n 2,x \n1,y\n"), [("a", "label"), ("b", "label")]
+    )
+    assert columns["a", "label"].tolist() == [1, 2, 1]
+    assert columns["b", "label"].tolist() == ["x", "x", "y"]
+
+
+def test_words_for_missing_are_labels_among_texts(csv_file):
+    path = csv_file("a,b\nNA,1\nb,none\n")
+    columns = read_csv(path, [("a", "label"), ("b", "label")])
+    assert columns["a", "label"].tolist() == ["NA", "b"]
+    assert columns["b", "label"].tolist() == ["1", "none"]
+
+
+def test_quoted_line_ends_count_as_lines(csv_file):
+    path = csv_file('a,b\n1,"x\r\n\ny"\n\n2,"z"\nfour,\n', "log.csv.gz")
+    with pytest.raises(ValueError, match="line 7: column 'a' is 'four'"):
+        read_csv(path, [("a", "number")])
+
+
 @pytest.mark.parametrize(
     ("cells", "kind", "message"),
     [
@@ -84,6 +106,24 @@ def test_moments_may_be_numbers(csv_file):
         (["1", "nan"], "number", r"line 3: column 'a' is missing, expected a finite"),
         (["1", "inf"], "feature", r"line 3: column 'a' is 'inf', expected a finite n"),
         (["inf"], "number", r"line 2: column 'a' is 'inf', expected a finite number"),
+        (["1", "0_1.0"], "number", r"line 3: column 'a' is '0_1.0', expected a number"),
+        (
+            ["1" * 5000],
+            "number",
+            r"line 2: .* is '1+\.\.\. \(5,002 characters\), exp.* finite",
+        ),
+        (["\uff11"], "number", r"line 2: column 'a' is '.', expected a number"),
+        (
+            ["1_0"],
+            "moment",
+            r"line 2: column 'a' is '1_0', expected a number or a date",
+        ),
+        (
+            ["1", "2", "NaN"],
+            "label",
+            r"line 4: column 'a' is missing, expected a label",
+        ),
+        (["1", "  "], "label", r"line 3: column 'a' is missing, expected a label"),
         (["b", ""], "label", r"line 3: column 'a' is missing, expected a label"),
         (["soon"], "moment", r"line 2: column 'a' is 'soon', expected a number or a d"),
     ],

@@ -33,6 +33,13 @@ def test_what_is_not_finite_is_left_to_the_caller():
     assert number("1" * 5000) == math.inf
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity", "1e999", "1" * 5000])
+def test_numbers_can_be_wanted_finite(text):
+    assert number("1.5", finite=True) == 1.5
+    with pytest.raises(ValueError, match="finite"):
+        number(text, finite=True)
+
+
 def test_many_at_once():
     assert numbers(["1", "2.5"]) == [1.0, 2.5]
     assert numbers([]) == []

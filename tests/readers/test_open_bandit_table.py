@@ -115,7 +115,7 @@ def test_missing_columns(write, column):
     ("found", "by", "message"),
     [
         (",3,0,", ",4,0,", "position is '4', not 1, 2 or 3"),
-        (",3,0,", ",left,0,", "position is 'left', not a whole number"),
+        (",3,0,", ",left,0,", "position is 'left', not 1, 2 or 3"),
         (",1,3,", ",1.5,3,", "item_id is '1.5', not a whole number"),
         (",1,3,", f",{2**63},3,", "item_id is '9223372036854775808', not a whole"),
         ("2019-11-24", "yesterday", "timestamp is 'yesterday .* not a moment like"),

@@ -165,7 +165,7 @@ def test_frame(campaign):
         (["item_id,price", "0,1"], "has no column 'item_feature_0'"),
         (
             ["item_id,item_feature_0", "0,1"],
-            r"men\.csv: item_id 1 at row 0 is not among the items 0\.\.0 that .*lists",
+            r"men\.csv: item_id 1 at line 2 is not among the items 0\.\.0 that .*lists",
         ),
     ],
 )
@@ -178,13 +178,13 @@ def test_malformed_items(campaign, lines, message):
 def test_malformed_logs(campaign):
     path = campaign / "men.csv"
     path.write_text(text(HEADER, ROWS[0].replace(",3,0,", ",3,2,")))
-    with pytest.raises(ValueError, match="reward 2 at row 0 lies outside reward_range"):
+    with pytest.raises(ValueError, match=r"men\.csv: reward 2 at line 2 lies outside"):
         read_open_bandit(path)
     path.write_text(text(HEADER, ROWS[0].replace("0.5", "0")))
     with pytest.raises(ValueError, match=r"propensity must lie in \(0, 1\]"):
         read_open_bandit(path)
     path.write_text(text(HEADER, ROWS[0].replace(",1,3,", ",-1,3,")))
-    with pytest.raises(ValueError, match="item_id -1 at row 0 is not among"):
+    with pytest.raises(ValueError, match=r"line 2: item_id is .-1., not a whole"):
         read_open_bandit(path)
     path.write_text("1:0:0.5 | a b\n")
     with pytest.raises(ValueError, match="Is it a log of the Open Bandit Dataset"):

@@ -56,13 +56,49 @@ def test_numbers_are_standardised_and_texts_one_hot(path):
 
 
 def test_patterns_match_columns_that_mean_nothing_else(path):
-    roles = Roles(action="item", reward="click", propensity="p", context=("*",))
-    source = read_table_logs(path, roles)
-    assert list(source.features) == ["day", "user", "age", "city", "w"]
     roles = Roles(action="item", reward="click", context=("c*", "age", "city"))
     assert list(read_table_logs(path, roles).features) == ["city", "age"]
+    roles = Roles(action="item", reward="click", context=("c*y", "*a*"))
+    assert list(read_table_logs(path, roles).features) == ["city", "day", "age"]
     with pytest.raises(ValueError, match=r"no column for the context matches 'z\*'"):
         read_table_logs(path, Roles(action="item", reward="click", context=("z*",)))
+
+
+NAMED = {"action": "item", "reward": "click", "propensity": "p"}
+
+
+@pytest.mark.parametrize("context", [(), ("*",), ("age", "*")])
+def test_columns_that_are_no_context_may_be_named(path, context):
+    roles = Roles(**NAMED, context=context, exclude=("w", "user", "click"))
+    assert list(read_table_logs(path, roles).features) == ["day", "age", "city"]
+
+
+@pytest.mark.parametrize("context", [("*",), ("**",), ("age", "?*")])
+def test_a_pattern_without_a_letter_names_nothing(path, context):
+    message = (
+        "context with --context, .* with --exclude.*: 'day', 'user', 'age', 'city'"
+    )
+    with pytest.raises(ValueError, match=message):
+        read_table_logs(path, Roles(**NAMED, context=context))
+
+
+def test_exclusions_that_mean_nothing_are_refused(path):
+    with pytest.raises(ValueError, match="no column 'spend'"):
+        read_table_logs(path, Roles(**NAMED, exclude=("spend",)))
+    with pytest.raises(ValueError, match="--context and --exclude are both given"):
+        read_table_logs(path, Roles(**NAMED, context=("age",), exclude=("w",)))
+
+
+def test_another_file_is_not_asked_for_more_columns(path, tmp_path):
+    """Its own further columns are no context that the first file knows."""
+    roles = Roles(**NAMED, exclude=("day", "user", "w"))
+    first = read_table_logs(path, roles)
+    other = tmp_path / "other.csv"
+    other.write_text(
+        "note,item,click,p,age,city\n5,a,1,0.5,30,Rome\n6,b,0,0.5,1,Oslo\n"
+    )
+    second = read_table_logs(other, roles, like=first)
+    assert list(second.features) == ["age", "city"]
 
 
 def test_extra_columns_come_beside_the_logs(path):
@@ -106,7 +142,7 @@ def test_listed_actions_are_of_the_kind_of_the_logged_ones(
 
 def test_an_action_that_is_not_listed_is_refused(path):
     roles = Roles(action="item", reward="click", actions=("a", "c"))
-    with pytest.raises(ValueError, match="action 'b' at row 0 is not among actions"):
+    with pytest.raises(ValueError, match="action 'b' at line 2 is not among actions"):
         read_table_logs(path, roles)
 
 

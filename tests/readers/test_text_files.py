@@ -6,10 +6,14 @@ import gzip
 import numpy as np
 import pytest
 
+from skope_ope.readers import _text_files
 from skope_ope.readers._text_files import (
     empty_file,
+    first_line,
+    line_of_row,
     open_csv,
     read_lines,
+    sample_lines,
     utc_microseconds,
 )
 
@@ -57,6 +61,45 @@ def test_folder(tmp_path):
         next(read_lines(tmp_path))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(_text_files, "LONGEST", 1000)
+    path = tmp_path / "bomb.gz"
+    data = b"x" * 999 + b"\n" + b"y" * 10**6
+    path.write_bytes(gzip.compress(data) if packed else data)
+    lines = read_lines(path)
+    assert len(next(lines)[1]) == 999
+    with pytest.raises(ValueError, match=r"bomb\.gz, line 2: longer than 1,000 bytes"):
+        next(lines)
+
+
+def test_a_sample_of_lines_ends_where_they_are_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(_text_files, "LONGEST", 10)
+    path = tmp_path / "a.txt"
+    path.write_text(" \n  abcdef\nabcdef\nabcdef\n")
+    assert [number for number, _ in sample_lines(path, 2)] == [1, 2]
+    assert [number for number, _ in sample_lines(path, 100)] == [1, 2, 3]
+    assert first_line(path) == "abcdef"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"a,b\r1,2\r3,4\r", r"line 1: a carriage return stands alone"),
+        (b"a,b\n1,2\r3,4\r", r"line 2: a carriage return stands alone"),
+        (b'a,b\n1,"x\n3,4\n', "line 2: unexpected end of data. Correct the quotes"),
+        (b'a,b\n1,2\n1,"x"y\n', "line 3: .* Correct the quotes"),
+        ("a,b\n1,2\n".encode("utf-16"), "is encoded in UTF-16. Save it as UTF-8"),
+    ],
+)
+def test_files_that_are_no_csv_files(tmp_path, data, message):
+    path = tmp_path / "log.csv"
+    for data_of_file in (data, gzip.compress(data)):
+        path.write_bytes(data_of_file)
+        with pytest.raises(ValueError, match=rf"log\.csv.* {message}"):
+            list(open_csv(path)[1])
+
+
 def test_truncated_gzip(tmp_path):
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(b"line\n" * 10)[:-9])
@@ -91,12 +134,13 @@ def test_moments_are_in_utc(text, moment):
     assert np.datetime64(utc_microseconds(text), "us") == np.datetime64(moment)
 
 
-def test_rows_of_csv_come_with_the_lines_where_they_end(tmp_path):
+def test_rows_of_csv_come_with_the_lines_where_they_begin(tmp_path):
     path = tmp_path / "men.csv"
     path.write_text('a , b\n\n1,"x\ny"\n2,z\n')
     header, rows = open_csv(path)
     assert header == ["a", "b"]
-    assert list(rows) == [(4, ["1", "xy"]), (5, ["2", "z"])]
+    assert list(rows) == [(3, ["1", "x\ny"]), (5, ["2", "z"])]
+    assert [line_of_row(path, row) for row in (0, 1)] == [3, 5]
     path.write_text("")
     with pytest.raises(ValueError, match="is empty"):
         open_csv(path)

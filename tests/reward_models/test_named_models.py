@@ -28,9 +28,10 @@ def test_names(name, kind):
     assert name in MODELS or kind is float
 
 
-def test_unknown_names():
-    with pytest.raises(ValueError, match="'forest' is unknown: name none, ridge, log"):
-        named_reward_model("forest", LOGS)
+@pytest.mark.parametrize("name", ["forest", "1_0", "nan", "inf"])
+def test_unknown_names(name):
+    with pytest.raises(ValueError, match=f"'{name}' is unknown: name none, ridge, log"):
+        named_reward_model(name, LOGS)
 
 
 def test_models_need_features_and_constants_do_not():

@@ -108,7 +108,7 @@ def test_warnings_point_at_the_caller_and_name_the_policy():
         compare_policies(always(logs, 1, 2) | {"all": UniformPolicy()}, logs)
     assert {one.filename for one in caught} == {__file__}
     told = [str(one.message) for one in caught if one.category is LowOverlapWarning]
-    assert told[0].startswith("always 1, always 2: the estimate rests on ")
+    assert told[0].startswith("always 1, always 2: The estimate rests on ")
 
 
 @ignore

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import copy
+import random
 import re
 
 import numpy as np
@@ -192,6 +194,78 @@ class WeighsWrongly(EpsilonGreedy):
         return super().update(X, action, reward, proba)
 
 
+class Thompson(AdaptivePolicy):
+    """Takes the best of one draw from the posterior of every arm."""
+
+    def __init__(self, random_state=0):
+        self.random_state = random_state
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.counts_ = np.ones((2, logs.n_actions))
+        self.rng_ = self._generator()
+        self.best_ = 0
+
+    def _generator(self):
+        return np.random.RandomState(self.random_state)
+
+    def _proba(self, X, available):
+        score = np.arange(self.counts_.shape[1]) == self.best_
+        proba = np.tile(0.1 + 0.7 * score, (len(X), 1))
+        if available is not None:
+            proba = np.where(available, proba, 0.0)
+        return proba / proba.sum(axis=1, keepdims=True)
+
+    def update(self, X, action, reward, proba):
+        self.counts_[int(reward), action] += 1
+        self.best_ = int(self._draw().argmax())
+        return True
+
+    def _draw(self):
+        return self.rng_.beta(self.counts_[1], self.counts_[0])
+
+
+class NewThompson(Thompson):
+    def _generator(self):
+        return np.random.default_rng(self.random_state)
+
+
+class SeededOtherwise(Thompson):
+    def __init__(self, seed=0):
+        self.seed = seed
+
+    def _generator(self):
+        return np.random.RandomState(self.seed)
+
+
+class SeededAnew(SeededOtherwise):
+    """Holds no generator: every update makes one."""
+
+    def _generator(self):
+        return None
+
+    def _draw(self):
+        rng = np.random.default_rng([self.seed, int(self.counts_.sum())])
+        return rng.beta(self.counts_[1], self.counts_[0])
+
+
+class SeededForEver(Thompson):
+    def _generator(self):
+        return {"draws": [random.Random(0)]}
+
+    def _draw(self):
+        draw = self.rng_["draws"][0].betavariate
+        return np.array([draw(*pair) for pair in self.counts_[::-1].T])
+
+
+class SeededNowhere(Thompson):
+    def __init__(self):
+        pass
+
+    def _generator(self):
+        return np.random.Generator(np.random.MT19937(3))
+
+
 class OtherActions(Honest):
     def reset(self, logs):
         super().reset(logs)
@@ -221,6 +295,10 @@ MUTANTS = {
     RowAsAnArray: "action_row must return a list, got ndarray",
     RowWrittenTo: "action_row returned a list that update wrote to",
     TakesNoWeight: "says takes_weight, but its update takes no weight",
+    SeededOtherwise: "draws the same numbers in every life, from 'rng_'",
+    SeededAnew: "draws by its parameter 'seed'",
+    SeededForEver: "the same numbers in every life, from \"rng_\\['draws'\\]\\[0\\]",
+    SeededNowhere: "draws the same numbers in every life, from 'rng_'",
     WeighsWrongly: "gives other probabilities with weight=1",
 }
 
@@ -236,6 +314,31 @@ def test_honest_policies_pass():
     check_adaptive_policy(Honest())
     check_adaptive_policy(Honest(), make_logs(100, available=True))
     check_adaptive_policy(EpsilonGreedy(), make_logs(100, 2))
+
+
+class HasAnIdleGenerator(Honest):
+    def __init__(self, seed=3):
+        self.seed = seed
+
+    def reset(self, logs):
+        super().reset(logs)
+        self.rng_ = np.random.RandomState(self.seed)
+
+
+@pytest.mark.parametrize("policy", [Thompson(), NewThompson(4), HasAnIdleGenerator()])
+def test_policies_that_draw_their_own_numbers_or_none_pass(policy):
+    check_adaptive_policy(policy)
+
+
+class CopiesAGenerator(Thompson):
+    def _generator(self):
+        return copy.deepcopy(self.random_state)
+
+
+def test_a_generator_as_random_state_is_found():
+    """A clone has a copy of it, in the same state."""
+    with pytest.raises(AssertionError, match="the same numbers in every life"):
+        check_adaptive_policy(CopiesAGenerator(np.random.RandomState(0)))
 
 
 def test_the_policy_is_cloned():

@@ -7,6 +7,7 @@ from numbers import Real
 
 import numpy as np
 
+from skope_ope._harmless import harmless
 from skope_ope.logs._html import table_html
 
 SHOWN = 4  # entries of an array
@@ -83,17 +84,19 @@ def group_entries(estimate):
 def number_text(value):
     """Return a number, or the first of several, as a short text."""
     if isinstance(value, (bool, str)) or value is None:
-        return str(value)
+        return harmless(value)
     if isinstance(value, Real):
         whole = float(value).is_integer() and abs(value) < 1e15
         return f"{value:,.0f}" if whole else f"{value:.6g}"
     if isinstance(value, Mapping):
-        pairs = [f"{label}: {number_text(one)}" for label, one in value.items()]
+        pairs = [
+            f"{harmless(label)}: {number_text(one)}" for label, one in value.items()
+        ]
         return _shortened(pairs, len(pairs))
     if isinstance(value, (np.ndarray, list, tuple)):
         flat = np.asarray(value).ravel()
         return _shortened([number_text(v) for v in flat[:SHOWN].tolist()], len(flat))
-    return str(value)
+    return harmless(value)
 
 
 def _equal(one, other):

@@ -3,10 +3,17 @@
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
 from functools import cached_property
-from math import copysign, isnan, log, nan, sqrt
+from math import copysign, inf, isnan, log, nan, sqrt
+
+import numpy as np
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._mean_weight import (
+    bounded,
+    evidence_above,
+    evidence_below,
+)
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums
 
@@ -19,7 +26,7 @@ def sums_of_weights(sums):
     return first + near * sums.mass, second
 
 
-ALIKE = 1e-14  # of the mean squared weight: a smaller variance is rounding
+ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
 
 
 class Overlap:
@@ -38,23 +45,35 @@ class Overlap:
     ----------
     max_w : float
         Largest weight, times the sample weight of its round.
+    min_w : float
+        Smallest weight below zero, or zero.
     missing : float
         Sum of the policy's probability of what the logger could not do.
+    bounded : Sums
+        Sums of min(w, sqrt(n)).
+    factor : float or ndarray of shape (n_strata,)
+        What the weights of a stratum are multiplied by.
     """
+
+    factor = 1.0
 
     missing_by_logger = None  # {label: mass}, where it counts logger by logger
     pooling = staticmethod(pooled)  # what strata count in the mean weight
 
     def __init__(self, design, n):
         self.n = n
-        self.sums = Sums(design)
-        self.max_w = self.missing = 0.0
+        self.sums, self.bounded = Sums(design), Sums(design)
+        self.max_w = self.min_w = self.missing = 0.0
 
     def add(self, block, w, missing=0.0):
         """Add the weights of the rounds of a block of the design."""
         self.sums.add(block, (w,))
-        largest = w if block.omega is None else block.omega * w
-        self.max_w = max(self.max_w, float(largest.max()))
+        largest = plain = float(w.max())
+        self.min_w = min(self.min_w, float(w.min()))
+        if block.omega is not None:
+            largest = float((block.omega * w).max())
+        self.bounded.add(block, (bounded(w, self.n, plain),))
+        self.max_w = max(self.max_w, largest)
         self.missing += missing
 
     @cached_property
@@ -85,6 +104,18 @@ class Overlap:
         return self.sum_w / self.n
 
     @cached_property
+    def constant_weight(self):
+        """The weight that all rounds have, NaN where they differ, or where one has."""
+        sums = self.sums
+        if sums.first is None or self.n < 2:
+            return nan
+        first, second = map(np.sum, sums_of_weights(sums))
+        if not 0 < second < inf:
+            return nan
+        spread = sums.about([first / np.sum(sums.mass)], sums.offset)[1][:, 0, 0].sum()
+        return self.mean_weight if spread <= ALIKE * second else nan
+
+    @cached_property
     def mean_weight_z(self):
         """(mean w - 1) in standard errors.
 
@@ -94,15 +125,37 @@ class Overlap:
         if self.sums.first is None:
             return nan
         found, gap = Estimate(self.sums, mean, self.pooling), self.mean_weight - 1
-        variance = found.standard_error**2 * self.n
-        if not found.lost and variance > ALIKE * self.sum_w2 / self.n:
-            return gap / found.standard_error
-        if abs(gap) < 1e-9 and self.n > 1:
+        if isnan(self.constant_weight):
+            error = found.standard_error
+            return gap / error if error > 0 else nan
+        if abs(gap) < 1e-9:
             return 0.0
-        if found.lost or isnan(variance) or not self.mean_weight > 0:
+        if isnan(found.standard_error) or not self.mean_weight > 0:
             return nan
         units = found.degrees_of_freedom + 1
         return copysign(sqrt(2 * units * abs(log(self.mean_weight))), gap)
+
+    def evidence_above(self, lowest=0.0):
+        """Return the logarithm of the e-value against a mean weight of at most one.
+
+        Parameters
+        ----------
+        lowest : float, default=0.0
+            The smallest that a weight can be.
+        """
+        return evidence_above(self.bounded, self.factor, lowest)
+
+    def evidence_below(self, largest, expected=1.0):
+        """Return the same against one of at least `expected`.
+
+        Parameters
+        ----------
+        largest : float
+            What no weight exceeds.
+        expected : float, default=1.0
+            The mean that the weights should have.
+        """
+        return evidence_below(self.sums, largest, self.factor, expected)
 
 
 class Support:

@@ -22,9 +22,10 @@ class WeighedOverlap(Overlap):
 
     def __init__(self, job, pooling):
         by_logger, loggers, shares = job.overlap, job.loggers, job.effective_shares
-        self.n, self.sums, self.pooling = loggers.positive.n, by_logger.sums, pooling
-        self._factor = shares * self.n / loggers.sizes  # n lambda_i
-        self.max_w = float((self._factor * by_logger.max_w).max())
+        self.n, self.pooling = loggers.positive.n, pooling
+        self.sums, self.bounded = by_logger.sums, by_logger.bounded
+        self.factor = shares * self.n / loggers.sizes  # n lambda_i
+        self.max_w = float((self.factor * by_logger.max_w).max())
         missing = by_logger.missing_mass
         self.missing = float(shares @ missing) * self.n
         if len(loggers) > 1:
@@ -38,9 +39,9 @@ class WeighedOverlap(Overlap):
     @cached_property
     def sum_w(self):
         """Sum of the weights."""
-        return float(self._factor @ self._totals[0])
+        return float(self.factor @ self._totals[0])
 
     @cached_property
     def sum_w2(self):
         """Sum of the squared weights."""
-        return float(self._factor**2 @ self._totals[1])
+        return float(self.factor**2 @ self._totals[1])

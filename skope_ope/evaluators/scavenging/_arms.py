@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._engine import far_from_zero
 from skope_ope.evaluators.core._estimate import Estimate, error_of
 from skope_ope.evaluators.core._functions import mean, ratio
+from skope_ope.evaluators.core._mean_weight import log_evidence
 from skope_ope.evaluators.core._pooling import Shares
 from skope_ope.evaluators.core._sums import Sums
 
@@ -146,14 +147,23 @@ class Arms:
         The error is that of the mean if it were as it should be, so that weights that
         are all alike, and wrong, are not taken for exact ones.
         """
-        gap = self.weights() - expected
-        if self.omega is not None:
-            gap = self.omega * gap
-        total = float(gap.sum())
-        if self.design.clustered:
-            gap = np.bincount(self.design.cluster, gap)
+        gap = self._summed(self.weights() - expected)
         error = float(np.sqrt(gap @ gap))
-        return total / error if error > 1e-9 else 0.0
+        return float(gap.sum()) / error if error > 1e-9 else 0.0
+
+    def evidence_above(self, expected=1.0):
+        """Return ln E of a mean weight above what it should be, see `_mean_weight`."""
+        unit = self._summed(np.full(len(self.code), expected)).max()
+        gap = self._summed(self.weights() - expected) / unit
+        return log_evidence(float(gap.sum()), float(gap @ gap))
+
+    def _summed(self, values):
+        """Return weighted values of the rounds, or of their groups."""
+        if self.omega is not None:
+            values = self.omega * values
+        if self.design.clustered:
+            return np.bincount(self.design.cluster, values)
+        return values
 
     def unseen_mass(self):
         """Estimate the policy's mass on arms that were never logged.

@@ -245,7 +245,7 @@ class AttentionDecay(BaseEstimator):
         self.n_features_in_ = logs.n_features
         self.coefficients_ = self._coefficients_of(pages)
         self.predictability_ = item_predictability(logs)
-        for due in self.predictability_.warnings:
+        for due in self.predictability_.warnings():
             warnings.warn(due, stacklevel=3)
         unknown = np.flatnonzero(np.isnan(self.coefficients_))
         if unknown.size:

@@ -110,7 +110,7 @@ def theorem_bound(
         known = check_reward_range(reward_range, sample.reward)
     span = reward_span(sample.reward, known)
     if form == "1/k":
-        _check_uniform(uniform_logging, result.arm_counts, facts["propensity"])
+        _check_uniform(uniform_logging, result.arm_counts, facts)
         distance = abs(result.value - result.diagnostics["uniform_value"])
         return distance + span * uniform_bound(n, sample.n_arms, delta, method)
     code = np.arange(sample.n_arms)
@@ -148,8 +148,8 @@ def _check_covered(result):
         raise ValueError("the value is NaN: there is nothing to bound.")
     if facts["predictability"].z > HIGH_Z:
         raise ValueError(
-            "the theorems need a logger that ignored the context; here the logged "
-            "action is predictable from it (by "
+            "the theorems need arms that were chosen without the context; here the "
+            f"logged {facts['predictability'].arm} is predictable from it (by "
             f"{facts['predictability'].z:.1f} standard errors)."
         )
 
@@ -166,7 +166,7 @@ def _playable(arms, facts):
         raise ValueError(
             f"arms={np.asarray(arms).tolist()} leaves out "
             f"{plain(facts['arms'][beyond[0]])!r}, which the policy plays in these "
-            "rounds; the bound sums over every action that it can play."
+            f"rounds; the bound sums over every {facts['arm']} that it can play."
         )
     return code
 
@@ -178,24 +178,29 @@ def _check_logged(code, result):
         return
     played = never[facts["plays"][never]]
     name = plain(facts["arms"][played[0] if played.size else never[0]])
+    arm = facts["arm"]
+    never_done = "never acted" if arm == "logger" else "was never logged"
     if played.size:
         raise ValueError(
-            f"the policy plays {name!r}, which was never logged: the value leaves out "
+            f"the policy plays {name!r}, which {never_done}: the value leaves out "
             f"what it would bring ({facts['mass']:.2%} of the policy's probability), "
             "and no bound covers that."
         )
     raise ValueError(
-        f"{name!r} was never logged ({len(never)} such), and the sum over all actions "
-        "has no bound. If the policy cannot play it, name the actions that it can "
+        f"{name!r} {never_done} ({len(never)} such), and the sum over all {arm}s has "
+        f"no bound. If the policy cannot play it, name the {arm}s that it can "
         "play: arms=[...]."
     )
 
 
-def _check_uniform(claimed, counts, propensity):
+def _check_uniform(claimed, counts, facts):
     """Raise unless logging is said to be uniform, and nothing speaks against it."""
+    propensity, chose = facts["propensity"], "the logger chose all actions"
+    if facts["arm"] == "logger":
+        chose = "all loggers were chosen"
     if claimed is not True:
         raise ValueError(
-            "form='1/k' holds only where the logger chose all actions with equal "
+            f"form='1/k' holds only where {chose} with equal "
             "probability (a uniform target is not enough); say "
             "uniform_logging=True if it did."
         )

@@ -4,19 +4,25 @@
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 
 from skope_ope._sklearn import StrOptions
 from skope_ope.evaluators.core._base import BaseEvaluator
+from skope_ope.evaluators.core._mean_weight import EFFECT
+from skope_ope.evaluators.core._mean_weight import SURE as SURE_OF_MEAN
+from skope_ope.evaluators.core._mean_weight_findings import (
+    MADE_FROM_ACTIONS,
+    high_mean_finding,
+    wrong_propensities,
+)
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
-from skope_ope.evaluators.core._warnings import mean_weight_warnings, unformed_warning
+from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import SURE, Arms, estimate_of_parts
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -25,11 +31,11 @@ from skope_ope.evaluators.scavenging._matching import (
     match_arms,
     match_slates,
     slate_codes,
-    stationary_target,
     strata_of,
+    target_of_arms,
     wanted_by,
 )
-from skope_ope.evaluators.scavenging._predictability import predictability
+from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
@@ -206,9 +212,9 @@ class ExplorationScavenging(BaseEvaluator):
         if isinstance(logs, SlateLogs):
             (code,) = slate_codes(logs, logs.slate)
             return predictability(logs, code, stratum, "slate")
-        whom = self.match == "logger" or self._mixes(logs)
-        arm = logs.logger_index if whom else logs.action_index
-        return predictability(logs, arm, stratum)
+        if self.match == "logger" or self._mixes(logs):
+            return predictability(logs, logs.logger_index, stratum, "logger")
+        return predictability(logs, logs.action_index, stratum)
 
     def _unstated(self, logs):
         if isinstance(logs, SlateLogs):
@@ -235,7 +241,7 @@ class ExplorationScavenging(BaseEvaluator):
         """Return sums, tally and form of a part of a log."""
         logs, omega, mixes = part.all_logs, part.omega, self._mixes(part.all_logs)
         chosen = by_logger(logs) if self.match == "logger" else logs
-        target = stationary_target(self, policy, chosen)
+        target = target_of_arms(self, policy, chosen)
         positive = Part(chosen, omega)
         seen = Tallying(positive, None, uses_all=False, alone=False)
         wanted = wanted_by(target, chosen, positive, seen)
@@ -270,7 +276,10 @@ class ExplorationScavenging(BaseEvaluator):
         diagnostics = self._facts(logs, match, arms, found, predicted)
         counted = match.wanted if omega is None else match.wanted * omega
         found = self._judged(found, match, counted.any(), warned)
-        warned += predicted.warnings
+        bias = float("nan")
+        if predicted.z > LOW_Z and not np.isnan(found.value):
+            bias = predicted.bias(found.value, found.round_values())
+        warned += predicted.warnings(bias, found.standard_error)
         return ScavengedValue(
             found,
             Rows(found.design, found.terms, logs=logs),
@@ -331,6 +340,7 @@ class ExplorationScavenging(BaseEvaluator):
         """Return what the theorems' bounds need."""
         by_action = self.match == "action"
         return {
+            "arm": self.match,
             "reward_range": known_range(logs),
             "predictability": predicted,
             "arms": getattr(logs, "actions" if by_action else "loggers", None),
@@ -339,14 +349,21 @@ class ExplorationScavenging(BaseEvaluator):
             "mass": match.missing_mass,
         }
 
+    @property
+    def _words(self):
+        """What the arms are, what those never did that are missing, and what once."""
+        if self.match == "logger":
+            return "loggers", "never acted", "acted"
+        return "actions", "were never logged", "were logged"
+
     def _judged(self, found, match, something, warned):
         """Return the estimate, given what was never logged; warn of it."""
-        mass = match.missing_mass
+        mass, arms, never, once = (match.missing_mass, *self._words)
         if mass > 1e-9 and not warned:
             warned.append(
                 SupportWarning(
-                    f"the policy gives {mass:.2%} of its probability to actions that "
-                    "were never logged: what they would bring is left out, so for "
+                    f"the policy gives {mass:.2%} of its probability to {arms} that "
+                    f"{never}: what they would bring is left out, so for "
                     "non-negative rewards the value is a lower bound. "
                     "on_missing='nan' makes it NaN.",
                     mass,
@@ -360,9 +377,9 @@ class ExplorationScavenging(BaseEvaluator):
         elif not np.isnan(found.value) and found.n_alone:
             warned.append(
                 LowOverlapWarning(
-                    f"{found.n_alone} of the arms (actions, in their strata, or "
-                    "loggers) that the policy takes were logged in a single round: "
-                    "the standard error is NaN.",
+                    f"{found.n_alone} of the {arms}{' by stratum' * bool(self.strata)} "
+                    f"that the policy takes {once} in a single round: the standard "
+                    "error is NaN.",
                     found.n_alone,
                 )
             )
@@ -403,9 +420,11 @@ def _doubts_of_mixture(arms, found, match, logs):
                 mass,
             )
         ]
-    weights = SimpleNamespace(
-        mean_weight=found.mean_weight,
-        mean_weight_z=z,
-        missing_mass=match.missing_mass,
-    )
-    return mean_weight_warnings(weights, logs)
+    expected, evidence = 1 - match.missing_mass, 0.0
+    if found.mean_weight > (1 + EFFECT) * expected:
+        evidence = arms.evidence_above(expected)
+    if evidence <= SURE_OF_MEAN:
+        return []
+    causes = wrong_propensities("small", logs), MADE_FROM_ACTIONS
+    high = high_mean_finding(found.mean_weight, evidence, causes, expected)
+    return [high.warning()]

@@ -16,7 +16,8 @@ from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.logs._validation import is_frame
+from skope_ope.logs._validation import check_distributions, is_frame, plain
+from skope_ope.policies._action_probabilities import policy_probabilities
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 _MISSING = object()
@@ -104,7 +105,7 @@ class Wanted:
 
 def match_arms(evaluator, policy, logs, stratum, omega=None):
     """Return the `MatchedArms` of a policy over the actions of the logs."""
-    target = stationary_target(evaluator, policy, logs)
+    target = target_of_arms(evaluator, policy, logs)
     counts = counts_by_stratum(logs.action_index, logs.n_actions, stratum, omega)
     seen = Wanted(counts == 0, stratum)
     positive = PositiveRounds(logs, omega)
@@ -139,6 +140,34 @@ def stationary_target(evaluator, policy, logs):
         )
     check_all_actions(evaluator, target)
     return target
+
+
+def target_of_arms(evaluator, policy, logs):
+    """Return the `Target` of a policy over the actions of `logs`, or over loggers.
+
+    Where these logs are those of `by_logger`, errors speak of loggers.
+    """
+    if evaluator.match != "logger":
+        return stationary_target(evaluator, policy, logs)
+    try:
+        target = stationary_target(evaluator, policy, logs)
+        if target.policy is not None:
+            policy_probabilities(target.policy, logs[:1])
+        else:
+            check_distributions("policy", target.array)
+    except ValueError as error:
+        raise ValueError(_of_loggers(str(error), logs)) from error
+    return target
+
+
+def _of_loggers(text, logs):
+    """Say of loggers what was said of actions."""
+    text = text.split(" If they can be taken")[0]
+    text = text.replace("action", "logger").split("; the probability of the logged")[0]
+    return (
+        f"{text.rstrip('.')}. With match='logger' the policy chooses among the loggers "
+        f"{[plain(label) for label in logs.actions]}."
+    )
 
 
 def match_slates(policy, logs, stratum=None, omega=None):

@@ -3,7 +3,7 @@
 """The template of evaluators that use the positions on a page."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 
@@ -25,6 +25,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import Predictability
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._known_rows import rows_among
 from skope_ope.logs._validation import as_numbers
 
 N_BOOTSTRAP = 200  # where the attention is estimated
@@ -164,7 +165,8 @@ class PageEvaluator(BaseEvaluator):
         """
         if estimator is None:
             return Predictability(arm="item")
-        return estimator.predictability_
+        # the rounds behind an attention say nothing of what other pages gain by it
+        return replace(estimator.predictability_, rows=None)
 
     def _check_logs(self, logs):
         super()._check_logs(logs)
@@ -192,7 +194,6 @@ class PageEvaluator(BaseEvaluator):
             predicted = self._predictability(logs, self.attention_estimator_)
         diagnostics["predictability_z"] = predicted.z
         diagnostics["predictability_gain"] = predicted.gain
-        warned += predicted.warnings
         design = design_of(logs, omega)
         values = formula.round_values(pages, attention, omega)
         estimate, replicates, seeds = spread_estimate(*values, design), None, None
@@ -205,6 +206,8 @@ class PageEvaluator(BaseEvaluator):
             seeds = seeds_of(np.random.RandomState(self.seed_), n_bootstrap)
             replicates = self._replicates(pages, formula, logs, design, seeds)
             estimate = estimate.with_error(_spread(replicates, warned))
+        bias = predicted.bias(*values)
+        warned += predicted.warnings(bias, estimate.standard_error)
         return PageValue(
             estimate,
             Rows(design, values[1][None], logs=logs),
@@ -327,14 +330,9 @@ def _value_of_sample(
 
 def _rows_in(logs, known):
     """Return the row of every page in other logs, -1 where it is not in them."""
-    mine, theirs = logs.row_id, known.row_id
-    if mine == theirs:  # also where a page is in them twice
+    if logs.row_id == known.row_id:  # also where a page is in them twice
         return np.arange(len(logs))
-    if mine.origin != theirs.origin:
-        return np.full(len(logs), -1)
-    table = np.full(max(mine.position.max(), theirs.position.max()) + 1, -1)
-    table[theirs.position] = np.arange(len(known))
-    return table[mine.position]
+    return rows_among(logs, known)
 
 
 def _check_attention(attention, n_slots):

@@ -98,10 +98,12 @@ class PositionScavenging(PageEvaluator):
         )
 
     def _predictability(self, logs, estimator, of_fit=False):
-        known = super()._predictability(logs, estimator)
         if of_fit and estimator is not None:
-            return known  # of the same logs
-        here = item_predictability(logs)
+            return estimator.predictability_  # of the same logs
+        known, here = (
+            super()._predictability(logs, estimator),
+            item_predictability(logs),
+        )
         return known if known.z > here.z else here
 
     def _facts_and_warnings(self, pages, tables, attention):

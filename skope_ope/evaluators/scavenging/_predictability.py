@@ -9,7 +9,7 @@ logger looked at.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -21,7 +21,9 @@ from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
 
-HIGH_Z = 4  # gain in log-loss, in its paired standard errors
+HIGH_Z = 4  # gain in log-loss, in its paired standard errors: it is certain
+LOW_Z = 2  # it is likely
+MATERIAL = 0.25  # standard errors: a smaller bias takes .007 off a coverage of .95
 MOST_ROWS = 10_000  # enough to see what would matter; the time stays bounded
 MOST_CLASSES = 10  # frequent actions; the others count as one
 MOST_SLOTS = 3  # the first slots of a page, each of them a classification of its own
@@ -30,9 +32,17 @@ N_FOLDS = 5
 SEED = 0  # of the sampled rows, and of their folds
 WIDE = 500  # columns; a tree looks at all of them in every node
 TRUST = 0.95  # of the classifier; the rest is the frequencies, so no loss is infinite
+ARMS = {
+    "action": ("the logged action", "the logger looks at the context"),
+    "logger": ("the logger that acted", "the context decides who acts"),
+    "slate": ("the logged slate", "the logger looks at the context"),
+    "item": ("the logged item", "the logger looks at the context"),
+}
 REMEDIES = {
     "action": "Pass strata that hold what it looked at, or estimate propensities with "
     "PropensityEstimator and use SNIPS.",
+    "logger": "Pass strata that hold what decided who acted, or use MultiLoggerIPS, "
+    "whose weights need the loggers' probabilities of the actions.",
     "slate": "Pass strata that hold what it looked at; or, where the logger is known, "
     "give SlateLogs its logging_policy=... and use SlateIPS or PseudoInverse.",
     "item": "Take rounds that agree in what it looked at; or, where the logger is "
@@ -42,7 +52,15 @@ REMEDIES = {
 
 @dataclass
 class Predictability:
-    """How much better than by frequencies the logged action is predicted.
+    r"""How much better than by frequencies the logged arm is predicted.
+
+    Fitting costs gain, so that a logger that ignored the context hardly ever shows a z
+    above 2. What a dependence does to a value follows from the fitted probabilities
+    :math:`\hat p` and the frequencies f of the logged arms: with the rounds weighted by
+    :math:`f / \hat p` the arms would not depend on the context. To first order, with
+    round values :math:`z_i`, the value is too high by
+
+    .. math:: \hat b = -\frac{1}{n} \sum_i (f_i / \hat p_i - 1) (z_i - \hat V).
 
     Attributes
     ----------
@@ -50,29 +68,65 @@ class Predictability:
         Mean gain in out-of-fold log-loss, in nats a round.
     z : float
         The gain in standard errors of the paired differences.
-    arm : {"action", "slate", "item"}
+    arm : {"action", "logger", "slate", "item"}
         What was predicted.
+    rows : ndarray of int or None
+        The rounds that were asked.
+    ratio : ndarray of shape (n_rows,) or None
+        Frequency of the logged arm over its fitted probability in these rounds.
     """
 
     gain: float = float("nan")
     z: float = float("nan")
     arm: str = "action"
+    rows: np.ndarray | None = None
+    ratio: np.ndarray | None = None
 
-    @property
-    def warnings(self):
-        """The warning that is due, in a list, or an empty one."""
-        if not self.z > HIGH_Z:
+    def bias(self, value, round_values):
+        """Return how much too high a value is by what was found, NaN: not known."""
+        if self.rows is None or self.ratio is None:
+            return float("nan")
+        change = round_values[self.rows] - value
+        return -float(np.mean((self.ratio - 1) * change))
+
+    def warnings(self, bias=float("nan"), error=float("nan")):
+        """Return the warning that is due, in a list, or an empty one.
+
+        A clear dependence is told in any case. A weak one where its bias matters beside
+        the standard error, or is not known.
+
+        Parameters
+        ----------
+        bias, error : float, default=nan
+            What the dependence adds to a value, and the standard error of the value.
+        """
+        if not self.z > LOW_Z:
             return []
-        return [
-            ExplorationWarning(
-                f"the logged {self.arm} can be predicted from the context: a "
-                f"classifier beats the frequencies of the {self.arm}s by "
-                f"{self.gain:.3g} nats a round, {self.z:.1f} standard errors, on "
-                "rounds it did not see. Scavenging is biased, or impossible, where the "
-                f"logger looks at the context. {REMEDIES[self.arm]}",
-                self.z,
+        if self.z <= HIGH_Z and abs(bias) < MATERIAL * error:
+            return []
+        what, looked = ARMS[self.arm]
+        found = (
+            f"a classifier beats the frequencies of the {self.arm}s by "
+            f"{self.gain:.3g} nats a round, {self.z:.1f} standard errors, on rounds it "
+            "did not see."
+        )
+        if self.z > HIGH_Z:
+            text = (
+                f"{what} can be predicted from the context: {found} Scavenging is "
+                f"biased, or impossible, where {looked}."
             )
-        ]
+        else:
+            text = (
+                f"{what} may depend on the context: {found} More than {LOW_Z} are rare "
+                f"unless {looked}."
+            )
+        if np.isfinite(bias):
+            times = ""
+            if error > 0:
+                times = f" ({abs(bias) / error:.1f} standard errors)"
+            way = "high" if bias > 0 else "low"
+            text += f" By the fit the value is too {way} by {abs(bias):.2g}{times}."
+        return [ExplorationWarning(f"{text} {REMEDIES[self.arm]}", self.z)]
 
 
 def predictability(logs, code, stratum=None, arm="action"):
@@ -89,7 +143,7 @@ def predictability(logs, code, stratum=None, arm="action"):
         The arm of every round.
     stratum : ndarray of int of shape (n_rounds,), default=None
         Rounds whose frequencies are estimated separately.
-    arm : {"action", "slate", "item"}, default="action"
+    arm : {"action", "logger", "slate", "item"}, default="action"
         What the arms are.
 
     Returns
@@ -117,7 +171,7 @@ def predictability(logs, code, stratum=None, arm="action"):
         error = _error_of_mean(gains, unit)
         z = float(gains.mean() / error) if error > 0 else 0.0
         if not best.z >= z:
-            best = Predictability(float(gains.mean()), z, arm)
+            best = Predictability(float(gains.mean()), z, arm, rows, chance / p)
     return best
 
 
@@ -128,8 +182,9 @@ def item_predictability(logs):
     Only rounds that fill the slot count: which slots there are is often known from
     the context (a page of a certain length, one logged position a row).
     """
-    if len(logs) > MOST_ROWS:
-        logs = logs[_sampled(len(logs))]
+    sampled = _sampled(len(logs))
+    if len(sampled) < len(logs):
+        logs = logs[sampled]
     code = item_codes(logs, logs.slate, item_labels(logs))
     best = Predictability(arm="item")
     for slot in range(min(logs.n_slots, MOST_SLOTS)):
@@ -137,7 +192,9 @@ def item_predictability(logs):
         found = predictability(logs[filled], code[filled, slot], arm="item")
         if not best.z >= found.z:
             best = found
-        if best.warnings:
+            if found.rows is not None:
+                best = replace(found, rows=sampled[filled[found.rows]])
+        if best.z > HIGH_Z:
             break
     return best
 

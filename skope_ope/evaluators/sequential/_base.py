@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
@@ -15,8 +16,9 @@ from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import LinearReach, range_alone
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import few_accepted_warnings, support_warnings
+from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
 from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
 from skope_ope.evaluators.sequential._history import History, LogSegment, Trajectories
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
@@ -34,6 +36,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._own_draws import repeated_draws_warnings
 
 _NO_WEIGHTS = (
     "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
@@ -101,7 +104,9 @@ class SequentialEvaluator(BaseEvaluator):
         if adaptive and logs.propensity is not None:
             overlap = history_overlap(segments, positive)
         told = self._tells_weights(target.policy)
-        return self._policy_value(History(positive, segments, adaptive, overlap, told))
+        history = History(positive, segments, adaptive, overlap, told)
+        with beyond_floats():
+            return self._policy_value(history)
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -275,13 +280,19 @@ class SequentialEvaluator(BaseEvaluator):
         warned = self._log_warnings(history.logs)
         warned += self._weight_warnings(history)
         if np.isnan(found.value):
-            warned.append(unformed_warning(history, self.horizon))
+            warned += self._unformed_warnings(history)
         else:
             warned += left_out_warnings(found)
         if history.adaptive and len(found.terms) == 1:
             about, error = diagnostics["standard_error_of"], estimate.standard_error
             warned.append(single_trajectory_warning(error, self.horizon, about))
+        elif history.adaptive:
+            warned += repeated_draws_warnings(history.segments[0].trace.restarts.at)
         return warned + self._acceptance_warnings(history, diagnostics)
+
+    def _unformed_warnings(self, history):
+        """Return the warning that says why the value is NaN."""
+        return [unformed_warning(history, self.horizon)]
 
     def _log_warnings(self, logs):
         """Return warnings about the logs, given the evaluator's assumptions."""
@@ -289,7 +300,9 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
-        return [] if history.adaptive else support_warnings(history.overlap)
+        if history.adaptive:
+            return []
+        return warnings_of(support_findings(history.overlap))
 
     def _acceptance_warnings(self, history, diagnostics):
         """Return warnings about the simulated history."""

@@ -5,11 +5,12 @@
 from numbers import Integral, Real
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
+from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
-    mean_weight_warnings,
     propensity_warnings,
-    support_warnings,
+    warnings_of,
 )
 from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._replay import AcceptedMean
@@ -107,8 +108,8 @@ class RejectionSampling(AcceptedMean):
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         # Accepted rounds have no weights: those of the policy tell of propensities.
-        warned = support_warnings(overlap) + mean_weight_warnings(overlap, logs)
-        return warned + propensity_warnings(logs)
+        found = support_findings(overlap) + mean_weight_findings(overlap, logs)
+        return warnings_of(found) + propensity_warnings(logs)
 
     def _diagnostics(self, history):
         return super()._diagnostics(history) | violation_diagnostics(history)

@@ -15,7 +15,8 @@ from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._adaptive import AdaptivePolicy, seeds_of
+from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
+from skope_ope.policies._own_draws import repeated_draws_warnings
 
 
 class RepeatedRuns:
@@ -202,6 +203,8 @@ def repeated_runs(
     )
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
+    for warning in _warned_of_draws(policy, logs):
+        warnings.warn(warning, stacklevel=2)
     return RepeatedRuns(np.array(values), np.array(n_accepted), how, logs.row_id)
 
 
@@ -211,6 +214,15 @@ def _with_own_seeds(policy, number):
     if not isinstance(policy, AdaptivePolicy):
         return policy
     return clone(policy).set_params(**seeds_of(policy, number))
+
+
+def _warned_of_draws(policy, logs):
+    """Return a warning where two runs of a policy that learns draw the same numbers."""
+    if not isinstance(_with_own_seeds(policy, 0), AdaptivePolicy):
+        return []
+    return repeated_draws_warnings(
+        lambda number: fresh(_with_own_seeds(policy, number), logs)
+    )
 
 
 def _run(evaluator, policy, logs, part, seed):

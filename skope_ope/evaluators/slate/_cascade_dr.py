@@ -9,7 +9,8 @@ from sklearn.base import is_classifier
 
 from skope_ope._sklearn import HasMethods
 from skope_ope.evaluators.core._slate_target import SlateTarget
-from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.core._support_findings import slate_support_findings
+from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._cascade_model import CascadeModel, rounds_of
 from skope_ope.evaluators.slate._slot_rewards import prefix_weights
@@ -118,7 +119,7 @@ class CascadeDR(SlateEvaluator):
                 "unsupported_share": lost,
                 "uncovered_rounds": int((fold == UNCOVERED).sum()),
             },
-            warnings=slate_support_warnings(lost, "slates"),
+            warnings=warnings_of(slate_support_findings(lost, "slates")),
         )
 
     def _model(self, target, fold):

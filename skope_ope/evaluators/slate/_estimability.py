@@ -7,11 +7,12 @@ from math import isnan
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._warnings import (
-    no_round_warning,
-    not_normalised_warning,
-    slate_weight_warnings,
+from skope_ope.evaluators.core._support_findings import (
+    no_round_finding,
+    not_normalised_finding,
 )
+from skope_ope.evaluators.core._warnings import warnings_of
+from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 
 
 class Estimable:
@@ -50,8 +51,9 @@ class Estimable:
         """Return the warning that says why the estimate of an evaluator is NaN."""
         m = estimate.means
         if self._borne(m) and not self._normalised(m):
-            return not_normalised_warning(name, m[1] * estimate.sums.mass)
-        return no_round_warning(name)
+            total = m[1] * estimate.sums.mass
+            return not_normalised_finding(name, total).warning()
+        return no_round_finding(name).warning()
 
 
 def of_weights(weight, expected, supported, design):
@@ -79,7 +81,8 @@ def of_weights(weight, expected, supported, design):
     warned = []
     if overlap.sum_w2:
         mean = entries.get("expected_weight", 1.0)
-        warned = slate_weight_warnings(overlap, balance, mean, supported)
+        found = slate_weight_findings(overlap, balance, mean, supported)
+        warned = warnings_of(found)
     return entries, warned, overlap.effective_sample_size
 
 

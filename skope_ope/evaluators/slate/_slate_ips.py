@@ -3,7 +3,8 @@
 """Inverse propensity scoring of whole slates."""
 
 from skope_ope.evaluators.core import _functions
-from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.core._support_findings import slate_support_findings
+from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms, logged_proba
 from skope_ope.evaluators.slate._support import which_never_shown
 
@@ -65,7 +66,7 @@ class SlateIPS(SlateEvaluator):
             weight=w,
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=slate_support_warnings(lost, "slates"),
+            warnings=warnings_of(slate_support_findings(lost, "slates")),
             follows_reward=True,
             plain=True,
         )

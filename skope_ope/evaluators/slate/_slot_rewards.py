@@ -5,7 +5,8 @@
 import numpy as np
 
 from skope_ope.evaluators.core._slate_target import method
-from skope_ope.evaluators.core._warnings import slate_support_warnings
+from skope_ope.evaluators.core._support_findings import slate_support_findings
+from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._support import never_shown
 
@@ -63,7 +64,7 @@ class IndependentSlotIPS(SlateEvaluator):
             weight=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=slate_support_warnings(lost, "slots"),
+            warnings=warnings_of(slate_support_findings(lost, "slots")),
         )
 
     def __sklearn_tags__(self):
@@ -124,7 +125,7 @@ class CascadeIPS(SlateEvaluator):
             weight=w[:, -1] if w[:, -1].any() else w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=slate_support_warnings(lost, "slates"),
+            warnings=warnings_of(slate_support_findings(lost, "slates")),
         )
 
     def __sklearn_tags__(self):

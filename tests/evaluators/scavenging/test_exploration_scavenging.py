@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import skope_ope
 from skope_ope import (
     BanditLogs,
+    ConstantPolicy,
     ExplorationScavenging,
     FunctionPolicy,
     MixturePolicy,
@@ -180,7 +181,7 @@ def test_rounds_of_weight_zero_are_not_there(kind, self_normalized):
     if kind == "plain":
         first = np.flatnonzero(logs.action == 3)[0]
         mask = (logs.action != 3) | (np.arange(n) == first)
-        with pytest.warns(LowOverlapWarning, match="^1 of the arms"):
+        with pytest.warns(LowOverlapWarning, match="^1 of the actions that"):
             weighted = scavenger.evaluate(target, sample_weight=mask * 1.0)
         assert np.isnan(weighted.standard_error)
 
@@ -430,3 +431,52 @@ def test_random_slates_that_were_never_shown():
     assert_allclose(value.diagnostics["unsupported_mass"], 10 / 12)
     value, _ = caught(lambda: evaluate(logs, UniformSlatePolicy(2), on_missing="nan"))
     assert np.isnan(value.value)
+
+
+def in_turn(n=60, n_loggers=3, **fields):
+    """Loggers a, b, c in turn; what they do is of no interest."""
+    logger = np.array(["a", "b", "c"])[np.arange(n) % n_loggers]
+    X = np.random.RandomState(0).randn(n, 2)
+    return BanditLogs(X, np.arange(n) % 2, np.ones(n), logger=logger, **fields)
+
+
+WRONG_CHOICES = {
+    "two columns": (np.full((60, 2), 0.5), r"60 rounds and 3 loggers"),
+    "no distribution": (np.full((60, 3), 0.5), r"sum to 1 over the loggers, got 1\.5"),
+    "one number": (np.full(60, 0.5), "probabilities of all loggers"),
+    "nobody": (ConstantPolicy("d"), r"to loggers that the logs do not know: \['d'\]"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CHOICES)
+def test_what_cannot_choose_a_logger_is_told_of_loggers(name):
+    policy, message = WRONG_CHOICES[name]
+    with pytest.raises(ValueError, match=message) as found:
+        ExplorationScavenging(match="logger").fit(in_turn()).score(policy)
+    text = str(found.value)
+    assert "chooses among the loggers ['a', 'b', 'c']" in text
+    assert "action" not in text
+
+
+def test_warnings_of_loggers_speak_of_loggers():
+    evaluator = ExplorationScavenging(match="logger")
+    logs, uniform = in_turn(), UniformPolicy()
+    with pytest.warns(SupportWarning, match="33.33% .* to loggers that never acted"):
+        evaluator.fit(logs).evaluate(uniform, sample_weight=logs.logger_index > 0.0)
+    few = logs[np.r_[0, 1, 2, 4, 5, 7, 8]]
+    with pytest.warns(LowOverlapWarning, match="1 of the loggers .* acted in a single"):
+        evaluator.fit(few).evaluate(uniform)
+    X = (logs.logger_index == 0)[:, None].astype(float)
+    told = BanditLogs(X, logs.action, logs.reward, logger=logs.logger)
+    with pytest.warns(ExplorationWarning, match="logger that acted can be pr") as seen:
+        evaluator.fit(told).evaluate(uniform)
+    assert "MultiLoggerIPS" in str(seen[0].message)
+
+
+def test_bounds_of_loggers_speak_of_loggers():
+    evaluator = ExplorationScavenging(match="logger")
+    value = evaluator.fit(in_turn(reward_range=(0, 1))).evaluate(UniformPolicy())
+    with pytest.raises(ValueError, match="every logger that it can play"):
+        value.deviation_bound(0.05, arms=["a"])
+    with pytest.raises(ValueError, match="where all loggers were chosen with equal"):
+        value.deviation_bound(0.05, form="1/k")

@@ -50,9 +50,9 @@ def test_logs_that_leave_every_slot_empty_now_and_then():
         assert not found
     # too many of one kind: the mean weight is what tells
     wrong = EmpiricalSlatePolicy([[0, -1], [-1, 1]], [0.1, 0.9])
-    evaluator = PseudoInverse().fit(logs.replace(logging_policy=wrong))
-    _, found = warned(evaluator, target)
-    assert (PropensityWarning, "standard errors from 2:") in found
+    many = logs[np.tile(np.arange(40), 10)].replace(logging_policy=wrong)
+    _, found = warned(PseudoInverse().fit(many), np.tile([0, 1], (400, 1)))
+    assert (PropensityWarning, "where at most 2 is expected") in found
 
 
 def test_rounds_without_candidates():

@@ -1,0 +1,176 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What weights that do not average to one tell, and what may have caused it."""
+
+from math import exp, inf, isnan
+
+import numpy as np
+
+from skope_ope.evaluators.core._mean_weight import (
+    EFFECT,
+    SURE,
+    UNSEEN,
+    USUAL,
+    surprise,
+)
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._propensity_audit import estimating_step
+
+MADE_FROM_ACTIONS = (
+    "The policy's probabilities were made from the logged actions, or learned from "
+    "these rounds: evaluate what was fixed before, on rounds that it has not seen."
+)
+NO_DISTRIBUTION = (
+    "The array is not pi(a_i | x_i), the policy's probability of each logged action: "
+    "pass the probabilities of all actions, shape (n_rounds, n_actions), which are "
+    "checked to sum to one."
+)
+NEVER_TAKEN_THERE = (
+    "In some contexts the logger never takes what the policy wants: about that share "
+    "of the policy's decisions is not in the logs. Evaluate a policy that stays within "
+    "the logger's reach, or say which actions were offered with available=...."
+)
+
+
+def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
+    """Return what a mean weight other than one tells.
+
+    Upwards chance alone is no excuse. Downwards it is, wherever weights are possible
+    that are large and rare: they must be as small as those that the propensities have
+    shown.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    logs : BanditLogs, default=None
+        The rounds; None where their propensities are not those of the weights.
+    logged_only : bool, default=False
+        Whether an array holds the policy's probabilities of the logged actions alone.
+    given : bool, default=False
+        Whether an array stands for the policy.
+
+    Returns
+    -------
+    findings : list of Finding
+        None or one: "constant_weight" or "mean_weight".
+    """
+    if overlap.sums.first is None or not 0 < overlap.sum_w2 < inf:
+        return []
+    causes = _causes_above(logs, logged_only, given)
+    if not isnan(overlap.constant_weight):
+        return _constant_findings(overlap, logs, causes, logged_only)
+    mean, evidence = overlap.mean_weight, overlap.evidence_above()
+    if evidence > SURE and mean > 1 + EFFECT:
+        return [high_mean_finding(mean, evidence, causes)]
+    if mean >= 1 - EFFECT or overlap.missing_mass > 1e-9 or logs is None:
+        return []
+    largest = max(UNSEEN / logs.propensity.min(), UNSEEN * overlap.max_w, USUAL)
+    evidence = overlap.evidence_below(float(largest))
+    if evidence <= SURE:
+        return []
+    return [_low_mean_finding(mean, evidence, _causes_below(logs, logged_only))]
+
+
+def high_mean_finding(mean, evidence, causes, expected=1.0):
+    """Return the finding that weights average to more than they should.
+
+    Parameters
+    ----------
+    mean, expected : float
+        What they average to, and what they should.
+    evidence : float
+        Minus the logarithm of the chance that a right log shows this.
+    causes : sequence of str
+        What may have caused it, the most likely first.
+    """
+    return Finding(
+        "mean_weight",
+        "error",
+        f"The mean importance weight is {mean:.4g}, where at most {expected:.4g} is "
+        f"expected ({_chance_text(evidence)}): weighted rewards count "
+        f"{mean / expected:.3g} times what they should.",
+        causes,
+        number=evidence,
+        effect=mean / expected - 1,
+        category=PropensityWarning,
+    )
+
+
+def _low_mean_finding(mean, evidence, causes):
+    return Finding(
+        "mean_weight",
+        "warning",
+        f"The mean importance weight is {mean:.4g}, where 1 is expected, and large "
+        f"weights that are rare do not explain it ({_chance_text(evidence)}).",
+        causes,
+        number=evidence,
+        effect=mean - 1,
+        category=PropensityWarning,
+    )
+
+
+def _constant_findings(overlap, logs, causes, logged_only):
+    """Return what weights that are all alike tell: they have no errors to count in."""
+    weight = overlap.constant_weight
+    if abs(weight - 1) <= EFFECT or overlap.missing_mass > 1e-9:
+        return []
+    if weight > 1:
+        units = int(overlap.sums.frame.units.sum())
+        if surprise(weight, units) <= SURE:
+            return []
+    elif logs is None or _never_left(logs):
+        return []
+    return [
+        Finding(
+            "constant_weight",
+            "error",
+            f"All importance weights are {weight:.4g}, where 1 is their mean: weighted "
+            f"rewards count {weight:.3g} times what they should.",
+            causes if weight > 1 else _causes_below(logs, logged_only),
+            number=weight,
+            effect=weight - 1,
+            category=PropensityWarning,
+        )
+    ]
+
+
+def _never_left(logs):
+    """Whether a right logger may have done the same thing in all rounds by chance.
+
+    What the policy does more often than the logger is then what was not logged.
+    """
+    chance = float(np.log(logs.propensity).mean())
+    units = len(logs) if logs.group is None else logs.n_groups
+    return -chance * units <= SURE or len(logs.unseen) > 0
+
+
+def _chance_text(evidence):
+    chance = max(exp(-max(evidence, 0.0)), 1e-12)
+    return f"probability below {chance:.0e} in a right log"
+
+
+def _causes_above(logs, logged_only, given):
+    """Return what may have made weights too large, the most likely first."""
+    wrong = wrong_propensities("small", logs)
+    if logged_only:
+        return NO_DISTRIBUTION, MADE_FROM_ACTIONS, wrong
+    return (MADE_FROM_ACTIONS, wrong) if given else (wrong, MADE_FROM_ACTIONS)
+
+
+def _causes_below(logs, logged_only):
+    """Return the same where they are too small."""
+    causes = (NEVER_TAKEN_THERE, wrong_propensities("large", logs))
+    return (NO_DISTRIBUTION, *causes) if logged_only else causes
+
+
+def wrong_propensities(size, logs):
+    """Return what to do where propensities are too small, or too large."""
+    if getattr(logs, "propensity_estimated", False):
+        return (
+            f"The estimated propensities are too {size}: calibrate them "
+            "(calibration=...), or estimate them with a classifier that fits better."
+        )
+    step = "" if logs is None else f", or estimate them with {estimating_step(logs)}"
+    return f"The propensities are too {size}: check how they were logged{step}."

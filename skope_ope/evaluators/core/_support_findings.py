@@ -1,0 +1,103 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a policy wants and the logger never does; estimates that cannot be formed."""
+
+from math import nan
+
+from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.logs._finding import Finding
+
+LEFT_OUT = (
+    "The estimate leaves out (or, with a reward model, extrapolates) what they would "
+    "bring: the bias is at most that share of the range of the rewards. Evaluate a "
+    "policy that stays within the logged actions, or collect logs that hold them."
+)
+OTHER_POOLING = (
+    "Its rounds leave out what they would bring. pooling='balanced' asks only that "
+    "some logger took them; a weighted estimate leaves the logger out with "
+    "divergences={...: np.inf}."
+)
+ROUNDING = 1e-9  # of a mass
+
+
+def support_findings(overlap):
+    """Return a finding if the policy wants what the logger never does.
+
+    Parameters
+    ----------
+    overlap : Overlap or None
+        Of the policy with the logs.
+    """
+    if overlap is None:
+        return []
+    if overlap.missing_by_logger is not None:
+        return [
+            _unsupported(mass, f"logger {label!r} never took", OTHER_POOLING)
+            for label, mass in overlap.missing_by_logger.items()
+            if mass > ROUNDING
+        ]
+    mass = overlap.missing_mass
+    if mass <= ROUNDING:
+        return []
+    return [_unsupported(mass, "the logger never took", LEFT_OUT)]
+
+
+def _unsupported(mass, what, advice):
+    return Finding(
+        "unsupported_mass",
+        "warning",
+        f"The policy gives {mass:.2%} of its probability to actions that {what}.",
+        (advice,),
+        number=mass,
+        effect=mass,
+        category=SupportWarning,
+    )
+
+
+def slate_support_findings(lost, what):
+    """Return a finding where the logger never shows some of a policy's slates.
+
+    Parameters
+    ----------
+    lost : float
+        Their share, NaN where it is not known.
+    what : {"slates", "slots"}
+        What is counted.
+    """
+    if not lost > 0:
+        return []
+    return [
+        Finding(
+            "unsupported_mass",
+            "warning",
+            f"The logger never shows {lost:.2%} of the policy's {what}: the estimate "
+            "leaves out what they would bring.",
+            number=lost,
+            effect=lost,
+            category=SupportWarning,
+        )
+    ]
+
+
+def no_round_finding(name):
+    """Return the finding that an evaluator found no round for its estimate."""
+    return Finding(
+        "no_estimate",
+        "error",
+        f"{name} cannot form an estimate: no logged round bears on the policy. The "
+        "value is NaN.",
+        number=nan,
+        category=SupportWarning,
+    )
+
+
+def not_normalised_finding(name, total):
+    """Return the finding that weights sum to nothing, or to less."""
+    return Finding(
+        "no_estimate",
+        "error",
+        f"{name} cannot form an estimate: the weights sum to {total:.4g}, and what is "
+        "normalised by them is no estimate. The value is NaN.",
+        number=total,
+        category=LowOverlapWarning,
+    )

@@ -1,0 +1,144 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the weights of the rounds tell of an estimate."""
+
+from math import nan
+
+from skope_ope.evaluators.core._mean_weight import EFFECT, SURE, UNSEEN
+from skope_ope.evaluators.core._mean_weight_findings import (
+    high_mean_finding,
+    mean_weight_findings,
+)
+from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs._finding import Finding
+
+LOW_SHARE = 0.05  # effective rounds per round
+LOW_SIZE = 30  # effective rounds
+HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
+CLOSER = "Collect logs closer to the policy."
+COMPARE_MODEL = "Compare the value with that of DoublyRobust, or with a clipped one."
+COMPARE_CLIPPED = (
+    "Compare the value with clipped ones (cmax=...), and with those of other reward "
+    "models: the model carries what the weights do not."
+)
+COMPARE_SLATES = "Compare several evaluators: those of slots need fewer rounds."
+OTHER_SLATES = (
+    "The logging policy is not the one that composed the slates: check its "
+    "parameters, or the recorded propensities.",
+    "The policy's probabilities were made from the logged slates, or learned from "
+    "these rounds: evaluate it on rounds that it has not seen.",
+)
+
+
+def overlap_findings(overlap, logs=None, target=None, uses_model=False):
+    """Return what the weights of a policy on some logs tell.
+
+    Few rounds are no lack of overlap: an effective size below 30 counts only where
+    it is also below half of the rounds, and the share of one round only where it is
+    five times an equal share.
+
+    Parameters
+    ----------
+    overlap : Overlap or None
+        Sums of the weights; None where the propensities are not known.
+    logs : BanditLogs, default=None
+        The rounds.
+    target : Target, default=None
+        The policy.
+    uses_model : bool, default=False
+        Whether a reward model carries what the weights do not.
+
+    Returns
+    -------
+    findings : list of Finding
+    """
+    if overlap is None:
+        return []
+    found = support_findings(overlap)
+    if overlap.sum_w == 0:
+        found.append(
+            Finding(
+                "low_overlap",
+                "error",
+                "No logged action has a positive probability under the policy: the "
+                "logged rewards say nothing about it.",
+                (CLOSER,),
+                number=0.0,
+                category=LowOverlapWarning,
+            )
+        )
+        return found
+    compare = COMPARE_CLIPPED if uses_model else COMPARE_MODEL
+    found += few_rounds_findings(overlap, compare)
+    about = {}
+    if target is not None:
+        about = {"logged_only": target.logged_only, "given": target.array is not None}
+    return found + mean_weight_findings(overlap, logs, **about)
+
+
+def few_rounds_findings(overlap, compare):
+    """Return a finding where few rounds have most of the weight.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    compare : str
+        With what to compare the estimate.
+    """
+    size, n_rounds, total = overlap.effective_sample_size, overlap.n, overlap.sum_w
+    # weights of slates may be negative, and their largest more than their sum
+    share = overlap.max_w / total if total > 0 else nan
+    if size < LOW_SHARE * n_rounds or size < min(LOW_SIZE, n_rounds / 2):
+        part = f", {share:.1%} of all" if share <= 1 else ""
+        number = size
+        told = (
+            f"The estimate rests on {size:.1f} effective rounds of {n_rounds} (largest "
+            f"weight {overlap.max_w:.4g}{part})."
+        )
+    elif share > max(HIGH_WEIGHT_SHARE, 5 / n_rounds):
+        number = share
+        told = (
+            f"One round carries {share:.1%} of all weight (weight {overlap.max_w:.4g})."
+        )
+    else:
+        return []
+    return [
+        Finding(
+            "low_overlap",
+            "warning",
+            told,
+            (f"{compare} {CLOSER}",),
+            number=number,
+            effect=size / n_rounds,
+            category=LowOverlapWarning,
+        )
+    ]
+
+
+def slate_weight_findings(overlap, balance, expected, supported):
+    """Return what the weights of slates tell.
+
+    Weights of slates may be negative: those that were not met are taken to be at
+    least three times the lowest.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights.
+    balance : Overlap
+        Sums of the weights less the means that they should have, plus one; `overlap`
+        where these are one.
+    expected : float
+        The mean that the weights should have.
+    supported : bool
+        Whether this mean is known.
+    """
+    found = few_rounds_findings(overlap, COMPARE_SLATES)
+    if supported and expected > 0 and balance.mean_weight - 1 > EFFECT * expected:
+        evidence = balance.evidence_above(UNSEEN * min(balance.min_w, 0.0))
+        if evidence > SURE:
+            mean = overlap.mean_weight
+            found.append(high_mean_finding(mean, evidence, OTHER_SLATES, expected))
+    return found

@@ -1,0 +1,31 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors of logs, told with the file that they are read from."""
+
+from contextlib import contextmanager
+
+from skope_ope.logs._row_error import RowError
+
+
+@contextmanager
+def errors_of_file(path, line_of=None):
+    """Let errors of the logs that are built inside name the file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    line_of : callable, default=None
+        The line of a row. `None`: the file has no lines, rows stay rows.
+    """
+    try:
+        yield
+    except RowError as error:
+        told = str(error) if line_of is None else _at_line(error, line_of)
+        raise ValueError(f"{path}: {told}") from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _at_line(error, line_of):
+    return error.told_of(f"line {line_of(error.row)}")
