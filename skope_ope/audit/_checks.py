@@ -19,12 +19,12 @@ from skope_ope.logs._shift_findings import shift_findings
 LOG_CHECKS = (
     log_facts,
     propensity_findings,
-    fitted_propensity_findings,
     column_findings,
     order_findings,
     action_leak_findings,
-    shift_findings,
     reward_leak_findings,
+    shift_findings,
+    fitted_propensity_findings,  # after leaks, which explain what it finds by name
 )
 SLATE_CHECKS = (
     log_facts,
