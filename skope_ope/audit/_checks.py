@@ -11,6 +11,7 @@ from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
 from skope_ope.logs._order_findings import order_findings
+from skope_ope.logs._repeated_rounds import repeated_findings
 from skope_ope.logs._shift_findings import shift_findings
 
 LOG_CHECKS = (
@@ -19,8 +20,15 @@ LOG_CHECKS = (
     order_findings,
     action_leak_findings,
     shift_findings,
+    repeated_findings,
     reward_leak_findings,
 )
-SLATE_CHECKS = (log_facts, column_findings, order_findings, reward_leak_findings)
+SLATE_CHECKS = (
+    log_facts,
+    column_findings,
+    order_findings,
+    repeated_findings,
+    reward_leak_findings,
+)
 POLICY_CHECKS = ()
 SLATE_POLICY_CHECKS = ()
