@@ -14,6 +14,7 @@ from skope_ope.logs._log_facts import log_facts
 from skope_ope.logs._order_findings import order_findings
 from skope_ope.logs._propensity_findings import propensity_findings
 from skope_ope.logs._propensity_fit import fitted_propensity_findings
+from skope_ope.logs._repeated_rounds import repeated_findings
 from skope_ope.logs._shift_findings import shift_findings
 
 LOG_CHECKS = (
@@ -22,6 +23,7 @@ LOG_CHECKS = (
     column_findings,
     order_findings,
     action_leak_findings,
+    repeated_findings,
     reward_leak_findings,
     shift_findings,
     fitted_propensity_findings,  # after leaks, which explain what it finds by name
@@ -30,6 +32,7 @@ SLATE_CHECKS = (
     log_facts,
     column_findings,
     order_findings,
+    repeated_findings,
     reward_leak_findings,
     slate_logger_findings,
 )
