@@ -17,7 +17,7 @@ from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
-from skope_ope.logs._told_propensity import agreed_propensity
+from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
@@ -286,24 +286,7 @@ class BanditLogs(Grouped, Recognised, RowContainer):
         if logger_proba is not None:
             state["logger_proba"] = self._check_logger_proba(logger_proba)
 
-    def _check_logger_proba(self, logger_proba):
-        proba = as_numbers("logger_proba", logger_proba, ndim=2)
-        check_length("logger_proba", proba, len(self))
-        if self.loggers is None:
-            raise ValueError(
-                "logger_proba needs `logger`, the logger that acted in each round: "
-                "its columns follow the sorted distinct loggers."
-            )
-        if proba.shape[1] != len(self.loggers):
-            raise ValueError(
-                f"logger_proba must have one column per logger ({len(self.loggers)}: "
-                f"{self.loggers.tolist()}), got {proba.shape[1]}."
-            )
-        if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
-            row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
-            found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
-            raise RowError(found, row, f", logger {plain(self.loggers[column])!r}.")
-        return proba
+    _check_logger_proba = check_logger_proba
 
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
