@@ -6,6 +6,8 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
+from skope_ope.audit._exploration import exploration_findings
+from skope_ope.audit._logger_findings import logger_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.logs._column_findings import column_findings
@@ -20,6 +22,8 @@ from skope_ope.logs._shift_findings import shift_findings
 LOG_CHECKS = (
     log_facts,
     propensity_findings,
+    logger_findings,
+    exploration_findings,
     column_findings,
     order_findings,
     action_leak_findings,
