@@ -6,7 +6,9 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
+from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
@@ -22,5 +24,5 @@ LOG_CHECKS = (
     reward_leak_findings,
 )
 SLATE_CHECKS = (log_facts, column_findings, order_findings, reward_leak_findings)
-POLICY_CHECKS = ()
-SLATE_POLICY_CHECKS = ()
+POLICY_CHECKS = (policy_findings,)
+SLATE_POLICY_CHECKS = (slate_policy_findings,)
