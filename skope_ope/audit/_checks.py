@@ -8,8 +8,10 @@ first) and returns facts by name and a list of `Finding`.
 
 from skope_ope.audit._exploration import exploration_findings
 from skope_ope.audit._logger_findings import logger_findings
+from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
@@ -40,5 +42,5 @@ SLATE_CHECKS = (
     reward_leak_findings,
     slate_logger_findings,
 )
-POLICY_CHECKS = ()
-SLATE_POLICY_CHECKS = ()
+POLICY_CHECKS = (policy_findings,)
+SLATE_POLICY_CHECKS = (slate_policy_findings,)
