@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
 from skope_ope.evaluators.core._sums import Sums
 
@@ -129,7 +130,8 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False):
         for low in range(start, stop, predictors.block):
             high = min(low + predictors.block, stop)
             block = Block(logs, low, high, positive, shift, predictors.offsets)
-            _take_block(block, predictions.of(block), predictors, observers)
+            with beyond_floats():
+                _take_block(block, predictions.of(block), predictors, observers)
 
 
 def _take_block(block, predictions, predictors, observers):

@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import TermStore, run
 
 
@@ -11,7 +12,8 @@ def evaluate_jobs(jobs, positive):
     """Return the results of several jobs, from one pass over the rounds."""
     observed = observers_of(jobs, positive)
     run(positive.all_logs, jobs, positive, observed.values())
-    return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
+    with beyond_floats():
+        return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
 
 
 def observers_of(jobs, positive):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What weights that do not average to one tell, and what may have caused it."""
 
-from math import exp, isnan
+from math import exp, inf, isnan
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
     findings : list of Finding
         None or one: "constant_weight" or "mean_weight".
     """
-    if overlap.sums.first is None or not overlap.sum_w > 0:
+    if overlap.sums.first is None or not 0 < overlap.sum_w2 < inf:
         return []
     causes = _causes_above(logs, logged_only, given)
     if not isnan(overlap.constant_weight):

@@ -3,7 +3,7 @@
 """How well the rounds of a log cover a policy: sums of its importance weights."""
 
 from functools import cached_property
-from math import copysign, isnan, log, nan, sqrt
+from math import copysign, inf, isnan, log, nan, sqrt
 
 import numpy as np
 
@@ -110,8 +110,10 @@ class Overlap:
         if sums.first is None or self.n < 2:
             return nan
         first, second = map(np.sum, sums_of_weights(sums))
+        if not 0 < second < inf:
+            return nan
         spread = sums.about([first / np.sum(sums.mass)], sums.offset)[1][:, 0, 0].sum()
-        return self.mean_weight if second > 0 and spread <= ALIKE * second else nan
+        return self.mean_weight if spread <= ALIKE * second else nan
 
     @cached_property
     def mean_weight_z(self):

@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import GivenEstimate, spread_estimate
 from skope_ope.evaluators.core._functions import ratio
@@ -103,7 +104,9 @@ class SequentialEvaluator(BaseEvaluator):
         if adaptive and logs.propensity is not None:
             overlap = history_overlap(segments, positive)
         told = self._tells_weights(target.policy)
-        return self._policy_value(History(positive, segments, adaptive, overlap, told))
+        history = History(positive, segments, adaptive, overlap, told)
+        with beyond_floats():
+            return self._policy_value(history)
 
     def _check_settings(self, adaptive, target, logs):
         if self.n_splits > len(logs):
@@ -277,7 +280,7 @@ class SequentialEvaluator(BaseEvaluator):
         warned = self._log_warnings(history.logs)
         warned += self._weight_warnings(history)
         if np.isnan(found.value):
-            warned.append(unformed_warning(history, self.horizon))
+            warned += self._unformed_warnings(history)
         else:
             warned += left_out_warnings(found)
         if history.adaptive and len(found.terms) == 1:
@@ -286,6 +289,10 @@ class SequentialEvaluator(BaseEvaluator):
         elif history.adaptive:
             warned += repeated_draws_warnings(history.segments[0].trace.restarts.at)
         return warned + self._acceptance_warnings(history, diagnostics)
+
+    def _unformed_warnings(self, history):
+        """Return the warning that says why the value is NaN."""
+        return [unformed_warning(history, self.horizon)]
 
     def _log_warnings(self, logs):
         """Return warnings about the logs, given the evaluator's assumptions."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
@@ -301,8 +302,22 @@ class DRns(SequentialEvaluator):
         error = estimate.standard_error
         return warned + short_trajectory_warnings(found, error, self.horizon)
 
+    def _estimate(self, history, found, round_values):
+        estimate, about = super()._estimate(history, found, round_values)
+        if is_huge(history.overlap.max_w):
+            estimate = estimate.without_error()
+        return estimate, about
+
+    def _unformed_warnings(self, history):
+        if is_huge(history.overlap.max_w):
+            return []  # the warning about that weight says why
+        return super()._unformed_warnings(history)
+
     def _weight_warnings(self, history):
         logs, overlap = history.logs, history.overlap
+        if is_huge(overlap.max_w):
+            formed = np.isfinite(history.w @ logs.reward)
+            return [huge_weight_finding(logs, history.w, formed).warning()]
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         found = overlap_findings(overlap, logs, uses_model=True)

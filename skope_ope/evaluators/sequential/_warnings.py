@@ -37,7 +37,8 @@ def unformed_warning(history, horizon):
     """Return the warning that goes with a NaN."""
     most = history.longest
     if horizon is None or not most:
-        return none_accepted_warning()
+        ratio = float(history.acceptance_ratios[-1])
+        return none_accepted_warning(ratio, len(history.logs))
     return HorizonWarning(
         f"no trajectory of horizon={horizon} was completed: the logs gave "
         f"T = {most} accepted rounds. The value is NaN; shorten the horizon or "

@@ -4,11 +4,19 @@
 
 from copy import copy
 from functools import partial
-from math import isnan
+from math import isfinite, isnan
 from operator import attrgetter
 
+import numpy as np
+
 from skope_ope.evaluators.core._base import BaseEvaluator
-from skope_ope.evaluators.core._engine import Job, run
+from skope_ope.evaluators.core._drowned import (
+    drowned_finding,
+    huge_weight_finding,
+    is_drowned,
+    is_huge,
+)
+from skope_ope.evaluators.core._engine import Job, run, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import evaluate_jobs, rerun, terms_of_job
@@ -30,8 +38,8 @@ from skope_ope.evaluators.core._warnings import (
 from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
-from skope_ope.evaluators.static._facts import StaticFacts
-from skope_ope.evaluators.static._weights_of import weights_of
+from skope_ope.evaluators.static._facts import PARTS, StaticFacts
+from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 WEIGHT = -1  # the terms move with the rewards by the weight of their round
@@ -125,8 +133,14 @@ class StaticEvaluator(BaseEvaluator):
         logs = positive.all_logs
         estimate = self._estimate(job)
         overlap = self._overlap_of(job, observed)
-        if estimate.lost:
-            estimate = self._summed_about_its_value(job, estimate, positive)
+        beyond = []  # what floating point does not hold
+        if self._uses_weights and self._is_huge(overlap):
+            formed = isfinite(estimate.value)
+            w = weights_of_target(job.target, positive)
+            beyond.append(huge_weight_finding(logs, w, formed).warning())
+            estimate = estimate.without_error() if formed else estimate.without_value()
+        elif estimate.lost:
+            estimate, beyond = self._summed_about_its_value(job, estimate, positive)
         if self._uses_weights:
             uses_model = self._uses_model
             found = overlap_findings(overlap, positive.logs, job.target, uses_model)
@@ -137,8 +151,9 @@ class StaticEvaluator(BaseEvaluator):
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             estimate = estimate.without_value()  # the logs say nothing of this policy
-        if isnan(estimate.value):
+        if isnan(estimate.value) and not beyond:
             warned.append(unformed_warning(self))
+        warned.extend(beyond)
         warned.extend(self._own_warnings(job, estimate, positive))
         about = estimate.offset
         rows = Rows(job.design, lambda: terms_of_job(job, positive, about), logs=logs)
@@ -221,17 +236,34 @@ class StaticEvaluator(BaseEvaluator):
 
         The variance was lost in the sums of squares: terms about the value itself
         have no digits to lose. Where they vanish, too, the terms are proportional,
-        and there is no error.
+        and there is no error; or one round has all the weight that floating point
+        holds, and there is none that could be told.
         """
         if (
             self._moves is None
             or isnan(estimate.value)
             or not estimate.frame.count.any()
         ):
-            return estimate
+            return estimate, []
+        logs = positive.all_logs
         found = self._estimate(rerun(job, positive, estimate.value))
-        size = max(abs(found.value), abs(positive.all_logs.reward).max())
-        return found if found.standard_error > 1e-15 * size else estimate
+        size = max(abs(found.value), abs(logs.reward).max())
+        if found.standard_error > 1e-15 * size:
+            return found, []
+        w, *q = terms_of(PARTS, logs, job.target, job.source, positive)
+        if positive.mask is not None:
+            w = np.where(positive.mask, w, 0.0)
+        residual = logs.reward - q[0] if q else logs.reward
+        if not self._uses_weights or not is_drowned(w, residual, size):
+            return estimate, []
+        return estimate.without_error(), [drowned_finding(logs, w).warning()]
+
+    def _is_huge(self, overlap):
+        """Whether a weight that the evaluator uses leaves the range of floats."""
+        largest = overlap.max_w
+        if not is_huge(largest):
+            return False
+        return is_huge(float(self._weights(np.array([largest]))[0]))
 
     def _overlap_of(self, job, observed):
         """Return sums of the weights that enter the estimate."""

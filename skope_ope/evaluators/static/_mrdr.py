@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.static._doubly_robust import DoublyRobustBase
@@ -116,4 +117,13 @@ def variance_weights(logs, target):
     """Row weights pi(a|x) (1 - p) / p^2 that stand for the variance of DR."""
     [w] = terms_of(WEIGHTS, logs, target, None, PositiveRounds(logs))
     p = logs.propensity
-    return w * (1 - np.minimum(p, 1)) / p
+    with np.errstate(over="ignore"):
+        found = w * (1 - np.minimum(p, 1)) / p
+    row = int(np.argmax(found))
+    if is_huge(found[row]):
+        raise ValueError(
+            f"MRDR weighs row {row} by pi (1 - p) / p^2 = {found[row]:.3g}, with which "
+            f"no model can be fitted: its propensity is {p[row]:.3g}. Correct it, drop "
+            "the row, or raise small propensities with PropensityClipper."
+        )
+    return found

@@ -1,0 +1,91 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Weights so large that floating point does not hold what they make of an estimate."""
+
+import numpy as np
+
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._validation import plain
+
+HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
+ADVICE = (
+    "The propensity of that round is a wrong number, or a placeholder for a missing "
+    "one: correct it, or drop the rounds that have it.",
+    "It is right, and the policy takes what the logger all but never does: clip the "
+    "weights (cmax=...), or collect logs closer to the policy.",
+)
+
+
+def beyond_floats():
+    """Silence numpy, whose warnings name neither the row nor its propensity."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
+def is_huge(weight):
+    """Whether squares of a weight cannot be reckoned with."""
+    return weight > HUGE
+
+
+def huge_weight_finding(logs, w, formed=True):
+    """Return the finding that a weight leaves the range of floating point.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    w : ndarray of shape (n_rounds,)
+        Their weights.
+    formed : bool, default=True
+        Whether they give a value.
+    """
+    row = int(np.argmax(w))
+    lost = "the standard error is NaN" if formed else "the value is NaN"
+    return _finding(
+        f"Row {row} (action {plain(logs.action[row])!r}) has propensity "
+        f"{logs.propensity[row]:.3g} and so the importance weight {w[row]:.3g}, whose "
+        f"square no float holds: {lost}.",
+        row,
+        w[row],
+    )
+
+
+def drowned_finding(logs, w):
+    """Return the finding that one weight leaves no digit to all others."""
+    row = int(np.argmax(w))
+    return _finding(
+        f"Row {row} (action {plain(logs.action[row])!r}) has propensity "
+        f"{logs.propensity[row]:.3g} and so the importance weight {w[row]:.3g}: the "
+        "value is what this round says, and no float holds how far the others move "
+        "it. The standard error is NaN.",
+        row,
+        w[row],
+    )
+
+
+def _finding(found, row, weight):
+    return Finding(
+        "impossible_propensity",
+        "error",
+        found,
+        ADVICE,
+        number=float(weight),
+        rows=(row,),
+        category=PropensityWarning,
+    )
+
+
+def is_drowned(w, residual, size):
+    """Whether an error of zero is one that drowned: rounds with a weight differ.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_rounds,)
+        Weights of the rounds.
+    residual : ndarray of shape (n_rounds,)
+        Rewards, less their predictions where there is a model.
+    size : float
+        Of the rewards.
+    """
+    used = residual[w > 0]
+    return used.size > 1 and float(np.ptp(used)) > 1e-12 * size

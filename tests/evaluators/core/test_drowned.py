@@ -1,0 +1,118 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What floating point does not hold is NaN, for the reason that is the right one."""
+
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    IPS,
+    MRDR,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DoublyRobust,
+    DRns,
+    DRos,
+    MultiLoggerIPS,
+    RejectionSampling,
+    SwitchDR,
+)
+from skope_ope.exceptions import LowOverlapWarning
+from tests._quiet import quiet
+
+N = 400
+RNG = np.random.RandomState(0)
+ACTION = RNG.randint(2, size=N)
+REWARD = (RNG.random_sample(N) < 0.4).astype(float)
+PI = np.tile([0.5, 0.5], (N, 1))
+
+
+def a_log(smallest, reward_there=1.0):
+    """Return logs of a fair coin, and one propensity that is none."""
+    p, reward = np.full(N, 0.5), REWARD.copy()
+    p[3], reward[3] = smallest, reward_there
+    return BanditLogs(np.zeros((N, 1)), ACTION, reward, p)
+
+
+def exact_snips(logs):
+    """Value and standard error, in fractions."""
+    w = [Fraction(0.5) / Fraction(float(p)) for p in logs.propensity]
+    r = [Fraction(float(x)) for x in logs.reward]
+    total = sum(w)
+    value = sum(a * b for a, b in zip(w, r, strict=True)) / total
+    square = sum((a * (b - value)) ** 2 for a, b in zip(w, r, strict=True))
+    return float(value), sqrt(square / total**2 * Fraction(N, N - 1))
+
+
+@pytest.mark.parametrize("reward_there", [0.0, 1.0])
+@pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-12, 1e-15])
+def test_the_error_of_snips_is_right_as_long_as_floats_hold_it(smallest, reward_there):
+    logs = a_log(smallest, reward_there)
+    found = quiet(SNIPS().fit(logs), PI)
+    value, error = exact_snips(logs)
+    assert found.value == pytest.approx(value, rel=1e-9)
+    assert error > 0
+    assert found.standard_error == pytest.approx(error, rel=1e-3)
+
+
+def told(value):
+    return [str(w) for w in value.warnings if "Row 3 (action " in str(w)]
+
+
+@pytest.mark.parametrize("smallest", [1e-20, 1e-30, 1e-70])
+def test_an_error_that_drowned_is_nan(smallest):
+    found = quiet(SNIPS().fit(a_log(smallest)), PI)
+    assert found.value == 1.0
+    assert np.isnan(found.standard_error)
+    [text] = told(found)
+    assert f"has propensity {smallest:.3g}" in text
+    # where all rewards are the same there is nothing to drown
+    same = a_log(smallest).replace(reward=np.ones(N))
+    found = quiet(SNIPS().fit(same), PI)
+    assert (found.value, found.standard_error) == (1.0, 0.0)
+    assert told(found) == []
+
+
+@pytest.mark.parametrize("smallest", [1e-100, 1e-200, 1e-307])
+@pytest.mark.parametrize(
+    "evaluator", [IPS(), SNIPS(), DoublyRobust(), SNDR(), MultiLoggerIPS(), DRns()]
+)
+def test_weights_whose_squares_no_float_holds(evaluator, smallest):
+    logs = a_log(smallest, reward_there=100.0)
+    found = quiet(evaluator.fit(logs), PI)
+    assert np.isnan(found.standard_error)
+    [text] = told(found)
+    assert "no float holds" in text
+    assert not any("no logged round" in str(w) for w in found.warnings)
+    assert not any("All importance weights" in str(w) for w in found.warnings)
+    low, high = found.confidence_interval()
+    assert np.isnan([low, high]).all() or (low, high) == (-np.inf, np.inf)
+
+
+def test_evaluators_that_drop_such_weights_are_as_sure_as_ever():
+    plain, tiny = a_log(0.5), a_log(1e-200)
+    for evaluator in (SwitchDR(), DRos(), SNIPS(cmax=10.0)):
+        near, found = (quiet(evaluator.fit(logs), PI) for logs in (plain, tiny))
+        assert found.value == pytest.approx(near.value, abs=0.05)
+        assert found.standard_error == pytest.approx(near.standard_error, rel=0.5)
+        assert told(found) == []
+
+
+def test_a_model_that_cannot_be_weighted_is_refused():
+    with pytest.raises(ValueError, match=r"row 3 by .* its propensity is 1e-200"):
+        quiet(MRDR().fit(a_log(1e-200)), PI)
+
+
+def test_rounds_are_not_accepted_because_of_the_ratio():
+    with pytest.warns(LowOverlapWarning, match="acceptance ratio is 1e-09"):
+        found = RejectionSampling(random_state=0).fit(a_log(1e-9)).evaluate(PI)
+    assert np.isnan(found.value)
+
+
+def test_a_propensity_that_has_no_inverse_is_refused():
+    with pytest.raises(ValueError, match=r"got 4\.94065646e-324 at row 3"):
+        a_log(5e-324)
