@@ -51,6 +51,8 @@ html_theme_options = {
 # -- API -----------------------------------------------------------------------
 
 autosummary_generate = True
+# Audit and audit are one file where file names have no case.
+autosummary_filename_map = {"skope_ope.audit": "skope_ope.audit_function"}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

@@ -10,6 +10,7 @@ from skope_ope.audit._checks import (
 )
 from skope_ope.audit._result import Audit
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.policies._adaptive import AdaptivePolicy
 
 
 def audit(policy, logs=None, *, random_state=0):
@@ -37,7 +38,7 @@ def audit(policy, logs=None, *, random_state=0):
     Raises
     ------
     TypeError
-        If there are no logs.
+        If there are no logs, or the policy learns while it acts.
 
     Examples
     --------
@@ -58,6 +59,12 @@ def audit(policy, logs=None, *, random_state=0):
         raise TypeError(
             f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
             "call is audit(logs) or audit(policy, logs)."
+        )
+    if isinstance(policy, AdaptivePolicy):
+        raise TypeError(
+            f"{type(policy).__name__} learns while it acts: it has no probabilities "
+            "that a log could be checked for. Audit the log alone, or what the policy "
+            "has learned already, policy.frozen()."
         )
     if not len(logs):
         raise ValueError("the logs are empty: an audit needs a round.")

@@ -6,6 +6,8 @@ import threading
 import time
 from contextlib import contextmanager
 
+from skope_ope._harmless import harmless
+
 PATIENCE = 0.5  # seconds of work that nobody needs to be told of
 TICK = 0.5  # seconds between updates of a line on a terminal
 LINE = 10.0  # seconds between lines where they cannot be rewritten
@@ -58,7 +60,7 @@ class Progress:
 
     def _write(self, text, state, start, last=False):
         news = f": {state['news']}" if state["news"] else ""
-        line = f"{text}{news} ({time.monotonic() - start:.1f} s)"
+        line = f"{harmless(text + news)} ({time.monotonic() - start:.1f} s)"
         if self.rewrites:  # back to the start of the line, and clear it
             self.stream.write(f"\r\x1b[K{line}" + ("\n" if last else ""))
         else:

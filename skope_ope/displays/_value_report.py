@@ -80,7 +80,8 @@ def _matters(warning):
 
 def to_json(report):
     """Return the report as JSON; what is not a number there is null."""
-    return json.dumps(_plain(report), indent=2, allow_nan=False)
+    text = json.dumps(_plain(report), indent=2, allow_nan=False)
+    return text.replace("\x7f", r"\u007f")  # the one control that JSON takes as it is
 
 
 def _plain(value):
@@ -99,10 +100,7 @@ def _plain(value):
 
 def to_text(report):
     """Return the report as text: what was read, the table, notes and warnings."""
-    lines = []
-    for name, text in report["about"].items():
-        lines += wrapped(text, f"{name:<9} ", " " * 10)
-    lines += ["", *_table(report)]
+    lines = [*about_lines(report["about"]), "", *_table(report)]
     if report.get("recommendation"):
         name, reason = report["recommendation"].values()
         lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
@@ -113,14 +111,25 @@ def to_text(report):
         lines += wrapped(text)
     for text in report["notes"]:
         lines += ["", *wrapped(text)]
-    if report["warnings"]:
-        lines += ["", "Warnings"]
-    for i, record in enumerate(report["warnings"], 1):
+    return "\n".join([*lines, *warning_lines(report["warnings"])])
+
+
+def about_lines(about):
+    """Return the lines that say what was read, a dict of sentences by a word."""
+    width = max(map(len, about), default=0)
+    texts = [wrapped(text, f"{name:<{width}}  ") for name, text in about.items()]
+    return [line for lines in texts for line in lines]
+
+
+def warning_lines(records):
+    """Return the lines of warnings that `warning_records` has told apart."""
+    lines = ["", "Warnings"] if records else []
+    for i, record in enumerate(records, 1):
         names = ", ".join(record["evaluators"])
         whose = f" ({names})" if names else ""
         text = f"{record['type']}{whose}: {record['message']}"
         lines += wrapped(text, f"[{i}] ", "    ")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _table(report):

@@ -8,7 +8,7 @@ from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs
 
 
@@ -87,10 +87,10 @@ def _in_passes(together, policies, shared, positive, n_jobs):
     ]
     done = _run(calls, n_jobs, "threads")
     found = {}
+    warned = {p: rounds_warnings(policies[p], shared.logs) for p in together}
     for of_group in done:
         for (policy, name), value in of_group.items():
-            learned = learned_warnings(policies[policy], shared.logs)
-            found[policy, name] = value._with_warnings(learned)
+            found[policy, name] = value._with_warnings(warned[policy])
     return found
 
 

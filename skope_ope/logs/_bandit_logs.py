@@ -12,10 +12,12 @@ from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._known_rows import Recognised
+from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
-from skope_ope.logs._told_propensity import agreed_propensity
+from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
@@ -33,7 +35,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Grouped, RowContainer):
+class BanditLogs(Grouped, Recognised, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
@@ -284,24 +286,7 @@ class BanditLogs(Grouped, RowContainer):
         if logger_proba is not None:
             state["logger_proba"] = self._check_logger_proba(logger_proba)
 
-    def _check_logger_proba(self, logger_proba):
-        proba = as_numbers("logger_proba", logger_proba, ndim=2)
-        check_length("logger_proba", proba, len(self))
-        if self.loggers is None:
-            raise ValueError(
-                "logger_proba needs `logger`, the logger that acted in each round: "
-                "its columns follow the sorted distinct loggers."
-            )
-        if proba.shape[1] != len(self.loggers):
-            raise ValueError(
-                f"logger_proba must have one column per logger ({len(self.loggers)}: "
-                f"{self.loggers.tolist()}), got {proba.shape[1]}."
-            )
-        if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
-            row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
-            found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
-            raise RowError(found, row, f", logger {plain(self.loggers[column])!r}.")
-        return proba
+    _check_logger_proba = check_logger_proba
 
     def replace(self, **fields):
         """Return the same rows with other values in some fields.
@@ -371,6 +356,7 @@ class BanditLogs(Grouped, RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
+    quick_propensity_findings = cached_property(quick_propensity_findings)
     inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
     action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)

@@ -5,7 +5,7 @@
 from scipy import sparse
 
 from skope_ope.logs._row_container import freeze, read_only
-from skope_ope.logs._validation import as_array, is_frame
+from skope_ope.logs._validation import as_array, check_length, is_frame
 
 LISTED = 100  # columns in a message
 
@@ -57,6 +57,14 @@ def _view_of_frame(frame):
     if hasattr(frame, "clone"):  # polars
         return frame.clone()
     return frame.copy(deep=False) if hasattr(frame, "iloc") else frame
+
+
+def in_context(logs, context):
+    """Return the same rows of logs, flags and all, with another context."""
+    out = logs._copy()
+    out.__dict__["context"] = check_context(context)
+    check_length("context", out.context, len(logs))
+    return out
 
 
 def check_context_names(context, fields):

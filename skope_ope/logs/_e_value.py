@@ -6,16 +6,20 @@ from math import log
 
 import numpy as np
 
+FLOOR = 0.01  # share of the uniform distribution in every prediction
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
-LEAST_EFFECT = 0.05
-FLOOR = 0.01  # share of the uniform distribution in every prediction
+LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 
 
 def probability_ratio(predicted, propensity, n_offered):
     r"""Return how much likelier a prediction makes the logged actions.
 
     .. math:: f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i
+
+    Actions that the other rounds do not know (:math:`\hat p = 0`) get nothing: a log
+    does not tell how many more of them there are, and shares for all of those that
+    happen to be logged could add up to more than one.
 
     Parameters
     ----------
@@ -24,14 +28,15 @@ def probability_ratio(predicted, propensity, n_offered):
     propensity : ndarray of shape (n_rounds,)
         The recorded one, at least the right one.
     n_offered : int or ndarray of shape (n_rounds,)
-        Number of actions that the predictions are about.
+        Number of actions, at least of those that the other rounds know.
 
     Returns
     -------
     ratio : ndarray of shape (n_rounds,)
         Under right propensities its mean is at most one.
     """
-    return ((1 - FLOOR) * predicted + FLOOR / n_offered) / propensity
+    known = predicted > 0
+    return ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
 
 
 def log_e_value(ratio, share=None, group=None):
@@ -77,6 +82,11 @@ def log_mean_exp(logs):
     return float(np.logaddexp.reduce(logs)) - log(len(logs))
 
 
+def mean_gain(ratio, share=None):
+    """Return the mean of ln f, weighted by `share`; f below .01 counts as that."""
+    return float(np.average(np.log(np.maximum(ratio, FLOOR)), weights=share))
+
+
 def misfit_effect(ratio, share=None):
     """Return how much likelier a prediction makes a round: a share, .05 for 5%.
 
@@ -92,5 +102,4 @@ def misfit_effect(ratio, share=None):
     effect : float
         The larger of the means of ln f and of f - 1.
     """
-    mean_log = np.average(np.log(np.maximum(ratio, 1e-300)), weights=share)
-    return float(max(mean_log, np.average(ratio, weights=share) - 1))
+    return max(mean_gain(ratio, share), float(np.average(ratio, weights=share)) - 1)

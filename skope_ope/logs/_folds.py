@@ -6,11 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from skope_ope.logs._known_rows import rows_among
+
 FULL, UNCOVERED = -1, -2  # folds of rows that were not in fit, and of uncovered rows
 
 
 class HeldOut:
-    """Folds of some logs, and the fold of any row by its `row_id`.
+    """Folds of some logs, and the fold of any row, recognised by `rows_among`.
 
     Parameters
     ----------
@@ -52,12 +54,8 @@ class HeldOut:
         """Fold of every row of `logs`; `FULL` for rows that were not split."""
         if logs is self.logs:
             return self.fold
-        mine, theirs = self.logs.row_id, logs.row_id
-        if mine.origin != theirs.origin or not len(logs):
-            return np.full(len(logs), FULL)
-        table = np.full(max(mine.position.max(), theirs.position.max()) + 1, FULL)
-        table[mine.position] = self.fold
-        return table[theirs.position]
+        rows = rows_among(logs, self.logs)
+        return np.where(rows < 0, FULL, self.fold[rows])
 
 
 def repeated_positions(logs):

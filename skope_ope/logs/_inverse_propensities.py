@@ -11,7 +11,9 @@ import numpy as np
 FEW_CLUSTERS = 30  # groups, from which nothing is told about a mean
 MANY_ROUNDS = 15  # in one half of the rounds: an action that the other half tests
 GRIDS = (1, 2, 3)  # decimals of rounded propensities
-HEAVY = 3  # 1/p above sqrt(n) / 3 stands for more of the kind, not seen yet
+HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
+UNSEEN_PER_SEEN = 8  # so much more
+OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 
 
 @dataclass(frozen=True)
@@ -183,39 +185,49 @@ class InversePropensities:
         return float(gap.sum()), error, n
 
     def too_large(self):
-        """Return the `Excess` of the number of actions over 1/p.
+        r"""Return the `Excess` of a number of actions over what 1/p tells of it.
 
-        Only rounds with a choice count (p < 1), and each logger's actions are those
-        that it took. Rare actions with a large 1/p that happen to be missing pull the
-        mean down: those that are there count thrice.
+        Of rounds with a choice (p < 1) and the set S of actions that the acting logger
+        took at least 50 times in them,
+
+        .. math:: D = |S| - \overline{I(a \in S) / p}
+           - 8\, \overline{I(1 / p > \sqrt{n} / 4) / p}
+
+        The last term, of all actions, stands for what no log of this size can show:
+        contexts in which an action is so improbable that it was never seen. A softmax
+        of sharp logits has some in every octave of 1/p.
 
         Returns
         -------
         excess : Excess or None
-            `ratio` is 1 + D/k of the formula. None where the propensities were rounded
-            to so few digits that 1/p may be anything.
+            `ratio` is 1 + D / |S|. None where the propensities were rounded to so few
+            digits that 1/p may be anything, and where no action was taken often.
         """
         logs, p = self.logs, self.logs.propensity
         rows = np.flatnonzero(p < 1 - 1e-9)
-        lowest = float(p.min())
-        if len(rows) < 2 or self.half_step and lowest < 3.1 * self.half_step:
+        if self.half_step and p.min() < 3.1 * self.half_step:
             return None
-        most = self._weighted(1 / (p - self.half_step))[rows]
-        could = self._weighted(self._could_take(rows))[rows]
+        counts = np.bincount(self._cell[rows], minlength=self._often.shape[1])
+        often = counts >= OFTEN_ENOUGH
+        if not often.any():
+            return None
+        could = self._weighted(self._could_take(often))[rows]
+        every = self._weighted(1 / (p - self.half_step))[rows]
+        most = every * often[self._cell[rows]]
         n = len(rows) if logs.group is None else len(np.unique(logs.group_index[rows]))
         root = sqrt(n)
-        missing = float((could - most - 2 * most * (most > root / HEAVY)).sum())
+        unseen = UNSEEN_PER_SEEN * every * (every > root / HEAVY)
+        missing = float((could - most - unseen).sum())
         _, error, n = self._sum_and_error(np.minimum(most, root) - could, rows)
         z = missing / error if error > 0 else (inf if missing > 0 else 0.0)
         return Excess(1 + missing / float(could.sum()), z, n)
 
-    def _could_take(self, rows):
+    def _could_take(self, often):
         logs = self.logs
         if logs.logging_proba is not None:
-            return (logs.logging_proba > 0).sum(axis=1)
-        n_cells = self._often.shape[1]
-        taken = np.bincount(self._cell[rows], minlength=n_cells) > 0
-        return np.broadcast_to(self._sizes(taken), len(logs))
+            of_action = often.reshape(-1, logs.n_actions).any(axis=0)
+            return (logs.logging_proba > 0) @ of_action.astype(float)
+        return np.broadcast_to(self._sizes(often), len(logs))
 
 
 def rounding_error(p):

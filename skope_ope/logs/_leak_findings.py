@@ -17,10 +17,12 @@ from skope_ope.logs._context_columns import (
     sampled_rows,
 )
 from skope_ope.logs._e_value import (
+    FLOOR,
     LEAST_EFFECT,
     SURE,
     log_e_value,
     log_mean_exp,
+    mean_gain,
     misfit_effect,
     probability_ratio,
 )
@@ -76,7 +78,7 @@ def action_leak_findings(logs, random_state=0):
     else:
         one_bin = np.zeros(len(rows), dtype=np.intp)
         chance = _learned_chance(one_bin, action, logs.n_actions, half)
-        chance = probability_ratio(chance, 1.0, logs.n_actions)  # none is zero
+        chance = np.maximum(chance, FLOOR / logs.n_actions)  # none is zero
         level = ALMOST_ALL
     surprise = -float(np.log(chance).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
@@ -84,7 +86,7 @@ def action_leak_findings(logs, random_state=0):
     for column in columns:
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         ratio = probability_ratio(learned, chance, logs.n_actions)
-        gain = float(np.log(ratio).mean())
+        gain = mean_gain(ratio)
         if known:
             number = log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
         else:

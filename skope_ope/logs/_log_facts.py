@@ -228,7 +228,8 @@ def _unseen_actions(logs):
         Finding(
             "unseen_actions",
             "note",
-            f"{len(unseen):,} of {logs.n_actions:,} actions {were} not logged: {shown}.",
+            f"{len(unseen):,} of {logs.n_actions:,} actions {were} not logged: "
+            f"{shown}.",
             (
                 "A policy that takes them can only be valued by a model of the "
                 "rewards; take actions out of `actions` that do not exist any more.",

@@ -21,7 +21,7 @@ from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
 
 SURPRISE = 1e-5  # chances below this are told
-SMALL, SMALL_Z = 1.05, 4.0  # of the mean of 1/p over all frequent actions
+SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
@@ -86,6 +86,11 @@ def estimate_advice(logs):
     )
 
 
+def propensity_findings(logs, random_state=0):
+    """Return what `logs` keep of `quick_propensity_findings`: a check of an audit."""
+    return logs.quick_propensity_findings
+
+
 # -- notes ----------------------------------------------------------------------------
 def _estimated(logs):
     return Finding(
@@ -141,7 +146,7 @@ def _looks_exact(logs, half_step):
 
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
-    """What is drawn with probability p or less is rare, however skewed the logger."""
+    """Find what right propensities make too rare for a log, however skewed they are."""
     p = logs.propensity
     row = int(p.argmin())
     chance = float(p[row]) * len(logs) * logs.n_actions  # a bound
@@ -165,7 +170,7 @@ def _impossible(logs):
 
 
 def _miscounted(logs, inverse):
-    """Counts against their exact law, where it is known."""
+    """Compare counts with their exact law, where it is known."""
     if logs.action_count_law is None or logs.sample_weight is not None:
         return None
     mean = logs.action_count_law[0]
@@ -212,7 +217,7 @@ def _miscalibrated(logs):
         "propensity_calibration",
         f"The logger took its likelier actions {how} than `logging_proba` says: its "
         f"temperature divided by {sharpness:.3g} fits the logged actions better "
-        f"(e-value {_power(evidence)}).",
+        f"(e-value {power_of_ten(evidence)}).",
         (
             "The softmax was computed with another temperature than the one in force, "
             "or from scores of another version of the logger.",
@@ -224,8 +229,12 @@ def _miscalibrated(logs):
     )
 
 
-def _power(evidence):
-    return f"10^{evidence / log(10):.0f}" if evidence > log(1e6) else f"{exp(evidence):.0f}"
+def power_of_ten(evidence):
+    return (
+        f"10^{evidence / log(10):.0f}"
+        if evidence > log(1e6)
+        else f"{exp(evidence):.0f}"
+    )
 
 
 def _too_small(logs, inverse):
@@ -297,7 +306,7 @@ def _too_large(logs, inverse):
         advice.insert(
             0,
             f"{lowest.mean():.1%} of the rounds have exactly the smallest propensity, "
-            f"{p.min():.4g}: smaller ones were raised to it. Use those before clipping.",
+            f"{p.min():.4g}: smaller ones were raised to it. Use the ones before that.",
         )
     return _alarm(
         "propensity_too_large",

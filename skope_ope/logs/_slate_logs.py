@@ -9,6 +9,7 @@ import numpy as np
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
+from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._row_error import RowError
 from skope_ope.logs._validation import (
@@ -25,7 +26,7 @@ EMPTY = -1  # an empty slot
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SlateLogs(Grouped, RowContainer):
+class SlateLogs(Grouped, Recognised, RowContainer):
     """Logs of (context, slate, reward), one row per round.
 
     A slate is a row of indices into the round's candidates, one per slot; -1 marks

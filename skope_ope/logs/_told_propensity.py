@@ -4,7 +4,14 @@
 
 import numpy as np
 
-from skope_ope.logs._validation import check_agreement, check_propensity, plain
+from skope_ope.logs._row_error import RowError
+from skope_ope.logs._validation import (
+    as_numbers,
+    check_agreement,
+    check_length,
+    check_propensity,
+    plain,
+)
 
 TELLING = ("logging_proba", "logger_proba")
 
@@ -54,3 +61,24 @@ def _check_possible(logs, name, told):
         f"{plain(logs.action[row])!r}{whose} ({len(never)} such rows): it cannot have "
         f"been logged. Correct {name}, or drop these rows."
     )
+
+
+def check_logger_proba(logs, logger_proba):
+    """Return a table of probabilities with a column for every logger."""
+    proba = as_numbers("logger_proba", logger_proba, ndim=2)
+    check_length("logger_proba", proba, len(logs))
+    if logs.loggers is None:
+        raise ValueError(
+            "logger_proba needs `logger`, the logger that acted in each round: "
+            "its columns follow the sorted distinct loggers."
+        )
+    if proba.shape[1] != len(logs.loggers):
+        raise ValueError(
+            f"logger_proba must have one column per logger ({len(logs.loggers)}: "
+            f"{logs.loggers.tolist()}), got {proba.shape[1]}."
+        )
+    if proba.size and (proba.min() < 0 or proba.max() > 1 + 1e-9):
+        row, column = np.argwhere((proba < 0) | (proba > 1 + 1e-9))[0]
+        found = f"logger_proba must lie in [0, 1], got {proba[row, column]:.6g}"
+        raise RowError(found, row, f", logger {plain(logs.loggers[column])!r}.")
+    return proba

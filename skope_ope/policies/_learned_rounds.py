@@ -4,32 +4,30 @@
 
 import numpy as np
 
+from skope_ope.logs._known_rows import KnownRows
 from skope_ope.policies._action_probabilities import last_step, unwrap
 
 
 def remember_rows(policy, logs):
-    """Note the rounds that a policy learns from, a bit for each; `None`: unknown ones.
+    """Note the rounds that a policy learns from; `None`: unknown ones.
+
+    A pickle of the policy grows by at most 8 bytes and a bit for every round.
 
     Parameters
     ----------
     policy : policy
-        Gets the private attribute that `learned_share` reads.
+        Gets the private attribute that `learned_rounds` reads.
     logs : BanditLogs, SlateLogs or None
         The rounds.
     """
-    policy._learned_from = None
-    if logs is not None:
-        rows = logs.row_id
-        learned = np.zeros(rows.position.max() + 1, dtype=bool)
-        learned[rows.position] = True
-        policy._learned_from = rows.origin, np.packbits(learned)
+    policy._learned_from = None if logs is None else KnownRows(logs)
 
 
-def learned_share(policy, logs):
-    """Share of the rounds that a policy, or a part of it, has learned from.
+def learned_rounds(policy, logs):
+    """Tell which rounds a policy, or a part of it, has learned from.
 
-    Rounds are recognised by `row_id`: in whatever object they come, but not where the
-    logs were built anew.
+    Rounds of logs that were built anew are recognised by their content where it tells
+    rounds apart, see `Content`.
 
     Parameters
     ----------
@@ -37,19 +35,30 @@ def learned_share(policy, logs):
         What is evaluated; only policies fitted on logs have learned from rounds.
     logs : BanditLogs or SlateLogs
         The rounds that it is evaluated on.
+
+    Returns
+    -------
+    learned : ndarray of bool of shape (n_rounds,)
     """
-    rows, seen = None, False
+    learned = np.zeros(len(logs), dtype=bool)
     for part in _parts(policy):
         known = getattr(part, "_learned_from", None)
-        if known is None:
-            continue
-        rows = logs.row_id if rows is None else rows
-        origin, bits = known
-        if origin == rows.origin:
-            learned = np.unpackbits(bits).view(bool)
-            inside = rows.position < len(learned)
-            seen |= inside & learned[np.where(inside, rows.position, 0)]
-    return float(np.mean(seen))
+        if known is not None:
+            learned |= known.has(logs)
+    return learned
+
+
+def learned_share(policy, logs):
+    """Share of the rounds that `learned_rounds` finds.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        What is evaluated.
+    logs : BanditLogs or SlateLogs
+        The rounds that it is evaluated on.
+    """
+    return float(learned_rounds(policy, logs).mean())
 
 
 def _parts(policy):

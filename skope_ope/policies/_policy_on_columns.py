@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._frames import import_narwhals
 from skope_ope.policies._action_probabilities import (
     action_probabilities,
     refuse_non_policies,
@@ -77,6 +78,15 @@ def logs_on_columns(policy, source):
         sample_weight=logs.sample_weight,
         **{name: getattr(logs, name) for name in kept},
     )
+
+
+def named_columns(source):
+    """Return the context of a file as a pandas frame; None without pandas."""
+    try:
+        import_narwhals()
+        return _frame_of(source.features)
+    except ImportError:
+        return None
 
 
 def _array_of(policy, source):

@@ -29,6 +29,22 @@ class ContextEncoder:
             for name, values in features.items()
         }
 
+    def names(self):
+        """Return what the columns of the context hold, such as "city = Rome"."""
+        out = []
+        for name, part in self.parts.items():
+            if not isinstance(part, dict):
+                out.append(name)
+                continue
+            held = {}
+            for text, j in part.items():
+                held.setdefault(j, []).append(text)
+            out += [
+                f"{name} = {texts[0]}" if len(texts) == 1 else f"{name}, other texts"
+                for _, texts in sorted(held.items())
+            ]
+        return out
+
     def transform(self, features):
         """Return an array with the columns of all features side by side."""
         blocks = [np.empty((len(next(iter(features.values()))), 0))] if features else []

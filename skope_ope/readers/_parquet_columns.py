@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.readers._numbers import quoted
 from skope_ope.readers._text_files import empty_file, utc_microseconds
 from skope_ope.readers._texts import Texts
 
@@ -40,33 +41,48 @@ def read_parquet(path, wanted):
     }
 
 
-def _no_nulls(path, name, column):
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+def _refuse(path, name, what, wrong):
+    """Raise where rows are wrong."""
+    rows = np.flatnonzero(wrong)
+    if rows.size:
         raise ValueError(
-            f"{path}: column {name!r} is missing at row {row} ({column.null_count} "
-            "such rows). Drop or fill these rows."
+            f"{path}: column {name!r} is {what} at row {rows[0]} ({rows.size} such "
+            "rows). Drop or fill these rows."
         )
 
 
-def _is_text(kind):
+def _no_nulls(path, name, column):
+    if column.null_count:
+        _refuse(path, name, "missing", column.is_null().to_numpy())
+
+
+def _is_text(column):
+    return _kind(column) in ("string", "large_string", "string_view")
+
+
+def _is_bytes(column):
+    return "binary" in _kind(column)
+
+
+def _kind(column):
+    """Return the type of the values of a column, as pyarrow calls it."""
     import pyarrow
 
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    kind = column.type
+    return str(kind.value_type if pyarrow.types.is_dictionary(kind) else kind)
 
 
 def _wrong_type(path, name, column, expected):
     return ValueError(
-        f"{path}: column {name!r} has type {column.type}, expected {expected}."
+        f"{path}: column {name!r} has type {column.type}, expected {expected}. Name "
+        "another column, or convert it where the file is written."
     )
 
 
 def _floats(path, name, column):
     import pyarrow
 
-    if _is_text(column.type):  # pyarrow would parse them
+    if _is_text(column) or _is_bytes(column):  # pyarrow would parse them
         raise _wrong_type(path, name, column, "numbers")
     try:
         if pyarrow.types.is_boolean(column.type):
@@ -78,12 +94,22 @@ def _floats(path, name, column):
 
 def _numbers(path, name, column):
     _no_nulls(path, name, column)
-    return _floats(path, name, column)
+    numbers = _floats(path, name, column)
+    _refuse(path, name, "not finite", ~np.isfinite(numbers))
+    return numbers
 
 
 def _labels(path, name, column):
+    from pyarrow.types import is_nested
+
     _no_nulls(path, name, column)
-    return np.array(column.to_pylist()) if _is_text(column.type) else column.to_numpy()
+    if _is_text(column):
+        labels = np.array(column.to_pylist())
+        _refuse(path, name, "empty", labels == "")
+        return labels
+    if is_nested(column.type) or _is_bytes(column):
+        raise _wrong_type(path, name, column, "texts, numbers or booleans")
+    return column.to_numpy()
 
 
 def _moments(path, name, column):
@@ -92,20 +118,25 @@ def _moments(path, name, column):
     _no_nulls(path, name, column)
     if pyarrow.types.is_timestamp(column.type) or pyarrow.types.is_date(column.type):
         return column.to_numpy().astype("datetime64[us]")
-    if not _is_text(column.type):
-        return _floats(path, name, column)
-    try:
-        moments = [utc_microseconds(text) for text in column.to_pylist()]
-    except (ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{path}: column {name!r} has a text that is no datetime: {error}."
-        ) from None
-    return np.array(moments).view("datetime64[us]")
+    if not _is_text(column):
+        return _numbers(path, name, column)
+    moments = np.empty(len(column), dtype=np.int64)
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            moments[row] = utc_microseconds(text)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(
+                f"{path}: column {name!r} is {quoted(text)} at row {row}, no datetime "
+                f"like 2026-01-31 12:00:00 ({error})."
+            ) from None
+    return moments.view("datetime64[us]")
 
 
 def _features(path, name, column):
-    if not _is_text(column.type):
-        return _floats(path, name, column)
+    if not _is_text(column):
+        numbers = _floats(path, name, column)
+        _refuse(path, name, "infinite", np.isinf(numbers))
+        return numbers
     seen = {}
     texts = ("" if text is None else text for text in column.to_pylist())
     codes = [seen.setdefault(text, len(seen)) for text in texts]

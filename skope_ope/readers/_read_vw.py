@@ -4,11 +4,13 @@
 
 import os
 import warnings
+from array import array
 from functools import partial
 from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._text_files import (
     empty_file,
     first_line,
@@ -196,6 +198,7 @@ def read_vw(
     rounds = kind(n_features, width, action_labels)
     units, parse = _events_of(path, format)
     unlabelled, malformed, complaint = 0, 0, None
+    lines = array("q")  # on which the rounds begin
     for number, unit in units:
         try:
             event = parse(unit)
@@ -203,6 +206,7 @@ def read_vw(
                 unlabelled += 1
             else:
                 rounds.add(event)
+                lines.append(number)
         except OtherLogError as error:
             raise ValueError(f"{path}, line {number}: this {error}") from None
         except MalformedLineError as error:
@@ -216,7 +220,8 @@ def read_vw(
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
     _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
-    return rounds.logs(path, n_actions, n_action_features is not None, max_action_bytes)
+    with errors_of_file(path, lines.__getitem__):
+        return rounds.logs(n_actions, n_action_features is not None, max_action_bytes)
 
 
 def _events_of(path, format):

@@ -3,7 +3,10 @@
 """One logged event of a Vowpal Wabbit file, whatever its format."""
 
 import math
+import sys
 from typing import NamedTuple
+
+MOST_ACTIONS = 2**32  # Vowpal Wabbit numbers them by 32 bits
 
 
 class VWEvent(NamedTuple):
@@ -20,6 +23,7 @@ class VWEvent(NamedTuple):
     timestamp: int | None = None  # microseconds from 1970, UTC
     weight: float = 1.0
     proba: list | None = None  # logging distribution in the order of the actions
+    base: int | None = None  # from which number `_label_Action` counts
 
 
 class VWSlot(NamedTuple):
@@ -89,7 +93,7 @@ def check_outcome(cost, probability):
     if not math.isfinite(cost):
         raise MalformedLineError(f"the cost is {cost}; a finite number is needed")
     # Vowpal Wabbit writes 32-bit numbers, so that a 1 may come back a little larger.
-    if not 0.0 < probability <= 1.0 + 1e-6:
+    if not sys.float_info.min <= probability <= 1.0 + 1e-6:  # 1 / less is infinite
         raise MalformedLineError(
             f"the probability of the logged action is {probability:g}; it must lie in "
             "(0, 1]"

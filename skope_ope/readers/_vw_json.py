@@ -5,8 +5,17 @@
 import json
 import math
 
+from skope_ope.readers._dsjson_checks import (
+    DECISIVE,
+    check_keys,
+    is_integer,
+    label_base,
+    logging_proba,
+)
+from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import utc_microseconds
 from skope_ope.readers._vw_event import (
+    MOST_ACTIONS,
     MalformedLineError,
     VWEvent,
     check_outcome,
@@ -30,11 +39,13 @@ def load(line):
     """Read one line of JSON; objects become `Pairs`."""
     try:
         event = json.loads(line, object_pairs_hook=Pairs, parse_constant=_refuse)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except MalformedLineError:
+        raise
+    except (ValueError, RecursionError) as error:  # also for integers without end
         raise MalformedLineError(f"not valid JSON ({error})") from error
     if not isinstance(event, Pairs):
         raise MalformedLineError(
-            f"the line holds {line[:40]!r}; an event is one JSON object on one line"
+            f"the line holds {quoted(line)}; an event is one JSON object on one line"
         )
     return event
 
@@ -46,6 +57,7 @@ def _refuse(constant):
 def parse_json(line):
     """Parse one line of `--json`; None where no action has a cost and probability."""
     event = load(line)
+    check_keys(event)
     _refuse_other_logs(event, event)
     return _parse(event, event)
 
@@ -53,13 +65,14 @@ def parse_json(line):
 def parse_dsjson(line):
     """Parse one line of `--dsjson`; None where the event is not to be learned from."""
     event = load(line)
+    check_keys(event, DECISIVE)
     container = event.get("c")
     if container is None:
         container = Pairs()
     if not isinstance(container, Pairs):
-        raise MalformedLineError(f"'c' must be an object, got {container!r}")
+        raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
     _refuse_other_logs(event, container)
-    if not container or event.get("_skipLearn") is True:
+    if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
     parsed = _parse(event, container)
     if parsed is None:
@@ -67,8 +80,36 @@ def parse_dsjson(line):
     return parsed._replace(
         timestamp=timestamp_of(event.get("Timestamp")),
         weight=weight_of(event.get("pdrop")),
-        proba=_logging_proba(event, parsed),
+        **_checked_twins(event, parsed),
     )
+
+
+def _checked_twins(event, parsed):
+    """Return what is told twice, where it agrees: the distribution, the counting."""
+    if parsed.actions is None:
+        return {}
+    logged = _label(event)
+    action = None if logged is None else logged[0]
+    return {
+        "base": None if action is None else label_base(action, parsed.action),
+        "proba": logging_proba(
+            event.get("a"),
+            event.get("p"),
+            parsed.action,
+            parsed.propensity,
+            len(parsed.actions),
+        ),
+    }
+
+
+def is_skipped(event):
+    """Tell whether an event is marked as one not to learn from."""
+    skipped = event.get("_skipLearn", False)
+    if not isinstance(skipped, bool):
+        raise MalformedLineError(
+            f"'_skipLearn' is {quoted(skipped)}, not true or false"
+        )
+    return skipped
 
 
 def _parse(event, container):
@@ -82,25 +123,30 @@ def _parse(event, container):
     actions, tags = [], []
     for k, action in enumerate(multi):
         if not isinstance(action, Pairs):
-            raise MalformedLineError(f"'_multi' holds {action!r}, not an object")
+            raise MalformedLineError(f"'_multi' holds {quoted(action)}, not an object")
         own = _label(action)
         if own is not None:
             if logged is not None:
                 raise MalformedLineError("more than one action carries a cost")
+            if position not in (None, k):
+                raise MalformedLineError(
+                    f"'_labelIndex' is {quoted(position)} and action {k} carries the "
+                    "cost"
+                )
             logged, position = own, k
         actions.append(features_of(action))
         tags.append(action.get("_tag"))
     if logged is None:
         return None
-    if not is_integer(position):
+    if position is None:
         raise MalformedLineError(
             "a cost is given and '_labelIndex' is not; it says which entry of "
             "'_multi' was chosen, counted from 0"
         )
-    if not 0 <= position < len(multi):
+    if not is_integer(position) or not 0 <= position < len(multi):
         raise MalformedLineError(
-            f"'_labelIndex' is {position} and '_multi' has {len(multi)} actions, "
-            "counted from 0"
+            f"'_labelIndex' is {quoted(position)} and '_multi' has {len(multi)} "
+            "actions, counted from 0"
         )
     outcome = check_outcome(*logged[1:])
     return VWEvent(
@@ -116,30 +162,33 @@ def _parse_single(event, container):
     logged = _label(event)
     if logged is None:
         return None
-    if not is_integer(logged[0]) or logged[0] < 1:
+    if not is_integer(logged[0]) or not 0 < logged[0] < MOST_ACTIONS:
         raise MalformedLineError(
-            f"'_label_Action' is {logged[0]!r}; without '_multi' it must be the number "
-            "of the action, counted from 1"
+            f"'_label_Action' is {quoted(logged[0])}; without '_multi' it must be the "
+            "number of the action, counted from 1"
         )
     return VWEvent(logged[0], *check_outcome(*logged[1:]), features_of(container))
 
 
 def _label(event):
     """Return (action, cost, probability), None where one of the last is absent."""
+    parts = {
+        key[7:].lower(): value for key, value in event if key.startswith("_label_")
+    }
     whole = event.get("_label")
     if isinstance(whole, str):
-        parts = whole.split(":")
-        if len(parts) > 3:
+        words = whole.split(":")
+        if len(words) > 3:
             raise MalformedLineError(
-                f"the label {whole!r} is not of the form action:cost:probability"
+                f"the label {quoted(whole)} is not of the form action:cost:probability"
             )
-        found = dict(zip(("action", "cost", "probability"), parts, strict=False))
+        found = dict(zip(("action", "cost", "probability"), words, strict=False))
     elif isinstance(whole, Pairs):
         found = {key.lower(): value for key, value in whole}
     else:
-        found = {
-            key[7:].lower(): value for key, value in event if key.startswith("_label_")
-        }
+        found, parts = parts, {}
+    if parts.get("cost") is not None:
+        raise MalformedLineError("both '_label' and '_label_cost' are given")
     cost, probability = found.get("cost"), found.get("probability")
     if cost is None or probability is None:
         return None
@@ -154,13 +203,11 @@ def as_number(name, value):
     try:
         if isinstance(value, (Pairs, list, bool)):
             raise TypeError
-        return float(value)
+        return number(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise MalformedLineError(f"the {name} is {value!r}, not a number") from error
-
-
-def is_integer(value):
-    return isinstance(value, int) and not isinstance(value, bool)
+        raise MalformedLineError(
+            f"the {name} is {quoted(value)}, not a number"
+        ) from error
 
 
 def _refuse_other_logs(event, container):
@@ -218,7 +265,7 @@ def _walk_array(array, path, out):
         if isinstance(value, Pairs):
             _walk(value, path, out)
         elif isinstance(value, list):
-            raise MalformedLineError(f"{path!r} holds an array inside an array")
+            raise MalformedLineError(f"{quoted(path)} holds an array inside an array")
         elif isinstance(value, str):
             out.append((f"{path}^{value}", 1.0))
         elif value is not None:
@@ -242,9 +289,9 @@ def timestamp_of(text):
         return None
     try:
         return utc_microseconds(text)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise MalformedLineError(
-            f"'Timestamp' is {text!r}, not of the form 2021-07-29T10:00:00.999Z"
+            f"'Timestamp' is {quoted(text)}, not of the form 2021-07-29T10:00:00.999Z"
         ) from error
 
 
@@ -258,32 +305,3 @@ def weight_of(pdrop):
             "kept must lie in [0, 1)"
         )
     return 1.0 / (1.0 - pdrop)
-
-
-def _logging_proba(event, parsed):
-    """`p` in the order of the actions, or None where it contradicts the label.
-
-    `a` ranks the actions and `p[i]` is the probability of `a[i]`. Writers count
-    from 0 or from 1; a permutation tells which.
-    """
-    ranking, proba = event.get("a"), event.get("p")
-    if parsed.actions is None or not isinstance(ranking, list):
-        return None
-    n_actions = len(parsed.actions)
-    if not isinstance(proba, list) or len(proba) != n_actions:
-        return None
-    if not all(is_integer(a) for a in ranking) or not all(
-        isinstance(p, (int, float)) and p >= 0 for p in proba
-    ):
-        return None
-    base = min(ranking)
-    if base not in (0, 1) or sorted(ranking) != list(range(base, base + n_actions)):
-        return None
-    total = sum(proba)
-    ordered = [0.0] * n_actions
-    for action, p in zip(ranking, proba, strict=True):
-        ordered[action - base] = p / total if total else 0.0
-    close = abs(total - 1.0) < 1e-6 and (
-        abs(ordered[parsed.action] - parsed.propensity) < 1e-6
-    )
-    return ordered if close else None

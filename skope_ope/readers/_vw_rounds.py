@@ -30,6 +30,7 @@ class VWRounds:
         self._evaluated = array("q")
         self._tags = {}
         self._adf = None  # whether actions are listed with their features
+        self._base = None  # from which number `_label_Action` counts
 
     def __len__(self):
         return len(self._numbers)
@@ -40,6 +41,11 @@ class VWRounds:
         if self._adf not in (None, adf):
             raise MalformedLineError(
                 "the event has a list of actions and others have none, or the reverse"
+            )
+        if event.base is not None and self._base not in (None, event.base):
+            raise MalformedLineError(
+                f"'_label_Action' counts from {event.base}, and from {self._base} in "
+                "the events above: it contradicts '_labelIndex' here or there"
             )
         action, offers = event.action, event.offered or ()
         if adf:
@@ -53,6 +59,7 @@ class VWRounds:
                 "with action_labels='number'"
             )
         self._adf = adf
+        self._base = self._base if event.base is None else event.base
         self._numbers.append(action)
         self._offers.extend(offers)
         self._n_offers.append(len(offers))
@@ -85,9 +92,9 @@ class VWRounds:
             raise MalformedLineError("two actions of the event have the same tag")
         return [self._tags.setdefault(tag, len(self._tags)) for tag in tags]
 
-    def logs(self, path, n_actions, keep_all_columns, max_action_bytes):
+    def logs(self, n_actions, keep_all_columns, max_action_bytes):
         """Build the logs."""
-        labels, code_of = self._labels(path, n_actions)
+        labels, code_of = self._labels(n_actions)
         action = code_of(self._numbers)
         counts = np.array(self._n_offers)
         rounds = np.repeat(np.arange(len(self)), counts)
@@ -134,7 +141,7 @@ class VWRounds:
             logs = logs.with_columns(evaluated=evaluated)
         return logs
 
-    def _labels(self, path, n_actions):
+    def _labels(self, n_actions):
         """Ordered labels, and the function from what was stored to their codes."""
         if self._by_tag:
             tags = np.array(list(self._tags))
@@ -148,7 +155,7 @@ class VWRounds:
         if n_actions is not None:
             if seen[-1] >= start + n_actions:
                 raise ValueError(
-                    f"{path} has action {seen[-1]}, counted from {start}, and "
+                    f"there is an action {seen[-1]}, counted from {start}, and "
                     f"n_actions={n_actions}. Pass at least {seen[-1] - start + 1}."
                 )
             seen = np.arange(start, start + n_actions)

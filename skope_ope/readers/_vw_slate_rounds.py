@@ -45,14 +45,15 @@ class VWSlateRounds:
         self._tags.append(event.tags)
         self._timestamps.append(event.timestamp)
 
-    def logs(self, path, n_actions, keep_all_columns, max_action_bytes):
+    def logs(self, n_actions, keep_all_columns, max_action_bytes):
         """Build the logs."""
         counts = np.array(self._n_actions)
         most = int(counts.max())
         if n_actions is not None:
             if n_actions < most:
                 raise ValueError(
-                    f"{path} has an event of {most} actions, and n_actions={n_actions}."
+                    f"an event has {most} actions, and n_actions={n_actions}. Pass at "
+                    f"least {most}."
                 )
             most = n_actions
         slate, slot_reward, slot_propensity, offered, proba = self._slots(counts, most)

@@ -7,6 +7,13 @@ slots before it left. In a slates log the event has one cost, every action belon
 one slot, and a slot numbers its own actions from 0.
 """
 
+from skope_ope.readers._dsjson_checks import (
+    DECISIVE,
+    check_keys,
+    checked_sum,
+    is_integer,
+)
+from skope_ope.readers._numbers import quoted, whole_number
 from skope_ope.readers._vw_event import (
     MalformedLineError,
     VWSlateEvent,
@@ -17,7 +24,7 @@ from skope_ope.readers._vw_json import (
     Pairs,
     as_number,
     features_of,
-    is_integer,
+    is_skipped,
     load,
     timestamp_of,
     weight_of,
@@ -38,6 +45,14 @@ class Draft:
         """Return the event, None where it has no outcome to learn from."""
         if not self.actions or not self.outcomes:
             raise MalformedLineError("the event has no action, or no slot")
+        outside = [
+            slot for slot in self.slot_of if slot not in range(len(self.outcomes))
+        ]
+        if outside:
+            raise MalformedLineError(
+                f"an action belongs to slot {quoted(outside[0])}; the event has "
+                f"{len(self.outcomes)}, counted from 0"
+            )
         unknown = [outcome is None for outcome in self.outcomes]
         no_cost = self.kind == "slates" and self.cost is None
         if all(unknown) or no_cost:
@@ -66,17 +81,10 @@ class Draft:
         if self.kind == "slates":
             offered = [a for a, slot in enumerate(self.slot_of) if slot == number]
         everything = range(len(self.actions))
-        if offered is not None and not all(action in everything for action in offered):
-            raise MalformedLineError(
-                f"slot {number} offers the actions {offered}; the event has "
-                f"{len(self.actions)}, counted from 0"
-            )
+        if offered is not None:
+            _check_actions(f"slot {number} offers", offered, len(everything))
         own = everything if self.kind == "ccb" else offered
-        if names[0] >= len(own):
-            raise MalformedLineError(
-                f"slot {number} shows action {names[0]}; it has {len(own)}, counted "
-                "from 0"
-            )
+        _check_actions(f"slot {number} shows", names, len(own))
         action = own[names[0]]
         if offered is not None and action not in offered:
             raise MalformedLineError(
@@ -84,16 +92,23 @@ class Draft:
                 f"offers ({offered})"
             )
         reward, propensity = check_outcome(cost, proba[0])
-        whole = None
-        if self.kind == "slates" and sorted(names) == list(range(len(own))):
+        total, whole = checked_sum(proba, len(own)), None
+        if self.kind == "slates" and len(names) == len(own) and abs(total - 1) <= 1e-5:
             by_name = dict(zip(names, proba, strict=True))
-            whole = [by_name[name] for name in range(len(own))]
-            if abs(sum(whole) - 1) > 1e-5 or min(whole) < 0:
-                whole = None  # not the distribution
-            else:
-                whole = [p / sum(whole) for p in whole]
+            whole = [by_name[name] / total for name in range(len(own))]
         features = self.features[number]
         return VWSlot(action, propensity, reward, features, offered, whole)
+
+
+def _check_actions(who, actions, n_actions):
+    """Raise unless these are distinct numbers of actions."""
+    for action in actions:
+        if not is_integer(action) or not 0 <= action < n_actions:
+            raise MalformedLineError(
+                f"{who} action {quoted(action)}; it has {n_actions}, counted from 0"
+            )
+    if len(set(actions)) < len(actions):
+        raise MalformedLineError(f"{who} an action twice: {quoted(actions)}")
 
 
 def parse_slates_text(block, kind):
@@ -131,7 +146,7 @@ def _read_line(draft, line):
     else:
         raise MalformedLineError(
             f"a line of a {draft.kind} log starts with '{draft.kind} shared', "
-            f"'{draft.kind} action' or '{draft.kind} slot', got {line[:40]!r}"
+            f"'{draft.kind} action' or '{draft.kind} slot', got {quoted(line)}"
         )
 
 
@@ -143,7 +158,9 @@ def _outcome(kind, word):
         want = 3 if kind == "ccb" and number == 0 else 2
         if len(fields) != want:
             form = "action:cost:probability" if want == 3 else "action:probability"
-            raise MalformedLineError(f"the label {part!r} is not of the form {form}")
+            raise MalformedLineError(
+                f"the label {quoted(part)} is not of the form {form}"
+            )
         names.append(_whole(fields[0], "an action"))
         proba.append(_number(fields[-1], "a probability"))
         if want == 3:
@@ -156,9 +173,13 @@ def _number(text, what):
 
 
 def _whole(text, what):
-    if not (text.isascii() and text.isdigit()):
-        raise MalformedLineError(f"{what} is a number from 0, got {text!r}")
-    return int(text)
+    try:
+        found = whole_number(text)
+    except ValueError:
+        found = -1
+    if found < 0:
+        raise MalformedLineError(f"{what} is a number from 0, got {quoted(text)}")
+    return found
 
 
 def parse_slates_json(line, kind):
@@ -167,7 +188,8 @@ def parse_slates_json(line, kind):
     container = event.get("c")
     if not isinstance(container, Pairs):
         raise MalformedLineError("'c' with the actions and the slots is missing")
-    if event.get("_skipLearn") is True:
+    check_keys(event, DECISIVE)
+    if is_skipped(event):
         return None
     draft = Draft(kind)
     draft.shared = features_of(container)
@@ -177,13 +199,13 @@ def parse_slates_json(line, kind):
         if kind == "slates":
             slot = action.get("_slot_id")
             if not is_integer(slot):
-                raise MalformedLineError(f"'_slot_id' of an action is {slot!r}")
+                raise MalformedLineError(f"'_slot_id' of an action is {quoted(slot)}")
             draft.slot_of.append(slot)
     for slot in _objects(container, "_slots"):
         draft.features.append(features_of(slot))
         offers = slot.get("_inc")
         if offers is not None and not isinstance(offers, list):
-            raise MalformedLineError(f"'_inc' must be an array, got {offers!r}")
+            raise MalformedLineError(f"'_inc' must be an array, got {quoted(offers)}")
         draft.offers.append(offers)
     cost = event.get("_label_cost")
     draft.cost = None if cost is None else as_number("cost", cost)
@@ -213,8 +235,8 @@ def _json_outcome(kind, outcome):
         return None
     names = names if isinstance(names, list) else [names]
     proba = proba if isinstance(proba, list) else [proba]
-    if not names or not all(is_integer(name) and name >= 0 for name in names):
-        raise MalformedLineError(f"'_a' must hold actions, counted from 0: {names}")
+    if not names:
+        raise MalformedLineError("'_a' must hold actions, counted from 0")
     if len(names) != len(proba):
         raise MalformedLineError(
             f"'_a' has {len(names)} entries and '_p' has {len(proba)}"

@@ -4,7 +4,10 @@
 
 import math
 
+from skope_ope.readers._numbers import number, quoted, whole_number
+from skope_ope.readers._text_files import CARRIAGE_RETURN
 from skope_ope.readers._vw_event import (
+    MOST_ACTIONS,
     MalformedLineError,
     VWEvent,
     check_outcome,
@@ -28,8 +31,8 @@ def parse_cb(line, evaluated=False):
         target, words = _action_id(words[0]), words[1:]
         if not words:
             raise MalformedLineError(
-                f"the label {words_of(line)!r} has an evaluated action and no logged "
-                "one after it"
+                f"the label {quoted(words_of(line))} has an evaluated action and no "
+                "logged one after it"
             )
     ids, logged = [], None
     for word in words:
@@ -45,8 +48,8 @@ def parse_cb(line, evaluated=False):
         logged = ids[-1], cost, probability
     if len(set(ids)) < len(ids):
         raise MalformedLineError(
-            f"the label {words_of(line)!r} names an action twice; if the first word is "
-            "the evaluated action of `--cb --eval`, read with format='cb_eval'"
+            f"the label {quoted(words_of(line))} names an action twice; if the first "
+            "word is the evaluated action of `--cb --eval`, read with format='cb_eval'"
         )
     if logged is None:
         return None
@@ -64,7 +67,7 @@ def parse_cb(line, evaluated=False):
 def parse_adf(block):
     """Parse the (number, line) pairs of one event of `--cb_adf`."""
     shared, actions, tags, logged = None, [], [], None
-    for number, line in block:
+    for line_number, line in block:
         try:
             words, tag, text = split_label(line)
             features = parse_features(text)
@@ -85,7 +88,7 @@ def parse_adf(block):
                     )
                 logged = (len(actions), *outcome)
         except MalformedLineError as error:
-            error.line = number
+            error.line = line_number
             raise
         actions.append(features)
         tags.append(tag)
@@ -104,7 +107,7 @@ def _adf_outcome(words):
         return None
     if len(words) > 1:
         raise MalformedLineError(
-            f"an action line has one label, got {' '.join(words)!r}"
+            f"an action line has one label, got {quoted(' '.join(words))}"
         )
     _, cost, probability = _parse_cost(words[0])
     if cost is None or probability is None:
@@ -122,20 +125,22 @@ def split_label(line):
 
 def split_line(line):
     """Split a line of any kind of log like `split_label`."""
+    if "\r" in line:
+        raise MalformedLineError(CARRIAGE_RETURN.rstrip("."))
     label, bar, text = line.partition("|")
     words = label.split()
     if not bar:
         raise MalformedLineError(
-            f"no '|' in {line[:60]!r}; it separates the label from the features and is "
-            "needed also where there are none"
+            f"no '|' in {quoted(line)}; it separates the label from the features and "
+            "is needed also where there are none"
         )
     tag = None
     if words and (words[-1][0] == "'" or not label[-1].isspace()):
         tag = words.pop()
         if tag == "shared" or tag.count(":") == 2:
             raise MalformedLineError(
-                f"{tag!r} touches the '|', which makes it a tag and not a label; put a "
-                "space between them"
+                f"{quoted(tag)} touches the '|', which makes it a tag and not a label; "
+                "put a space between them"
             )
         tag = tag.removeprefix("'")
     return words, tag, text
@@ -151,28 +156,32 @@ def _parse_cost(word):
     parts = word.split(":")
     if len(parts) > 3 or not parts[0]:
         raise MalformedLineError(
-            f"the label {word!r} is not of the form action:cost:probability"
+            f"the label {quoted(word)} is not of the form action:cost:probability"
         )
     numbers = [None, None]
     for i, (part, what) in enumerate(
         zip(parts[1:], ("cost", "probability"), strict=False)
     ):
         try:
-            numbers[i] = float(part)
+            numbers[i] = number(part)
         except ValueError as error:
             raise MalformedLineError(
-                f"the {what} {part!r} of the label {word!r} is not a number"
+                f"the {what} {quoted(part)} of the label {quoted(word)} is not a number"
             ) from error
     return parts[0], *numbers
 
 
 def _action_id(name):
-    if not (name.isascii() and name.isdigit()) or not 0 < int(name) < 2**32:
+    try:
+        action = whole_number(name)
+    except ValueError:
+        action = 0
+    if not 0 < action < MOST_ACTIONS:
         raise MalformedLineError(
-            f"{name!r} is not an action of `--cb`, which are numbered from 1; in "
+            f"{quoted(name)} is not an action of `--cb`, which are numbered from 1; in "
             "`--cb_adf` files an empty line separates the events"
         )
-    return int(name)
+    return action
 
 
 def parse_features(text):
@@ -194,7 +203,8 @@ def parse_features(text):
                 scale = _number(weight)
                 if not name or scale is None:
                     raise MalformedLineError(
-                        f"the namespace {namespace!r} is not of the form name:weight"
+                        f"the namespace {quoted(namespace)} is not of the form "
+                        "name:weight"
                     )
         for word in words:
             if not word:
@@ -207,7 +217,7 @@ def parse_features(text):
                 if value is None:
                     if not written or ":" in written:
                         raise MalformedLineError(
-                            f"the feature {word!r} is not of the form name:value"
+                            f"the feature {quoted(word)} is not of the form name:value"
                         )
                     value, word = scale, f"{prefix}{name}={written}"
                 else:
@@ -222,11 +232,11 @@ def parse_features(text):
 def _number(text):
     """Return the number that `text` spells, None where it is text."""
     try:
-        value = float(text)
+        value = number(text)
     except ValueError:
         return None
     if not math.isfinite(value):
         raise MalformedLineError(
-            f"the feature value {text!r} is not finite; drop the feature"
+            f"the feature value {quoted(text)} is not finite; drop the feature"
         )
-    return None if "_" in text else value  # Python reads 1_0 as 10
+    return value

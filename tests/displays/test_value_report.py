@@ -92,7 +92,7 @@ def test_text(table, logs):
     report["reference_values"] = [report_record("logger", logged_value(logs), 0.9)]
     report["notes"] = ["Mind the gap."]
     lines = to_text(report).splitlines()
-    assert lines[:3] == ["log       x.csv", "policy    uniform", ""]
+    assert lines[:3] == ["log     x.csv", "policy  uniform", ""]
     header = "value std. error 90% low 90% high interval eff. rounds note warnings"
     assert " ".join(lines[3].split()) == header
     assert lines[4].startswith("IPS ")

@@ -156,8 +156,14 @@ def test_rows_are_recognised_wherever_they_turn_up():
     assert_array_equal(held_out.of(logs[[0, 0, 29, 0]]), [0, 0, FULL, 0])
 
 
-def test_equal_rows_of_another_origin_are_other_rows():
-    assert_array_equal(HeldOut(logs_of(), 5).of(logs_of()), [FULL] * 20)
+def test_rows_are_recognised_in_logs_that_were_built_anew():
+    held_out = HeldOut(logs_of(60)[:45], 5)
+    expected = np.append(held_out.fold, [FULL] * 15)
+    assert_array_equal(held_out.of(logs_of(60)), expected)
+    drawn = np.array([3, 3, 57, 0, 14, 3, 9, 8, 7, 6, 5, 4, 2])  # copies in one fold
+    assert_array_equal(held_out.of(logs_of(60)[drawn]), expected[drawn])
+    others = BanditLogs(np.ones((60, 1)), np.arange(60) % 3, np.ones(60))
+    assert_array_equal(held_out.of(others), [FULL] * 60)
 
 
 @pytest.mark.parametrize(

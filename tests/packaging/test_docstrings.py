@@ -44,6 +44,8 @@ def test_docstring(name):
     inherits = inspect.isclass(value) and "__init__" not in vars(value)
     if inherits or name in NOT_BUILT_BY_USERS:
         checks.add("PR01")  # they stand in the base class, or nobody gives them
-    found = validate(name)["errors"]
-    errors = [f"{code}: {text}" for code, text in found if code not in checks]
+    # a folder has the name of its function: numpydoc would take the folder
+    found = validate({"skope_ope.audit": "skope_ope.audit.audit"}.get(name, name))
+
+    errors = [f"{code}: {text}" for code, text in found["errors"] if code not in checks]
     assert errors == []

@@ -43,7 +43,7 @@ ROOMS = {
     "policies": ["", "adaptive", "slate"],
 }
 # They gather the names of all folders, or put them to work in the shell.
-EXEMPT = {"__init__", "__main__", "_command", "base"}
+EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
 DOORS = {("logs/_row_container.py", "audit")}
 OPTIONAL = {

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
@@ -41,7 +42,8 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
-from skope_ope.policies._learned_rounds import learned_share
+from skope_ope.logs._known_rows import KnownRows
+from skope_ope.policies._learned_rounds import learned_rounds, learned_share
 
 N = 120
 LOGS = make_bandit_logs(N, reward="binary", random_state=0)
@@ -76,9 +78,31 @@ def test_the_share_of_learned_rounds(policy):
     assert learned_share(policy, pickle.loads(pickle.dumps(LOGS))) == 0.75
     rewards = TRAIN.replace(reward=1 - TRAIN.reward).with_columns(z=TRAIN.reward)
     assert learned_share(policy, rewards) == 1
-    again = BanditLogs(TRAIN.context, TRAIN.action, TRAIN.reward, TRAIN.propensity)
-    assert learned_share(policy, again) == 0  # built anew: nobody can tell
     assert learned_share(policy.fit(TEST), LOGS) == 0.25  # the last fit counts
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_rounds_of_logs_that_were_built_anew():
+    policy = clone(LEARNERS[0]).fit(TRAIN)
+    again = BanditLogs(LOGS.context, LOGS.action, LOGS.reward)
+    assert learned_share(policy, again) == 0.75
+    assert_array_equal(
+        learned_rounds(policy, again), np.isin(np.arange(N), TRAIN.row_id.position)
+    )
+    assert warned(DirectMethod().fit(again).evaluate(policy)) == [0.75]
+    test = again[TEST.row_id.position]
+    assert learned_share(policy, test) == 0
+    assert warned(DirectMethod().fit(test).evaluate(policy)) == []
+    assert learned_share(pickle.loads(pickle.dumps(policy)), again) == 0.75
+    assert learned_share(policy, make_bandit_logs(N, random_state=1)) == 0
+
+
+def test_a_pickle_grows_by_eight_bytes_and_a_bit_for_every_round():
+    sizes = []
+    for n_rounds in (10_000, 20_000):
+        logs = make_bandit_logs(n_rounds, random_state=0)
+        sizes.append(len(pickle.dumps(KnownRows(logs))))
+    assert sizes[1] - sizes[0] == pytest.approx(10_000 * 8.125, abs=50)
 
 
 def test_rounds_beyond_those_that_were_learned():

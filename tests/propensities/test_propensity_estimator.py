@@ -95,8 +95,7 @@ def test_rounds_are_recognised_and_others_get_the_classifier_of_all():
     assert_allclose(step.transform(logs[order]).propensity, expected[order])
     copied = pickle.loads(pickle.dumps(logs[::2]))
     assert_allclose(step.transform(copied).propensity, expected[::2])
-    again = logs_of()  # the same data, but who knows
-    assert_allclose(step.transform(again).propensity, full)
+    assert_allclose(step.transform(logs_of()).propensity, expected)  # built anew
     assert_allclose(logged(step.classifier_.predict_proba(X)), full)
 
 
@@ -229,11 +228,15 @@ def test_labels_of_any_kind(labels):
 
 
 def test_actions_are_matched_by_label():
-    step = PropensityEstimator().fit(logs_of(actions=["z", "c", "a", "b"]))
-    full = logged(step.classifier_.predict_proba(X))
-    assert_allclose(step.transform(logs_of()).propensity, full)
+    logs = logs_of(actions=["z", "c", "a", "b"])
+    step = PropensityEstimator().fit(logs)
+    out_of_fold = step.transform(logs).propensity
+    assert_allclose(step.transform(logs_of()).propensity, out_of_fold)
+    moved = X + 1
+    full = logged(step.classifier_.predict_proba(moved))
+    assert_allclose(step.transform(logs_of(moved)).propensity, full)
     rows = ACTION != "c"
-    some = step.transform(logs_of(X[rows], ACTION[rows]))
+    some = step.transform(logs_of(moved[rows], ACTION[rows]))
     assert_allclose(some.propensity, full[rows])
     with pytest.raises(ValueError, match="action 'q' of the logs was unknown in fit"):
         step.transform(logs_of(action=np.where(ACTION == "a", "q", ACTION)))

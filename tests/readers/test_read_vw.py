@@ -241,6 +241,27 @@ MALFORMED = [
     ("cb_adf", ADF + "\n| a\n0:1:0.5 | b:\n", 10, "the feature 'b:'"),
     ("json", "\n" + FILES["json"] + '{"_multi": [\n', 4, "not valid JSON"),
     ("dsjson", FILES["dsjson"] + lines([{**DSJSON[0], "pdrop": 1}]), 3, "'pdrop' is"),
+    ("cb", CB + "1:0:0_1.0 | a\n", 3, "the probability '0_1.0'"),
+    ("cb", CB + "1:0:1e-320 | a\n", 3, "probability of the logged action is 9.99"),
+    ("cb", CB + "1:0:0.5 | a\r| b\n", 3, "a carriage return stands alone"),
+    (
+        "cb",
+        CB + "1" * 5000 + ":0:0.5 | a\n",
+        3,
+        r"'1+\.\.\. \(5,002 characters\) is not",
+    ),
+    (
+        "dsjson",
+        FILES["dsjson"] + lines([{**DSJSON[0], "p": [0.7, 0.7]}]),
+        3,
+        "sum to 1.4",
+    ),
+    (
+        "dsjson",
+        FILES["dsjson"] + '{"n": ' + "1" * 5000 + "}\n",
+        3,
+        "not valid JSON .Exceeds the limit",
+    ),
 ]
 
 
@@ -249,6 +270,26 @@ def test_malformed_lines_raise_with_their_number(write, name, text, number, mess
     pattern = rf"log\.vw, line {number}: .*{message}.*format='{name}'.*on_error='skip'"
     with pytest.raises(ValueError, match=pattern):
         read_vw(write(text))
+
+
+def test_writers_count_actions_from_one_number(write):
+    events = [{**DSJSON[k], "_label_Action": 1} for k in (1, 0)]
+    pattern = "line 2: '_label_Action' counts from 0, and from 1 in the events above"
+    with pytest.raises(ValueError, match=pattern):
+        read_vw(write(lines(events)))
+    events[1]["_label_Action"] = 2
+    assert len(read_vw(write(lines(events)))) == 2
+
+
+def test_rounds_that_cannot_be_are_told_with_their_line(write):
+    text = "\n\nccb shared |\nccb action |\nccb action |\nccb slot |\nccb slot |\n\n"
+    label = "ccb slot 0:0:1e-200 |\nccb slot 1:0:1e-200 |\n"
+    text += text.replace("ccb slot |\nccb slot |\n", label)
+    with (
+        pytest.warns(LogsWarning, match="without a cost"),
+        pytest.raises(ValueError, match=r"log\.vw: propensity must .* at line 11"),
+    ):
+        read_vw(write(text), format="ccb")
 
 
 @pytest.mark.parametrize(("name", "text", "number", "message"), MALFORMED)

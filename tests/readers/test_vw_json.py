@@ -115,28 +115,6 @@ def test_dsjson_event():
 
 
 @pytest.mark.parametrize(
-    ("a", "p", "expected"),
-    [
-        ([2, 1, 3], [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]),
-        ([1, 0, 2], [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]),
-        ([0, 1, 2], [0.25, 0.5, 0.25], [0.25, 0.5, 0.25]),
-        ([2, 1, 3], [0.5, 0.3, 0.3], None),  # no distribution
-        ([2, 1, 3], [0.6, 0.2, 0.2], None),  # not the label's probability
-        ([1, 2, 3], [0.2, 0.2, 0.6], None),
-        ([1, 2], [0.5, 0.5], None),
-        ([1, 2, 4], [0.25, 0.5, 0.25], None),
-        ([1, 2, 3], ["a", 0.5, 0.5], None),
-        ([1, 2, 3], None, None),
-        (None, [0.25, 0.5, 0.25], None),
-        ([2, 1, 3], [0.0, 0.0, 0.0], None),
-    ],
-)
-def test_the_logging_distribution_follows_the_ranking(a, p, expected):
-    line = dsjson_line({"_multi": [{}, {}, {}]}, a=a, p=p)
-    assert parse_dsjson(line).proba == expected
-
-
-@pytest.mark.parametrize(
     "line",
     [
         '{"RewardValue": 1.0, "EventId": "x"}',
@@ -187,13 +165,24 @@ def test_rewards_in_o_are_not_feedback_of_igl():
         (json_line({"_multi": [1]}), "'_multi' holds 1, not an object"),
         (json_line({"_multi": MULTI}, _labelIndex=2), "_labelIndex' is 2 and '_multi'"),
         (json_line({"_multi": MULTI}, _labelIndex=None), "'_labelIndex' is not"),
-        (json_line({"_multi": MULTI}, _labelIndex=True), "'_labelIndex' is not"),
+        (json_line({"_multi": MULTI}, _labelIndex=True), "'_labelIndex' is True and"),
         (json_line({"_multi": MULTI}, _label_Cost="x"), "the cost is 'x', not a"),
         (json_line({"_multi": MULTI}, _label_Cost="NaN"), "the cost is nan"),
         (json_line({"_multi": MULTI}, _label_Cost=[1]), r"the cost is \[1\], not a"),
         (json_line({"_multi": MULTI}, _label_Probability=0), "must lie in"),
         (json_line({"_multi": MULTI}, _label="1:2:0.5:3"), "not of the form"),
         (json_line({"_multi": [{"_label": "0:1:0.5"}, {}]}), "more than one action"),
+        (json_line({"_multi": MULTI}, _labelIndex="1"), "'_labelIndex' is '1' and"),
+        (json_line({"_multi": MULTI}, _label_Cost="0_1.0"), "cost is '0_1.0', not a"),
+        (json_line({"_multi": MULTI}, _label_Cost="\u0661"), "the cost is '.', not a"),
+        (json_line({"_multi": MULTI}, _label="1:2:0.5"), "both '_label' and '_label_"),
+        (
+            '{"_labelIndex": 0, "_multi": [{}, {"_label": "0:1:0.5"}]}',
+            "'_labelIndex' is 0 and action 1 carries the cost",
+        ),
+        ('{"_label_cost": 1, "_label_Cost": 2}', "'_label_Cost' stands there twice"),
+        ('{"a": ' + "1" * 5000 + "}", "not valid JSON .Exceeds the limit"),
+        (json_line({"_label_Action": 2**63}), "'_label_Action' is 9223372036854775808"),
         (json_line({"_label_Action": 0}), "'_label_Action' is 0; without '_multi'"),
         (json_line({"u": [[1]], "_multi": MULTI}), "'u' holds an array inside"),
         (json_line({"u": 10**400, "_multi": MULTI}), "too large for a number"),
@@ -215,6 +204,12 @@ def test_malformed_json(line, message):
         (dsjson_line(pdrop="x"), "the 'pdrop' is 'x', not a number"),
         (dsjson_line(Timestamp="yesterday"), "'Timestamp' is 'yesterday', not of"),
         (dsjson_line(Timestamp=3), "'Timestamp' is 3, not of"),
+        (dsjson_line(_skipLearn="no"), "'_skipLearn' is 'no', not true or false"),
+        (dsjson_line(_label_Action=3), "'_label_Action' is 3 and '_labelIndex' is 1"),
+        (dsjson_line(p=[0.7, 0.7]), "sum to 1.4"),
+        (dsjson_line(a=[2, 1], p=[0.6, 0.4]), "is 0.5, and 'p' gives 0.6"),
+        (dsjson_line()[:-1] + ', "_labelIndex": 0}', "'_labelIndex' stands there twi"),
+        (dsjson_line()[:-1] + ', "pdrop": 0, "pdrop": 0.5}', "'pdrop' stands there tw"),
     ],
 )
 def test_malformed_dsjson(line, message):

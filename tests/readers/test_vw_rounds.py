@@ -12,7 +12,7 @@ def build(*events, n_actions=None, action_labels="number", n_action_features=16)
     rounds = VWRounds(32, n_action_features, action_labels)
     for event in events:
         rounds.add(event)
-    return rounds.logs("x.vw", n_actions, True, 10**6)
+    return rounds.logs(n_actions, True, 10**6)
 
 
 def cb(action, reward=1.0, **fields):
@@ -46,7 +46,7 @@ def test_the_number_of_actions_may_be_given():
 
 
 def test_too_few_actions():
-    with pytest.raises(ValueError, match=r"x\.vw has action 3, counted from 1, and n_"):
+    with pytest.raises(ValueError, match=r"an action 3, counted from 1, and n_act"):
         build(cb(3), n_actions=2)
     with pytest.raises(ValueError, match=r"action 2, counted from 0.*Pass at least 3"):
         build(adf(0, 3), n_actions=2)

@@ -57,6 +57,11 @@ def logs_of(**fields):
     return BanditLogs(X, CODE, REWARD, **fields)
 
 
+def other_logs():
+    """Other rounds of the same contexts: in each of them another action was taken."""
+    return BanditLogs(X, (CODE + 1) % 3, REWARD)
+
+
 def predictions(source, logs, chunk=None):
     """All predictions of a source for the rounds of some logs, chunk by chunk."""
     predict = source.bind(logs)
@@ -98,8 +103,9 @@ def test_no_round_is_predicted_by_a_model_that_saw_it(model, cv):
     # nor for the actions it did not take, by the model of all actions
     assert model.encoding == "per_action" or q_hat.max() == 0
     assert_array_equal(predictions(source, logs, chunk=7), q_hat)
+    assert_array_equal(predictions(source, logs_of()), q_hat)  # built anew
     # a model of all training rounds would know them
-    full = predictions(source, logs_of())
+    full = predictions(source, other_logs())
     assert full[np.arange(N), CODE].min() == 1
 
 
@@ -221,8 +227,10 @@ def test_the_model_of_all_rounds_is_fitted_when_others_ask():
     assert fits == [40] * 3
     predictions(source, source.logs)
     assert len(fits) == 3
-    predictions(source, logs_of())
-    predictions(source, logs_of())
+    predictions(source, logs_of())  # the rounds of fit, built anew
+    assert len(fits) == 3
+    predictions(source, other_logs())
+    predictions(source, other_logs())
     assert fits == [40, 40, 40, 60]
 
 
@@ -323,7 +331,7 @@ def test_weights_reach_the_models_of_all_folds():
                 expected[test, k] = by_hand.predict(X[test])
         assert_allclose(predictions(source, logs), expected)
         full = ActionRewardModel(Ridge()).fit(logs_of(), sample_weight=weight)
-        other = logs_of()
+        other = other_logs()
         assert_allclose(predictions(source, other), full.predict_logs(other))
 
 

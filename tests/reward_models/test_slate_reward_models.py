@@ -44,7 +44,8 @@ def test_no_round_is_predicted_by_a_model_that_saw_it():
     source = slate_reward_source(Remembers(), logs, 4, SlateModel)
     assert not source.predict(logs, logged).any()
     assert not source.predict(logs[::-3], logged).any()  # known by their row_id
-    other = some_logs()
+    assert not source.predict(some_logs(), logged).any()  # built anew
+    other = SlateLogs(logs.context, logs.slate[:, ::-1], logs.reward, n_candidates=4)
     assert source.predict(other, logged).all()  # the model of all rounds
 
 

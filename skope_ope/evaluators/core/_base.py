@@ -19,7 +19,7 @@ from skope_ope.evaluators.core._summary import (
     refuse_unstated,
     unstated_model,
 )
-from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
@@ -271,7 +271,7 @@ class BaseEvaluator(BaseEstimator):
                     f"{self.n_features_in_}."
                 )
         result = self._evaluate(policy, logs, sample_weight)
-        return result._with_warnings(learned_warnings(policy, logs))
+        return result._with_warnings(rounds_warnings(policy, logs))
 
     def _summary(self, policy, logs, sample_weight=None, shares=None, policy_name=None):
         """Return the `Summary` of a part of a log; those of all parts add up.

@@ -15,16 +15,10 @@ from skope_ope.exceptions import (
     PropensityWarning,
 )
 from skope_ope.logs._finding import Finding
-from skope_ope.logs._propensity_audit import (
-    action_count_chance,
-    action_count_z,
-    estimating_step,
-    group_sizes,
-)
-from skope_ope.logs._validation import plain
+from skope_ope.logs._order_findings import trailing_zero_findings
+from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.policies._learned_rounds import learned_share
 
-HIGH_Z = 3  # mean of 1 / p against the number of actions, in standard errors
 FEW = 30  # accepted rounds
 FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
@@ -88,46 +82,21 @@ def learned_warnings(policy, logs):
     return warnings_of(learned_findings(policy, logs))
 
 
+def rounds_warnings(policy, logs):
+    """Return what is wrong with the rounds for any estimate of a policy."""
+    found = learned_findings(policy, logs) + trailing_zero_findings(logs)
+    return warnings_of(found)
+
+
 def warnings_of(findings):
     """Return the warnings that carry the alarms among some findings."""
     return [one.warning() for one in findings if one.is_alarm]
 
 
 def propensity_warnings(logs):
-    """Return a warning where propensities do not fit the logged actions."""
-    z = logs.inverse_propensity_z
-    if not abs(z) > HIGH_Z:
-        return _count_warnings(logs)
-    return [
-        PropensityWarning(
-            f"the mean of 1 / propensity is {z:+.1f} standard errors from the number "
-            "of actions: the recorded propensities do not fit the logged actions. "
-            "Check how they were logged, or estimate them with "
-            f"{estimating_step(logs)}.",
-            z,
-        )
-    ]
-
-
-def _count_warnings(logs):
-    """Return a warning where an action is logged too often, or too rarely."""
-    if logs.action_count_law is None or logs.sample_weight is not None:
-        return []
-    chance = logs.n_actions * action_count_chance(logs)  # any of them may be the worst
-    worst = int(chance.argmin())
-    if chance[worst] >= SURPRISE:
-        return []
-    z = float(action_count_z(logs)[worst])
-    return [
-        PropensityWarning(
-            f"action {plain(logs.actions[worst])!r} was logged "
-            f"{int(logs.action_counts[worst])} times, where the propensities let "
-            f"expect {logs.action_count_law[0][worst]:.6g} ({z:+.1f} standard errors): "
-            "they do not fit the logged actions. Check how they were logged, or "
-            f"estimate them with {estimating_step(logs)}.",
-            z,
-        )
-    ]
+    """Return warnings where propensities do not fit the logged actions."""
+    found = logs.quick_propensity_findings[1]
+    return warnings_of(one for one in found if one.is_alarm)
 
 
 def unformed_warning(evaluator):

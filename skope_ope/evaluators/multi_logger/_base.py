@@ -83,13 +83,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _facts(self, job, positive, overlap):
         return MultiLoggerFacts(self, job, positive, overlap)
 
-    def _propensity_warnings(self, job, logs):
-        # The mean of 1/p tells of propensities where each logger may take all actions.
-        several = len(job.loggers) > 1
-        if several and (self.pooling == "balanced" or job.overlap.missing_mass.any()):
-            return []
-        return super()._propensity_warnings(job, logs)
-
     def _own_warnings(self, job, estimate, positive):
         return [*job.weighing.warnings, *_alone_warnings(job, estimate)]
 

@@ -25,6 +25,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import Predictability
 from skope_ope.exceptions import ExplorationWarning, LowOverlapWarning
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._known_rows import rows_among
 from skope_ope.logs._validation import as_numbers
 
 N_BOOTSTRAP = 200  # where the attention is estimated
@@ -329,14 +330,9 @@ def _value_of_sample(
 
 def _rows_in(logs, known):
     """Return the row of every page in other logs, -1 where it is not in them."""
-    mine, theirs = logs.row_id, known.row_id
-    if mine == theirs:  # also where a page is in them twice
+    if logs.row_id == known.row_id:  # also where a page is in them twice
         return np.arange(len(logs))
-    if mine.origin != theirs.origin:
-        return np.full(len(logs), -1)
-    table = np.full(max(mine.position.max(), theirs.position.max()) + 1, -1)
-    table[theirs.position] = np.arange(len(known))
-    return table[mine.position]
+    return rows_among(logs, known)
 
 
 def _check_attention(attention, n_slots):

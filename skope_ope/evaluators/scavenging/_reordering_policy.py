@@ -17,6 +17,7 @@ from skope_ope.evaluators.scavenging._pages import (
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import label_codes
+from skope_ope.policies._learned_rounds import remember_rows
 
 
 class ReorderingPolicy(BaseEstimator):
@@ -90,6 +91,7 @@ class ReorderingPolicy(BaseEstimator):
             self.scores_ = clicks / np.maximum(shown, 1)
         else:
             self.items_, self.scores_ = self._scores()
+        remember_rows(self, logs if self._learns() else None)
         return self
 
     def _learns(self):

@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, repeated_positions
+from skope_ope.logs._known_rows import rows_among
 from skope_ope.reward_models._cross_fit import (
     CrossFittedModel,
     MeanReward,
@@ -105,13 +106,8 @@ class EarlierMeans:
         """Return the predictions for the rounds of any logs."""
         if logs is self.logs:
             return self.values_
-        mine, theirs = self.logs.row_id, logs.row_id
-        if mine.origin != theirs.origin or not len(logs):
-            return np.full(len(logs), self.mean_)
-        size = max(mine.position.max(), theirs.position.max()) + 1
-        table = np.full(size, self.mean_)
-        table[mine.position] = self.values_
-        return table[theirs.position]
+        rows = rows_among(logs, self.logs)
+        return np.where(rows < 0, self.mean_, self.values_[rows])
 
     def bind(self, logs):
         """Return a chunk predictor for `logs`."""
@@ -183,7 +179,7 @@ def rounds_seen_ahead(source, logs):
 
 
 def _or_none(fitted, logs):
-    return 0 if fitted.row_id.origin != logs.row_id.origin else None
+    return 0 if (rows_among(logs, fitted) < 0).all() else None
 
 
 def middle_reward(logs):

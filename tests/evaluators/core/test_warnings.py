@@ -7,7 +7,16 @@ import warnings
 import numpy as np
 import pytest
 
-from skope_ope import IPS, SNIPS, BanditLogs, DirectMethod, DoublyRobust, UniformPolicy
+from skope_ope import (
+    IPS,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    UniformPolicy,
+    evaluate,
+)
+from skope_ope.datasets import make_bandit_logs
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -19,6 +28,7 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.exceptions import (
     FewGroupsWarning,
+    LogsWarning,
     LowOverlapWarning,
     ModelErrorWarning,
     PropensityWarning,
@@ -157,3 +167,18 @@ def test_without_propensities_the_error_names_what_needs_none():
     logs = BanditLogs(np.zeros((4, 1)), [0, 1, 1, 0], np.ones(4))
     with pytest.raises(ValueError, match="or ExplorationScavenging where the logger"):
         IPS().fit(logs)
+
+
+def test_rewards_that_have_not_arrived_are_told_by_every_evaluator():
+    logs, policy, _ = make_bandit_logs(1000, random_state=0, return_truth=True)
+    reward = np.array(logs.reward)
+    reward[-40:] = 0  # about 20 rewards are missing
+    late = logs.replace(reward=reward)
+    with pytest.warns(LogsWarning, match="rounds have no reward"):
+        table = evaluate(policy, late, evaluators=["SNIPS", "DRns"])
+        alone = IPS().fit(late).evaluate(policy)
+    for value in (*table.values(), alone):
+        assert any("not arrived yet" in str(one) for one in value.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LogsWarning)
+        evaluate(policy, logs)

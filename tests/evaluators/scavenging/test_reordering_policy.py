@@ -10,7 +10,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from skope_ope import ReorderingPolicy, ReorderingScavenging, SlateLogs
-from tests.evaluators.scavenging._toys import SL4_SLATES, s6, sl4
+from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.policies._learned_rounds import learned_share
+from tests.evaluators.scavenging._toys import SL4_SLATES, biased_pages, s6, sl4
 
 
 def test_click_rates_are_learned_on_other_pages():
@@ -87,3 +89,23 @@ def test_is_an_estimator():
         ReorderingPolicy("best").fit(sl4())
     with pytest.raises(TypeError, match="SlateLogs, got BanditLogs"):
         ReorderingPolicy().fit(s6())
+
+
+def test_what_it_has_learned_from_is_no_test_of_it():
+    """Items alike: the order of their own clicks seems to be worth more than one."""
+    logs = biased_pages(2000, np.array([1.0, 0.5, 0.2]), np.full(200, 0.3), 0)
+    train, test = logs[:1000], logs[1000:]
+    policy = ReorderingPolicy().fit(train)
+    evaluator = ReorderingScavenging(attention=[1.0, 0.5, 0.2])
+    with pytest.warns(LearnedRoundsWarning, match="100.0% of these rounds"):
+        own = evaluator.fit(train).evaluate(policy)
+    assert own.value > 1 + 4 * own.standard_error
+    held_out = evaluator.fit(test).evaluate(policy)
+    assert abs(held_out.value - 1) < 4 * held_out.standard_error
+    again = SlateLogs(train.context, train.slate, None, slot_reward=train.slot_reward)
+    assert learned_share(policy, again) == 1  # built anew
+    with pytest.warns(LearnedRoundsWarning, match="50.0% of these rounds"):
+        evaluator.fit(logs).evaluate(policy)
+    for order in ("random", {3: 1.0}):
+        policy.set_params(order=order).fit(train)
+        assert learned_share(policy, train) == 0

@@ -33,6 +33,7 @@ def evaluate(logs, target, attention=SL4_ATTENTION, **settings):
     )
 
 
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LearnedRoundsWarning")
 def test_four_pages():
     logs = sl4()
     rates = ReorderingPolicy().fit(logs)
@@ -92,7 +93,7 @@ def test_empty_slots_stay_empty():
 
 def test_one_item_cannot_be_reordered():
     logs = SlateLogs(np.zeros((2, 1)), [[0], [1]], None, slot_reward=[[1], [3]])
-    assert evaluate(logs, ReorderingPolicy().fit(logs), [0.7]).value == 1
+    assert evaluate(logs, ReorderingPolicy({}), [0.7]).value == 1
 
 
 @pytest.mark.parametrize("named", [False, True])

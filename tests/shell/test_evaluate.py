@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs
-from skope_ope._command import (
-    by_logger,
-    extra_column,
-    learned,
-    model_text,
-    start_report,
-)
+from skope_ope._shell._evaluate import by_logger, model_text, start_report
+from skope_ope._shell._source import extra_column
+from skope_ope._shell._target import learned
 from skope_ope.displays._progress import Progress
 from skope_ope.readers._table_logs import LogFile
 

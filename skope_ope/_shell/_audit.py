@@ -1,0 +1,77 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command `audit`: whether the log can answer, and for a policy."""
+
+from skope_ope._shell._answer import Answer, start_record
+from skope_ope._shell._source import log_text, read_source
+from skope_ope._shell._target import (
+    LEARNED,
+    check_policy_options,
+    rounds_and_target,
+    saved_policy,
+)
+from skope_ope.audit import audit
+from skope_ope.displays._value_report import about_lines, warning_lines, warning_records
+from skope_ope.logs._contexts import in_context
+from skope_ope.policies import action_probabilities
+from skope_ope.policies._policy_on_columns import named_columns
+
+ALARM = 1
+
+
+def run_audit(args, progress, caught):
+    """Return the answer of `audit`; its code tells whether there are alarms.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    progress : Progress
+        Where to tell what is being done.
+    caught : list of warnings.WarningMessage
+        Where warnings are recorded meanwhile.
+
+    Returns
+    -------
+    answer : Answer
+        The audit as text and as a record, 0 or `ALARM`.
+    """
+    has_policy = check_policy_options(args, needed=False)
+    saved = saved_policy(args)
+    source = read_source(args, args.logs, progress, saved)
+    logs, policy, about = source.logs, None, {"log": log_text(args.logs, source)}
+    if has_policy:
+        logs, policy, told = rounds_and_target(args, source, saved, progress)
+        about["policy"] = told
+    if args.policy in LEARNED:  # it knows the encoded columns
+        policy = action_probabilities(policy, logs)
+    logs = _with_names(logs, source, about)
+    with progress.step(f"auditing {len(logs):,} rounds"):
+        asked = (logs,) if policy is None else (policy, logs)
+        found = audit(*asked, random_state=args.random_state)
+    told_by_the_way = warning_records({}, caught, None)
+    record = {
+        **start_record(args),
+        "about": about,
+        "n_rounds": len(logs),
+        "n_actions": logs.n_actions,
+        **found.to_dict(),
+        "warnings": told_by_the_way,
+    }
+    lines = [*about_lines(about), "", str(found), *warning_lines(told_by_the_way)]
+    return Answer(record, "\n".join(lines), 0 if found.ok else ALARM)
+
+
+def _with_names(logs, source, about):
+    """Return the rounds with the columns of the file, so that findings name them.
+
+    Without pandas the context stays encoded, and the report says what its columns are.
+    """
+    if not source.features:
+        return logs
+    frame = named_columns(source)
+    if frame is None:
+        names = source.encoder.names()
+        about["context"] = ", ".join(f"{j}: {name}" for j, name in enumerate(names))
+        return logs
+    return in_context(logs, frame.iloc[logs.row_id.position])

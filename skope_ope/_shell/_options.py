@@ -1,0 +1,281 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The options of the commands: groups that several of them share, built once."""
+
+import argparse
+
+from skope_ope import __version__
+from skope_ope._harmless import harmless
+from skope_ope._shell._answer import LEVEL, one_line
+from skope_ope._shell._audit import run_audit
+from skope_ope._shell._demo import run_demo
+from skope_ope._shell._evaluate import run_evaluate
+from skope_ope._shell._option_values import integer, names, number_in, propensity
+from skope_ope.evaluators._defaults import DEFAULTS
+from skope_ope.evaluators._names import STATIC, names_for
+from skope_ope.logs import BanditLogs
+from skope_ope.policies._learned_policy import LEARNERS
+from skope_ope.readers._read_logs import FORMATS
+
+PROGRAM = "skope-ope"
+EVALUATE = """\
+  skope-ope evaluate clicks.csv.gz --action item --reward click \\
+      --propensity p --context age,hour --policy uniform
+  skope-ope evaluate trial.parquet --action arm --reward cured --propensity 1/2 \\
+      --exclude died,cost --policy greedy --reward-model ridge
+  skope-ope evaluate log.dsjson --policy policy.skops --json
+  skope-ope evaluate random/men --policy-table prior.csv --policy-table-by position \\
+      --compare-logs bts/men
+"""
+AUDIT = """\
+  skope-ope audit clicks.csv.gz --action item --reward click \\
+      --propensity p --context age,hour
+  skope-ope audit trial.parquet --action arm --reward cured --propensity 1/2 \\
+      --exclude died,cost --policy always:drug && echo "no alarm"
+"""
+AUDIT_CODES = """exit code:
+  0  no alarm
+  1  alarms: errors or warnings among the findings
+  2  the audit was not made: an option or the input is wrong; one line says what to mend
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line."""
+
+    def error(self, message):
+        """Exit with code 2."""
+        told = harmless(one_line(message))
+        self.exit(2, f"{self.prog}: error: {told} (see {self.prog} -h)\n")
+
+
+def parser():
+    """Return the parser of the command line."""
+    main_parser = Parser(
+        prog=PROGRAM,
+        description="Off-policy evaluation: how good would this policy have been?",
+        epilog=f"examples:\n{EVALUATE}{AUDIT}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    main_parser.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}"
+    )
+    commands = main_parser.add_subparsers(
+        dest="command", metavar="{evaluate,audit,demo}"
+    )
+    _add_evaluate(commands)
+    _add_audit(commands)
+    _add_demo(commands)
+    return main_parser
+
+
+def _add_evaluate(commands):
+    command = commands.add_parser(
+        "evaluate",
+        help="evaluate a policy on a log file",
+        description="Estimate from a log what another policy would have earned.",
+        epilog=f"examples:\n{EVALUATE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run_evaluate)
+    _add_log(command)
+    _add_policy(command, "the policy, one of")
+    _add_learning(command)
+    _add_evaluation(command)
+    _add_output(command)
+
+
+def _add_audit(commands):
+    command = commands.add_parser(
+        "audit",
+        help="check whether a log can answer, before any estimate",
+        description="Check a log for faults that make estimates wrong. With a policy, "
+        "check also whether the log can answer for it.",
+        epilog=f"{AUDIT_CODES}\nexamples:\n{AUDIT}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run_audit)
+    _add_log(command)
+    _add_policy(command, "a policy, if wanted, one of")
+    _add_learning(command)
+    _add_output(command)
+
+
+def _add_demo(commands):
+    demo = commands.add_parser(
+        "demo",
+        help="digits whose true answer is known; needs no file",
+        description="Log handwritten digits by a confounded rule, train a classifier's "
+        "policy on others, and print all static evaluators beside the true value.",
+    )
+    demo.add_argument("--random-state", type=integer, default=1, metavar="SEED")
+    _add_output(demo)
+    demo.set_defaults(run=run_demo)
+
+
+def _add_log(command):
+    command.add_argument("logs", metavar="LOGS", help="the log file, plain or gzip")
+    add = command.add_argument_group(
+        "the log",
+        "Columns of csv and parquet files; other formats know theirs. Lists are parted "
+        "by commas.",
+    ).add_argument
+    add("--format", choices=FORMATS, help="default: told from the file")
+    add("--action", metavar="COLUMN", help="the logged action")
+    add("--reward", metavar="COLUMN", help="its reward; greater is better")
+    add(
+        "--propensity",
+        type=propensity,
+        metavar="COLUMN|NUMBER",
+        help="probability with which the action was chosen; a number such as 1/3 for "
+        "a randomised experiment; 'estimate' fits a classifier of the context",
+    )
+    add(
+        "--context",
+        type=names,
+        default=(),
+        metavar="COLUMNS",
+        help="what was known before the decision, for models and learned policies; "
+        "patterns such as 'user_*' match columns that mean nothing else",
+    )
+    add(
+        "--exclude",
+        type=names,
+        metavar="COLUMNS",
+        help="in place of --context: what was not known before the decision, such as "
+        "outcomes; all other columns that mean nothing else are the context",
+    )
+    add("--actions", type=names, metavar="LABELS", help="all actions, in their order")
+    add("--logger", metavar="COLUMN", help="which logger acted")
+    add("--timestamp", metavar="COLUMN", help="when; numbers or datetimes")
+    add("--group", metavar="COLUMN", help="rows that belong together, as a user's")
+    add("--weight", metavar="COLUMN", help="1 / (probability of being kept)")
+    add(
+        "--skip-bad-lines",
+        action="store_true",
+        help="skip malformed lines of Vowpal Wabbit logs, with a counted warning",
+    )
+
+
+def _add_policy(command, title):
+    add = command.add_argument_group(title).add_argument
+    add(
+        "--policy",
+        metavar="POLICY",
+        help="'uniform'; 'always:ACTION'; 'greedy' or 'epsilon-greedy', learned on a "
+        "part of the rows and evaluated on the others; 'evaluated', the actions in "
+        "vw-cb-eval logs; or the file of a saved policy, "
+        ".skops or a pickle (one that learns starts with an empty history). "
+        "A PICKLE RUNS CODE WHEN IT IS LOADED: it needs --trust",
+    )
+    add(
+        "--policy-columns",
+        type=names,
+        metavar="COLUMNS",
+        help="columns with the policy's probabilities in the order of the actions, or "
+        "one column with that of the logged action",
+    )
+    add(
+        "--policy-table",
+        metavar="FILE",
+        help="csv of a policy without context: actions in the first column, "
+        "probabilities in another",
+    )
+    add(
+        "--policy-table-by",
+        metavar="COLUMN",
+        help="column of the log whose value chooses the column of the table: the one "
+        "that is called like the value or ends in _VALUE",
+    )
+
+
+def _add_learning(command):
+    add = command.add_argument_group(
+        "saved and learned policies, and other fits"
+    ).add_argument
+    add(
+        "--trust",
+        action="store_true",
+        help="load a pickle, or unknown types in a .skops file: only from files whose "
+        "writer you trust with your account",
+    )
+    add(
+        "--train-share",
+        type=number_in(0, 1),
+        default=0.5,
+        metavar="SHARE",
+        help="default 0.5",
+    )
+    add(
+        "--epsilon",
+        type=number_in(0, 1, closed=True),
+        default=0.1,
+        help="exploration of epsilon-greedy, default 0.1",
+    )
+    add(
+        "--learner",
+        choices=LEARNERS,
+        default="logistic",
+        help="classifier behind a learned policy: logistic regression, the default, or "
+        "boosted trees",
+    )
+    add(
+        "--folds", type=integer, default=5, help="parts for fits out of fold, default 5"
+    )
+    add("--random-state", type=integer, default=0, metavar="SEED", help="default 0")
+
+
+def _add_evaluation(command):
+    add = command.add_argument_group("the evaluation").add_argument
+    static = f"{next(iter(STATIC))} to {list(STATIC)[-1]}"
+    add(
+        "--evaluators",
+        type=names,
+        metavar="NAMES",
+        help=f"some of {', '.join(names_for(BanditLogs))}; parameters as in "
+        f"IPS:cmax=10; 'all' is {static}; default {','.join(DEFAULTS)} (without "
+        "propensities DirectMethod). A policy that learns needs "
+        "DRns:horizon=100, RejectionSampling, Replay or DirectMethod",
+    )
+    add(
+        "--reward-model",
+        default="none",
+        metavar="MODEL",
+        help="ridge, logistic or hist, fitted out of fold for each action; a number; "
+        "'none', the default: the mean reward of the action (of DRns: of all actions "
+        "together)",
+    )
+    add(
+        "--level",
+        type=number_in(0, 1),
+        default=LEVEL,
+        help="of the intervals, default 0.95",
+    )
+    add(
+        "--baseline",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="the logger's own mean reward as a line of the table (default: yes)",
+    )
+    add(
+        "--gain",
+        action="store_true",
+        help="paired differences to the logger's mean reward",
+    )
+    add(
+        "--compare-logs",
+        metavar="FILE",
+        help="log of the policy itself, with the same columns: its mean reward stands "
+        "beside the estimates",
+    )
+
+
+def _add_output(command):
+    add = command.add_argument_group("output").add_argument
+    add("--json", action="store_true", help="machine readable, with the arguments")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="on stderr; default: of long work, if that is a terminal",
+    )
+    add("--traceback", action="store_true", help="of errors, for a bug report")

@@ -1,0 +1,97 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The log file that the options name, and what is to be said of it."""
+
+from dataclasses import replace
+
+from skope_ope.logs._model_features import check_features
+from skope_ope.propensities import PropensityEstimator
+from skope_ope.readers._read_logs import read_logs
+from skope_ope.readers._table_logs import Roles
+
+
+def read_source(args, path, progress, saved=None, *, like=None, beside=None):
+    """Read a log file as the options say.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    path : str
+        The file.
+    progress : Progress
+        Where to tell what is being done.
+    saved : policy, default=None
+        A policy from a file, whose columns are read, too.
+    like : LogFile, default=None
+        Another log, with whose context and actions this one's shall agree.
+    beside : str, default=None
+        The file of the other log that is read in this run.
+
+    Returns
+    -------
+    source : LogFile
+        The logs, and the columns that the policy needs.
+    """
+    roles = _roles(args, saved, policy_columns=like is None)
+    with progress.step(f"reading {path}") as tell:
+        source = read_logs(
+            path,
+            roles,
+            format=args.format,
+            like=like,
+            align_with=beside,
+            on_error="skip" if args.skip_bad_lines else "raise",
+            report=lambda n_rows: tell(f"{n_rows:,} rows"),
+        )
+    if args.propensity != "estimate":
+        return source
+    with progress.step("estimating the propensities"):
+        check_features(source.logs, "'--propensity estimate'", takes_missing=False)
+        estimator = PropensityEstimator(cv=args.folds)
+        return replace(source, logs=estimator.fit_transform(source.logs))
+
+
+def _roles(args, saved, policy_columns):
+    """Return which column means what; None where no option names one."""
+    given = {
+        "action": args.action,
+        "reward": args.reward,
+        "propensity": None if args.propensity == "estimate" else args.propensity,
+        "context": args.context or None,
+        "exclude": args.exclude,
+        "actions": args.actions,
+        "logger": args.logger,
+        "timestamp": args.timestamp,
+        "group": args.group,
+        "sample_weight": args.weight,
+    }
+    given = {field: value for field, value in given.items() if value is not None}
+    extra = [(name, "feature") for name in getattr(saved, "feature_names_in_", ())]
+    if args.policy_columns and policy_columns:
+        extra += [(name, "number") for name in args.policy_columns]
+    if args.policy_table_by:
+        extra.append((args.policy_table_by, "label"))
+    return Roles(extra=tuple(extra), **given) if given else None
+
+
+def extra_column(source, name, kind):
+    """Return a further column of the file."""
+    if source.extra and (name, kind) in source.extra:
+        return source.extra[name, kind]
+    if name not in source.logs.columns:
+        found = ", ".join(source.logs.columns) or "none"
+        raise ValueError(
+            f"a log read as {source.format} has no column {name!r}; it has {found}."
+        )
+    return source.logs.columns[name]
+
+
+def log_text(path, source):
+    """Say what was read."""
+    logs, about = source.logs, source.logs.summary()
+    return (
+        f"{path} ({source.format}): {about['rounds']} rounds, {logs.n_actions:,} "
+        f"actions, {logs.n_features:,} features, reward {about['reward']}, propensity "
+        f"{about['propensity']}"
+    )

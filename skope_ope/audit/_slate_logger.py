@@ -1,0 +1,253 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether logged slates are those that the known logging policy composes.
+
+A slate is a sequence of decisions. Given what stands in the slots before, the law of
+the next one is known, so that decisions are martingale differences: their counts and
+likelihoods have exact moments, whatever the policy does with earlier slots.
+"""
+
+from math import exp, log
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._slate_logs import EMPTY, column_weights
+
+MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
+FEWEST = 30  # rounds
+SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
+SURE = log(1000)  # right policies exceed it in one log of a thousand
+SURPRISE = 1e-4  # chance of counts, over all of them
+EFFECT = 0.1  # of the expected count
+SMALL = 1e-9  # a probability that is rounding
+WHAT = "slates against the logging policy"
+ADVICE = (
+    "The policy is another version of the one that was in force, or has another "
+    "temperature or other weights.",
+    "The candidates are numbered in another order than the policy's, or the slates "
+    "belong to other rounds.",
+    "Slates were filtered or re-ordered after the policy had composed them, or slates "
+    "of some rounds were dropped.",
+)
+
+
+def slate_logger_findings(logs, random_state=0):
+    r"""Compare logged slates with the policy that is said to have composed them.
+
+    For the decision of slot j with the law :math:`c_j(a) = P(s_{1..j-1}, a) /
+    P(s_{1..j-1})`,
+
+    - no logged candidate may have probability 0,
+    - the count of every candidate in every slot has mean :math:`\sum c` and variance
+      :math:`\sum c (1 - c)` (Bennett's inequality bounds its chance),
+    - the mean over :math:`\beta` of :math:`\prod c_\beta(s_j) / c(s_j)` with
+      :math:`c_\beta \propto c^\beta` is an e-value: above 1,000 in at most one right
+      log of a thousand, at another temperature beyond.
+
+    Of a group one round is taken, and weighted rounds are taken in proportion to their
+    weights, so that the rounds that are compared are independent and those of the
+    policy.
+
+    Parameters
+    ----------
+    logs : SlateLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn.
+
+    Returns
+    -------
+    facts : dict
+        What could be compared.
+    findings : list of Finding
+    """
+    policy = logs.logging_policy
+    if policy is None:
+        return {WHAT: "not possible: the log has no logging_policy"}, []
+    if not hasattr(policy, "prefix_proba"):
+        return {WHAT: "not possible: the logging policy has no prefix_proba"}, []
+    if not getattr(policy, "exact", True):
+        return {WHAT: "not possible: the policy's probabilities are means of draws"}, []
+    rows = _independent_rows(logs, check_random_state(random_state))
+    drawn = logs[rows]
+    try:
+        proba = np.asarray(policy.prefix_proba(drawn), dtype=float)
+    except ValueError as error:
+        return {WHAT: "not possible: the policy refuses these rounds"}, [
+            _alarm(
+                "logging_policy_refuses",
+                f"The logging policy cannot be asked about the logged slates: {error}",
+                ADVICE[:2],
+            )
+        ]
+    findings = _contradictions(drawn, rows, proba[:, -1])
+    never = np.flatnonzero(proba[:, -1] <= 0)
+    if never.size:
+        findings.append(_impossible(drawn, rows, never, proba))
+    facts = {WHAT: f"{len(rows)} rounds compared"}
+    if len(rows) < FEWEST:
+        facts = {WHAT: f"not possible: fewer than {FEWEST} independent rounds"}
+    elif not never.size:
+        laws = decision_laws(policy, drawn, proba)
+        code = np.where(drawn.slate == EMPTY, laws.shape[2] - 1, drawn.slate)
+        findings += _counted(laws, code) + _calibrated(laws, code)
+    return facts, findings
+
+
+def decision_laws(policy, logs, proba):
+    """Return the law of every slot given the slots before it.
+
+    Parameters
+    ----------
+    policy : slate policy
+        With `prefix_proba`.
+    logs : SlateLogs
+        Rounds with slates that it may compose.
+    proba : ndarray of shape (n_rounds, n_slots)
+        Its probabilities of the first slots of the logged slates.
+
+    Returns
+    -------
+    laws : ndarray of shape (n_rounds, n_slots, n_candidates + 1)
+        Of every candidate; the last entry is that of an empty slot.
+    """
+    n_rounds, n_slots = proba.shape
+    n_candidates = logs.max_candidates
+    laws = np.empty((n_rounds, n_slots, n_candidates + 1))
+    repeated = logs[np.repeat(np.arange(n_rounds), n_candidates)]
+    shown = np.tile(np.arange(n_candidates), n_rounds)
+    before = np.ones(n_rounds)
+    for slot in range(n_slots):
+        slates = repeated.slate.copy()
+        slates[:, slot] = shown
+        found = policy.prefix_proba(repeated, slates)[:, slot]
+        laws[:, slot, :-1] = found.reshape(n_rounds, n_candidates) / before[:, None]
+        laws[:, slot, -1] = 1 - laws[:, slot, :-1].sum(axis=1)
+        before = proba[:, slot]
+    laws[laws < SMALL] = 0.0
+    return laws
+
+
+def _independent_rows(logs, random):
+    """Return rounds that are independent, and those of the policy, in order."""
+    n_cells = logs.n_slots * (logs.max_candidates + 1)
+    rows, weight = random.permutation(len(logs)), column_weights(logs)
+    if weight is not None:
+        rows = rows[random.random_sample(len(rows)) * weight.max() < weight[rows]]
+    if logs.group is not None:
+        rows = rows[np.unique(logs.group_index[rows], return_index=True)[1]]
+        random.shuffle(rows)
+    return np.sort(rows[: max(MOST_CELLS // n_cells, FEWEST)])
+
+
+def _contradictions(drawn, rows, proba):
+    """Compare recorded propensities with the policy's probabilities."""
+    if drawn.propensity is None:
+        return []
+    gap = np.abs(drawn.propensity / np.maximum(proba, 1e-300) - 1)
+    off = np.flatnonzero(gap > 1e-6)
+    if not off.size:
+        return []
+    worst = off[np.argsort(-gap[off], kind="stable")[:10]]
+    row = worst[0]
+    return [
+        _alarm(
+            "contradicting_propensity",
+            f"The recorded propensities of {len(off)} of {len(drawn)} slates are not "
+            f"the logging policy's: row {rows[row]} has {drawn.propensity[row]:.4g}, "
+            f"the policy gives {proba[row]:.4g}.",
+            ("One of the two was not in force: leave it out.", *ADVICE[:2]),
+            number=len(off) / len(drawn),
+            effect=float(np.median(gap[off])),
+            rows=np.sort(rows[worst]).tolist(),
+        )
+    ]
+
+
+def _impossible(drawn, rows, never, proba):
+    row = int(never[0])
+    slot = int(np.flatnonzero(proba[row] <= 0)[0])
+    shown = int(drawn.slate[row, slot])
+    what = "leaves it empty" if shown == EMPTY else f"holds candidate {shown}"
+    return _alarm(
+        "impossible_slates",
+        f"The logging policy cannot compose {len(never)} of {len(drawn)} logged "
+        f"slates: slot {slot} of row {rows[row]} {what}, which has probability 0 "
+        "there.",
+        ADVICE,
+        number=len(never) / len(drawn),
+        effect=len(never) / len(drawn),
+        rows=rows[never[:10]].tolist(),
+    )
+
+
+def _counted(laws, code):
+    """Compare counts of candidates by slot with their exact moments."""
+    mean = laws.sum(axis=0)
+    variance = mean - np.einsum("ijk,ijk->jk", laws, laws)
+    slot = np.broadcast_to(np.arange(code.shape[1]), code.shape)
+    count = np.zeros(mean.shape)
+    np.add.at(count, (slot, code), 1.0)
+    gap = np.abs(count - mean)
+    spread = np.maximum(variance, 1e-12)
+    u = gap / spread
+    chance = 2 * np.exp(-spread * ((1 + u) * np.log1p(u) - u)) * mean.size
+    effect = gap / np.maximum(mean, 1.0)
+    chance[(effect <= EFFECT) | (gap < 1e-6)] = np.inf
+    worst = np.unravel_index(int(chance.argmin()), chance.shape)
+    if not chance[worst] < SURPRISE:
+        return []
+    place, shown = (int(at) for at in worst)
+    what = "was empty"
+    if shown < mean.shape[1] - 1:
+        what = f"held candidate {shown}"
+    z = float((count[worst] - mean[worst]) / np.sqrt(spread[worst]))
+    return [
+        _alarm(
+            "slate_counts",
+            f"Slot {place} {what} {count[worst]:.0f} times in {len(laws)} rounds, "
+            "where the logging policy, given the slots before, lets expect "
+            f"{mean[worst]:.4g} ({z:+.1f} standard errors).",
+            ADVICE,
+            number=z,
+            effect=float(effect[worst]),
+            columns=(f"slot {place}",),
+        )
+    ]
+
+
+def _calibrated(laws, code):
+    """Ask whether the logger was as sure of its candidates as the policy."""
+    laws = laws.reshape(-1, laws.shape[2])
+    own = np.log(laws[np.arange(len(laws)), code.ravel()])
+    evidence = []
+    for beta in SHARPNESS:
+        total = np.power(laws, beta, where=laws > 0, out=np.zeros_like(laws)).sum(
+            axis=1
+        )
+        evidence.append(float(((beta - 1) * own - np.log(total)).sum()))
+    best = SHARPNESS[int(np.argmax(evidence))]
+    found = float(np.logaddexp.reduce(evidence)) - log(len(SHARPNESS))
+    if not found > SURE:
+        return []
+    more = "more" if best > 1 else "less"
+    power = f"10^{found / log(10):.0f}" if found > log(1e6) else f"{exp(found):.0f}"
+    return [
+        _alarm(
+            "slate_calibration",
+            f"The logger was {more} sure of its candidates than the logging policy "
+            f"says: its temperature divided by {best:.3g} fits the slates better "
+            f"(e-value {power}).",
+            ADVICE,
+            number=found,
+            effect=max(best, 1 / best) - 1,
+        )
+    ]
+
+
+def _alarm(name, found, advice, **numbers):
+    about = {"category": PropensityWarning, **numbers}
+    return Finding(name, "error", found, advice, **about)

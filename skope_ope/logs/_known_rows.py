@@ -1,0 +1,267 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows that something was fitted on, recognised wherever they come back."""
+
+from copy import copy
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.special import bdtrc, pdtr
+
+from skope_ope.logs._row_content import (
+    column_names,
+    column_words,
+    combined,
+    context_words,
+    mixed,
+)
+from skope_ope.logs._validation import is_frame
+
+DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
+WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
+CHANCE = 1e-3  # that rounds drawn anew look like those that come back
+_SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
+_REST = np.uint64(40)
+_RATES = np.logspace(-9, 0, 400)
+
+
+def rows_among(logs, known):
+    """Return the row of other logs that every row of logs is; -1: none.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rows that are asked about.
+    known : BanditLogs or SlateLogs
+        The rows that they may be: by `row_id` where the origin is the same, otherwise
+        by their `Content`.
+
+    Returns
+    -------
+    rows : ndarray of int of shape (n_rounds,)
+    """
+    if logs._origin != known._origin:
+        return known._content.rows_of(logs)
+    mine, theirs = logs.row_id.position, known.row_id.position
+    table = np.full(max(mine.max(initial=-1), theirs.max(initial=-1)) + 1, -1)
+    table[theirs] = np.arange(len(known))
+    return table[mine]
+
+
+class KnownRows:
+    """What tells whether rows are some of those that something was fitted on.
+
+    A bit for every row of the logs as they were built, and 8 bytes for the content of
+    every row where it tells them apart.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rows.
+    """
+
+    def __init__(self, logs):
+        rows = logs.row_id
+        known = np.zeros(rows.position.max(initial=-1) + 1, dtype=bool)
+        known[rows.position] = True
+        self._origin, self._bits = rows.origin, np.packbits(known)
+        self._content = logs._content.without_rows()
+
+    def has(self, logs):
+        """Tell of every row of logs whether it is known, shape (n_rounds,)."""
+        if logs._origin != self._origin:
+            return self._content.places_of(logs) >= 0
+        known = np.unpackbits(self._bits).view(bool)
+        rows = logs.row_id.position
+        inside = rows < len(known)
+        return inside & known[np.where(inside, rows, 0)]
+
+
+class Content:
+    """What stands in rows, by which they are recognised in logs that were built anew.
+
+    The context and the action (or the slate), and where these are not enough also the
+    time, the group and the reward. Propensities do not count: they may have been
+    estimated since. Content tells rows apart only if
+
+    - at least 99.9% of the known rows are distinct in it,
+    - of the contexts that come back at least 99% come back with their action (users
+      who come back with the same features act anew), and
+    - more rows come back than chance explains, judged by the rows that are alike among
+      those known.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rows.
+
+    Attributes
+    ----------
+    fields : tuple of str or None
+        What counts beside context and action; `None`: content does not tell these rows
+        apart.
+    words : ndarray of uint64 of shape (n_rounds,) or None
+        Hashes of the contents, sorted.
+    """
+
+    def __init__(self, logs):
+        self.n_features = logs.n_features
+        self.names = column_names(logs.context) if is_frame(logs.context) else None
+        self.fields = self.words = self._order = None
+        fields = list(_fields(logs))
+        if self._try(logs, fields):  # else fewer fields do not tell them apart either
+            for size in range(len(fields)):
+                if self._try(logs, fields[:size]):
+                    break
+
+    def _try(self, logs, fields):
+        """Take these fields if they tell the rows apart."""
+        situation, done = self._situation(logs, fields), done_words(logs)
+        for split in (True, False):
+            words = _word(situation, done, split)
+            order = np.argsort(words)
+            ordered = words[order]
+            alike = _alike(ordered & _SITUATION if split else ordered)
+            if alike.sum() <= (1 - DISTINCT) * len(words):
+                self.fields, self._split = tuple(fields), split
+                self.words, self._order = ordered, order
+                # rows whose content occurs in another one, too
+                self._n_shared = int((alike | np.append(alike[1:], False)).sum())
+                return True
+        return False
+
+    def _situation(self, logs, fields):
+        """Return a word for the context and these fields, None where one is lacking."""
+        words = logs._context_words if logs.n_features == self.n_features else None
+        if self.names is not None and is_frame(logs.context):
+            names = column_names(logs.context)
+            if names != self.names and set(self.names) <= set(names):
+                words = context_words(logs.context, self.names)
+        told = _fields(logs)
+        if words is None or not set(fields) <= set(told):
+            return None
+        return (
+            combined([words, *(told[name]() for name in fields)]) if fields else words
+        )
+
+    def without_rows(self):
+        """Return what tells whether rows are known, but not which of them they are."""
+        kept = copy(self)
+        kept._order = None
+        return kept
+
+    def rows_of(self, logs):
+        """Return the known row that has the content of every row of logs; -1: none."""
+        rows = self.places_of(logs)
+        found = np.flatnonzero(rows >= 0)
+        if found.size:
+            rows[found] = self._order[rows[found]]
+        return rows
+
+    def places_of(self, logs):
+        """Return the place among the words of the content of every row; -1: none."""
+        places = np.full(len(logs), -1)
+        if self.words is None:
+            return places
+        situation = self._situation(logs, self.fields)
+        if situation is None:
+            return places
+        words = _word(situation, done_words(logs), self._split)
+        rows, found = _find(self.words, words)
+        if not len(rows):
+            return places
+        n_found = _n_distinct(found)
+        if not self._beyond_chance(_n_distinct(np.sort(words)), n_found):
+            return places
+        if self._split:
+            _, contexts = _find(self.words & _SITUATION, words & _SITUATION)
+            if n_found < WHOLE * _n_distinct(contexts):
+                return places  # new rounds of old contexts
+        places[rows] = found
+        return places
+
+    def _beyond_chance(self, n_asked, n_found):
+        """Tell whether rounds drawn anew would hardly repeat as many of those known.
+
+        If a new round has the content of a known one at the rate q, nq of the n known
+        rows share theirs with another, in nq / 2 pairs. Contexts that come at least
+        twice give half as many.
+        """
+        n_pairs = len(self.words) * _RATES / (2 if self._split else 4)
+        few_here = pdtr(self._n_shared // 2, n_pairs)
+        many_there = bdtrc(n_found - 1, n_asked, _RATES)
+        return (few_here * many_there).max() < CHANCE
+
+
+class Recognised:
+    """What logs know about the contents of their rows, computed when first asked."""
+
+    @cached_property
+    def _context_words(self):
+        return context_words(self.context)
+
+    @cached_property
+    def _content(self):
+        return Content(self)
+
+
+def done_words(logs):
+    """Return a word for what was done in every round, shape (n_rounds,)."""
+    if not hasattr(logs, "slate"):
+        return mixed(column_words(logs.actions))[logs.action_index]
+    shown = logs.slate
+    if logs.item_id is not None:
+        shown = np.take_along_axis(logs.item_id, np.maximum(shown, 0), axis=1)
+    words = column_words(shown.ravel()).reshape(shown.shape)
+    words[logs.slate < 0] = 0
+    return combined(words.T)
+
+
+def _fields(logs):
+    """Return what else tells rows apart: by name, a function that gives words."""
+    told = {}
+    for name in ("timestamp", "group", "slot_reward", "reward"):
+        values = getattr(logs, name, None)
+        if values is not None:
+            words = column_words if values.ndim == 1 else context_words
+            told[name] = partial(words, values)
+    return told
+
+
+def _word(situation, done, split):
+    if split:
+        return (situation & _SITUATION) | (done >> _REST)
+    return combined([situation, done])
+
+
+def _alike(ordered):
+    """Tell of sorted words which of them repeat the one before."""
+    return np.append(False, ordered[1:] == ordered[:-1])[: len(ordered)]
+
+
+def _find(known, words):
+    """Return the words that are among known ones, and their first places there.
+
+    Parameters
+    ----------
+    known, words : ndarray of uint64
+        The known ones are sorted.
+
+    Returns
+    -------
+    rows, places : ndarray of int
+        Positions in `words` and in `known`, by rising word.
+    """
+    # most words of other rounds are told by their first bits, without a search
+    shift = np.uint64(64 - min(24, 4 + len(known).bit_length()))
+    table = np.zeros(1 << (64 - int(shift)), dtype=bool)
+    table[known >> shift] = True
+    rows = np.flatnonzero(table[words >> shift])
+    rows = rows[np.argsort(words[rows])]  # neighbours are found in the cache
+    places = np.searchsorted(known, words[rows])
+    found = known.take(places, mode="clip") == words[rows]
+    return rows[found], places[found]
+
+
+def _n_distinct(ordered):
+    return len(ordered) - int(_alike(ordered).sum())

@@ -1,0 +1,140 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A model of the logger, by which each half of some rounds predicts the other."""
+
+import warnings
+
+import numpy as np
+
+from skope_ope.logs._context_columns import columns_of
+
+MANY_ACTIONS = 20  # above it frequencies alone are predicted
+MOST_CATEGORIES = 16  # of a column of texts, one feature each
+MOST_FEATURES = 64
+
+
+def held_out_proba(logs, rows, half):
+    """Return the probability of each logged action, learned from the other half.
+
+    A multinomial logistic regression of the action on the context and the logger that
+    acted; frequencies where there are many actions or no features. Where offers vary,
+    probabilities are renormalised over the offered actions. An action that the other
+    half has not seen has probability zero.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    rows : ndarray of int of shape (n,)
+        Which of them are used.
+    half : ndarray of int of shape (n,)
+        In which half, 0 or 1, each of these stands.
+
+    Returns
+    -------
+    proba : ndarray of shape (n,)
+    """
+    action = logs.action_index[rows]
+    features = None
+    if len(np.unique(action)) <= MANY_ACTIONS:
+        features = logger_features(logs, rows)
+    offered = None if logs.available is None else logs.available[rows]
+    weight = None if logs.sample_weight is None else logs.sample_weight[rows]
+    out = np.empty(len(rows))
+    for told in (0, 1):
+        learned, wanted = np.flatnonzero(half != told), np.flatnonzero(half == told)
+        w = None if weight is None else weight[learned]
+        seen = action[learned]
+        if features is None or not features.shape[1] or (seen == seen[0]).all():
+            could = None if offered is None else offered[learned]
+            proba = _frequencies(seen, logs.n_actions, could, w)[None]
+        else:
+            proba = np.zeros((len(wanted), logs.n_actions))
+            model = _fitted(features[learned], seen, w)
+            proba[:, model.classes_] = model.predict_proba(features[wanted])
+        could = None if offered is None else offered[wanted]
+        out[wanted] = _of_taken(proba, action[wanted], could)
+    return out
+
+
+def _of_taken(proba, action, offered):
+    """Return the share of the taken actions in that of the offered ones.
+
+    One row of `proba` stands for all.
+    """
+    row = np.arange(len(action)) if len(proba) > 1 else 0
+    taken = proba[row, action]
+    if offered is None:
+        return taken
+    mass = (proba * offered).sum(axis=1)
+    return np.divide(taken, mass, out=np.zeros(len(action)), where=mass > 0)
+
+
+def _frequencies(action, n_actions, offered, weight):
+    """Return shares of the actions, of the rounds in which they were offered."""
+    counts = np.bincount(action, weight, minlength=n_actions)
+    if offered is None:
+        return counts / counts.sum()
+    if weight is None:
+        weight = np.ones(len(action))
+    times = weight @ offered
+    return np.divide(counts, times, out=np.zeros(n_actions), where=times > 0)
+
+
+def _fitted(features, action, weight):
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():  # any model will do: its bets are fair
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LogisticRegression(max_iter=50, tol=1e-3).fit(features, action, weight)
+
+
+def logger_features(logs, rows):
+    """Return standardised numbers that tell of the contexts and the loggers of rows.
+
+    Texts become indicators of their most frequent values, missing numbers the mean
+    and an indicator. At most `MOST_FEATURES` are kept, those of the first columns.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    rows : ndarray of int of shape (n,)
+        Which of them.
+
+    Returns
+    -------
+    features : ndarray of shape (n, n_features)
+    """
+    parts, width = [], 0
+    if logs.loggers is not None and 1 < len(logs.loggers) <= MANY_ACTIONS:
+        codes = np.arange(len(logs.loggers))
+        parts.append(logs.logger_index[rows][:, None] == codes)
+        width = len(codes)
+    for column in columns_of(logs.context, rows):
+        if width >= MOST_FEATURES:
+            break
+        part = _indicators(column) if column.categorical else _numbers(column)
+        parts.append(part)
+        width += part.shape[1]
+    if not parts:
+        return np.empty((len(rows), 0))
+    X = np.hstack(parts)[:, :MOST_FEATURES].astype(float)
+    spread = X.std(axis=0)
+    varies = spread > 1e-12 * np.abs(X).max(axis=0, initial=0)
+    return (X[:, varies] - X[:, varies].mean(axis=0)) / spread[varies]
+
+
+def _indicators(column):
+    n_values = int(np.nanmax(column.values, initial=-1)) + 1
+    return column.values[:, None] == np.arange(min(n_values, MOST_CATEGORIES))
+
+
+def _numbers(column):
+    missing = ~np.isfinite(column.values)
+    if not missing.any():
+        return column.values[:, None]
+    known = column.values[~missing]
+    filled = np.where(missing, known.mean() if known.size else 0, column.values)
+    return np.column_stack([filled, missing])

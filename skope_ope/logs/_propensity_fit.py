@@ -1,0 +1,150 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Propensities against a model of the logger that is fitted to the log."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._e_value import (
+    FLOOR,
+    LEAST_EFFECT,
+    SURE,
+    log_e_value,
+    log_mean_exp,
+    misfit_effect,
+    probability_ratio,
+)
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._inverse_propensities import rounding_error
+from skope_ope.logs._logger_model import held_out_proba
+from skope_ope.logs._propensity_findings import estimate_advice, power_of_ten
+from skope_ope.logs._validation import plain
+
+MOST_ROUNDS = 10_000
+FEWEST_ROUNDS = 30
+MOST_ROWS = 10
+
+
+def fitted_propensity_findings(logs, random_state=0):
+    r"""Return a finding where a model of the logger beats the recorded propensities.
+
+    Each half of at most 10,000 rounds predicts the other half's actions. With
+    :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i`, whose mean is at most one
+    under right propensities,
+
+    .. math::
+
+       E = \frac{1}{6} \sum_{\text{halves}} \sum_{\lambda \in \{.1, .5, 1\}}
+       \prod_i (1 + \lambda (f_i - 1))
+
+    has a mean of at most one however skewed 1/p is: E > 1,000 happens in at most one
+    right log of a thousand. An alarm needs this and an effect, the larger of the means
+    of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The
+    rounds of a group enter by their mean, weighted rounds by their share of the largest
+    weight, rounded propensities by the largest that they may stand for. Propensities
+    that are too large are not seen in this way.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn, and their halves.
+
+    Returns
+    -------
+    facts : dict
+        How much likelier the model makes a logged action.
+    findings : list of Finding
+    """
+    p = logs.propensity
+    if p is None or logs.propensity_estimated or p.min() >= 1 - 1e-9:
+        return {}, []  # the quick tests say so
+    rows, half = _drawn_halves(logs, check_random_state(random_state))
+    what = "propensities against a fitted logger"
+    if len(rows) < FEWEST_ROUNDS:
+        return {what: f"not possible: fewer than {FEWEST_ROUNDS} rounds or groups"}, []
+    predicted = held_out_proba(logs, rows, half)
+    could = logs.n_actions
+    if logs.available is not None:
+        could = logs.available[rows].sum(axis=1)
+    ratio = probability_ratio(predicted, p[rows] + rounding_error(p), could)
+    share = group = None
+    if logs.sample_weight is not None:
+        share = logs.sample_weight[rows] / logs.sample_weight[rows].max()
+    if logs.group is not None:
+        group = logs.group_index[rows]
+    evidence = log_mean_exp(
+        [
+            log_e_value(ratio[part], _part(share, part), _part(group, part))
+            for part in (half == 0, half == 1)
+        ]
+    )
+    effect = misfit_effect(ratio, share)
+    told = f"a fitted model makes a logged action likelier by {effect:.1%} on average"
+    if effect <= 0:
+        told = "no fitted model predicts the logged actions better"
+    facts = {what: told}
+    if not (evidence > SURE and effect > LEAST_EFFECT):
+        return facts, []
+    return facts, [_misfit(logs, rows, predicted, ratio, evidence, effect)]
+
+
+def _part(values, mask):
+    return None if values is None else values[mask]
+
+
+def _drawn_halves(logs, random):
+    """Return some rows and their halves; the rounds of a group stay together."""
+    weight = logs.sample_weight
+    if logs.group is None:
+        rows = np.arange(len(logs)) if weight is None else np.flatnonzero(weight)
+        rows = random.permutation(rows)[:MOST_ROUNDS]
+        return rows, np.arange(len(rows)) % 2
+    order = random.permutation(logs.n_groups)
+    n_groups = int(np.searchsorted(logs.group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
+    if min(n_groups, logs.n_groups) < FEWEST_ROUNDS:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    place = np.full(logs.n_groups, -1)
+    place[order[:n_groups]] = np.arange(len(order[:n_groups]))
+    of_round = place[logs.group_index]
+    rows = np.flatnonzero((of_round >= 0) & (True if weight is None else weight > 0))
+    return rows, of_round[rows] % 2
+
+
+def _misfit(logs, rows, predicted, ratio, evidence, effect):
+    """Name the action whose rounds gain most, and the rounds that gain most."""
+    action, p = logs.action_index[rows], logs.propensity[rows]
+    gain = np.bincount(
+        action, np.log(np.maximum(ratio, FLOOR)), minlength=logs.n_actions
+    )
+    worst = int(gain.argmax())
+    mine = action == worst
+    label = plain(logs.actions[worst])
+    show = rows[mine][np.argsort(-ratio[mine], kind="stable")[:MOST_ROWS]]
+    return Finding(
+        "propensity_misfit",
+        "error",
+        "A model of the logger, fitted to other rounds of this log, makes a logged "
+        f"action likelier than its propensity by {effect:.0%} on average (e-value "
+        f"{power_of_ten(evidence)}). Most of it comes from action {label!r}: mean "
+        f"propensity {p[mine].mean():.3g} where it was logged, by the model "
+        f"{predicted[mine].mean():.3g}.",
+        (
+            "The propensities belong to other rounds, to another action or another "
+            "logger: check the join, the labels and the order of the rows.",
+            "They are no probabilities of the draw: scores, parts of probabilities, "
+            "those of a model that does not know how the logger explores, or 1 / "
+            "(number of actions) for a logger that is not uniform.",
+            "Rounds of some actions were dropped on the way into the log.",
+            "A column of the context tells the action that was taken: it was written "
+            "after the decision. Leave it out.",
+            estimate_advice(logs),
+        ),
+        evidence,
+        effect,
+        rows=np.sort(show).tolist(),
+        columns=(label,),
+        category=PropensityWarning,
+    )

@@ -1,0 +1,174 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What an event of dsjson says twice must agree: its label, its action, its `p`.
+
+The logged action is `_labelIndex`, from 0, and once more `_label_Action`, which
+writers count from 0 or from 1. Its probability is `_label_probability`, and once more
+in `p`: `a` ranks the actions, from 0 or from 1, and `p[i]` is the probability of
+`a[i]`.
+"""
+
+from decimal import Decimal
+
+from skope_ope.readers._numbers import quoted, whole_number
+from skope_ope.readers._vw_event import MalformedLineError
+
+DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the label
+FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
+SUM_ROUNDING = 1e-3  # how far the sum of probabilities may be off in any case
+FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
+
+
+def check_keys(event, decisive=()):
+    """Raise if a key of the label, or one of `decisive`, has two values."""
+    first = {}
+    for key, value in event:
+        if key in decisive or key.startswith("_label"):
+            known = first.setdefault(key.lower(), value)
+            if known != value:
+                raise MalformedLineError(
+                    f"{key!r} stands there twice, as {quoted(known)} and as "
+                    f"{quoted(value)}"
+                )
+
+
+def label_base(action, position):
+    """Return from which number `_label_Action` counts.
+
+    Parameters
+    ----------
+    action : object
+        `_label_Action` as it is written.
+    position : int
+        `_labelIndex`.
+
+    Returns
+    -------
+    base : int
+        0 or 1.
+    """
+    number = action
+    if isinstance(action, str):
+        try:
+            number = whole_number(action)
+        except ValueError:
+            number = None
+    if not is_integer(number) or number - position not in (0, 1):
+        raise MalformedLineError(
+            f"'_label_Action' is {quoted(action)} and '_labelIndex' is {position}; the "
+            f"first must be {position}, counted from 0, or {position + 1}, from 1"
+        )
+    return number - position
+
+
+def logging_proba(ranking, proba, position, propensity, n_actions):
+    """Return the logging distribution in the order of the actions.
+
+    Parameters
+    ----------
+    ranking, proba : object
+        `a` and `p` as they are written, None where they are not.
+    position : int
+        The logged action, from 0.
+    propensity : float
+        Its probability by the label.
+    n_actions : int
+        Number of actions of the event.
+
+    Returns
+    -------
+    ordered : list of float or None
+        None where `a` or `p` is missing or leaves out actions, or rounding keeps `p`
+        from being a distribution with the label's probability.
+
+    Raises
+    ------
+    MalformedLineError
+        If they contradict each other, or the label, by more than rounding explains.
+    """
+    total = checked_sum(proba, n_actions) if proba else 0.0
+    if not ranking:
+        return None
+    if proba and len(proba) != len(_checked_list("a", ranking)):
+        raise MalformedLineError(
+            f"'a' has {len(ranking)} entries and 'p' has {len(proba)}"
+        )
+    places = _places(ranking, position, n_actions)
+    if not proba:
+        return None
+    off = min(abs(proba[place] - propensity) for place in places.values())
+    if off > FLOAT32 + max(_rounding([propensity]), _rounding(proba)):
+        told = " or ".join(f"{proba[place]:.9g}" for place in places.values())
+        raise MalformedLineError(
+            f"'_label_probability' is {propensity:.9g}, and 'p' gives {told} to the "
+            "logged action"
+        )
+    if len(ranking) < n_actions or abs(total - 1.0) > FLOAT32 or off > FLOAT32:
+        return None
+    (base,) = places  # all actions are ranked: they count from one number
+    ordered = [0.0] * n_actions
+    for action, p in zip(ranking, proba, strict=True):
+        ordered[action - base] = p / total
+    return ordered
+
+
+def _places(ranking, position, n_actions):
+    """Return {base: place of the logged action in `a`} of the possible bases."""
+    wrong = [action for action in ranking if not is_integer(action)]
+    if wrong:
+        raise MalformedLineError(
+            f"'a' holds {quoted(wrong[0])}, no number of an action"
+        )
+    low, high = min(ranking), max(ranking)
+    bases = [base for base in (0, 1) if base <= low and high < n_actions + base]
+    if not bases:
+        found = low if low < 0 else high
+        both = " and counts from 0" if high == n_actions and low == 0 else ""
+        raise MalformedLineError(
+            f"'a' names action {quoted(found)}{both}; the event has {n_actions} actions"
+        )
+    if len(set(ranking)) < len(ranking):
+        twice = next(action for action in ranking if ranking.count(action) > 1)
+        raise MalformedLineError(f"'a' names action {twice} twice")
+    places = {
+        base: ranking.index(position + base)
+        for base in bases
+        if position + base in ranking
+    }
+    if not places:
+        raise MalformedLineError(
+            f"'a' leaves out the logged action, which is {position}, counted from 0"
+        )
+    return places
+
+
+def checked_sum(proba, n_actions):
+    """Return the sum of probabilities, one unless they leave out actions."""
+    for p in _checked_list("p", proba):
+        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+            raise MalformedLineError(f"{quoted(p)} is no probability of an action")
+    total, size = sum(proba), len(proba)
+    excess = total - 1.0 if size < n_actions else abs(total - 1.0)
+    if excess > SUM_ROUNDING and excess > size * _rounding(proba):
+        raise MalformedLineError(
+            f"the probabilities {quoted(proba)} sum to {total:.6g}; those of all "
+            "actions sum to 1"
+        )
+    return total
+
+
+def _checked_list(name, values):
+    if type(values) is not list:  # objects are lists of pairs
+        raise MalformedLineError(f"{name!r} must be an array, got {quoted(values)}")
+    return values
+
+
+def _rounding(values):
+    """Return by how much a value may be off that is cut to the digits that stand."""
+    digits = max(-Decimal(repr(value)).as_tuple().exponent for value in values)
+    return 10.0 ** -max(digits, FEWEST_DIGITS)
+
+
+def is_integer(value):
+    """Tell whether JSON holds a whole number."""
+    return isinstance(value, int) and not isinstance(value, bool)
