@@ -44,9 +44,8 @@ def test_policies_of_all_kinds(policy):
 def test_what_a_check_cannot_do_it_says():
     facts, found = checked(OTHER, LOGS.replace(propensity=None))
     assert (facts[WEIGHTS], found) == ("not possible: no propensities", [])
-    facts, found = checked(EpsilonGreedy(), LOGS)
-    assert found == []
-    assert "EpsilonGreedy learns while it acts" in facts["checks of the policy"]
+    with pytest.raises(TypeError, match="EpsilonGreedy learns while it acts"):
+        checked(EpsilonGreedy(), LOGS)
     # the sentence says how, and so it goes
     frozen = EpsilonGreedy().fit(LOGS).frozen(explore=True)
     assert "effective sample size" in checked(frozen, LOGS)[0]
