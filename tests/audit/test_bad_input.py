@@ -270,7 +270,7 @@ def test_slates_are_audited(build, policy):
             ValueError,
             "must not be negative",
         ),
-        (lambda: audit(np.full((N, 3), np.nan), logs_of()), ValueError, "finite"),
+        (lambda: audit(np.full((N, 3), np.nan), logs_of()), ValueError, "got nan"),
         (lambda: audit("nope", logs_of()), ValueError, "nope"),
         (lambda: audit(LinUCB(), logs_of()), TypeError, "LinUCB learns while it acts"),
         (lambda: audit(3, logs_of()), TypeError, "int"),
