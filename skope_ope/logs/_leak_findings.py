@@ -25,6 +25,7 @@ from skope_ope.logs._e_value import (
     log_e_value,
     log_mean_exp,
     mean_gain,
+    mean_ratio,
     misfit_effect,
     probability_ratio,
 )
@@ -162,7 +163,7 @@ def _finding(leaks, known, n_rounds):
         f"open about the logged action.{others}"
     )
     if known:
-        gain, times = mean_gain(first.ratio), float(first.ratio.mean())
+        gain, times = mean_gain(first.ratio), mean_ratio(first.ratio)
         better = f"{times:.2f} times as likely as they say"
         if gain > LEAST_EFFECT:
             better = f"{gain:.3g} nats a round"
