@@ -6,10 +6,13 @@ import csv
 import gzip
 import io
 import os
+import re
 import zlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
+
+from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -18,6 +21,10 @@ CARRIAGE_RETURN = (
     "a carriage return stands alone inside the line, as in files whose lines end with "
     "it. Lines must end with a line feed: convert the file, e.g. with tr '\\r' '\\n'."
 )
+DAY = r"[0-9]{4}(-[0-9]{2}-[0-9]{2}|[0-9]{4})"
+TIME = r"[0-9]{2}(:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?|[0-9]{2}([0-9]{2}([.,][0-9]+)?)?)?"
+ZONE = r"(Z|[-+][0-9]{2}(:?[0-9]{2}(:?[0-9]{2})?)?)"
+MOMENT = re.compile(f"{DAY}([T ]{TIME}{ZONE}?)?", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -144,6 +151,8 @@ def utc_microseconds(text):
 
     Texts without a time zone are taken to be UTC.
     """
+    if MOMENT.fullmatch(text) is None:  # fromisoformat skips over letters and digits
+        raise ValueError(f"{quoted(text)} is no datetime like 2026-01-31 12:00:00")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
