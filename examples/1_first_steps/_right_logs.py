@@ -189,13 +189,12 @@ def _two_loggers(n_rounds, seed):
     """One logger after the other; both probabilities are known in every round."""
     rng = _more(seed)
     log = softmax_log(n_rounds, seed)
-    logger = np.where(np.arange(n_rounds) < 0.6 * n_rounds, "new", "old")
-    both = np.stack([log.mu, softmax(0.5 * log.logits[:, ::-1])], axis=-1)
+    logger = np.where(np.arange(n_rounds) < 0.4 * n_rounds, "old", "new")
+    both = np.stack([log.mu, softmax(0.5 * log.logits)], axis=-1)
     mu = np.where((logger == "new")[:, None], both[..., 0], both[..., 1])
-    pi = both.mean(axis=-1)
     log = log_of(log.fields["context"], log.logits, log.q, rng, mu)
     logger_proba = both[np.arange(n_rounds), log.fields["action"]]
-    return BanditLogs(**log.fields, logger=logger, logger_proba=logger_proba), pi
+    return BanditLogs(**log.fields, logger=logger, logger_proba=logger_proba), log.pi
 
 
 def _in_time(n_rounds, seed):

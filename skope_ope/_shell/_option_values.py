@@ -31,7 +31,13 @@ def integer(text):
 
 def names(text):
     """Parse a list with commas; quotes protect commas in names."""
-    return tuple(next(csv.reader([text], skipinitialspace=True)))
+    try:
+        return tuple(next(csv.reader([text], skipinitialspace=True), ()))
+    except csv.Error as error:
+        raise argparse.ArgumentTypeError(
+            f"is no list of names ({error}), got {text!r}. Put names with commas or "
+            "line ends between double quotes, as in '\"one, two\",three'"
+        ) from error
 
 
 def propensity(text):

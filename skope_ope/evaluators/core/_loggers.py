@@ -6,10 +6,12 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators.core._mean_weight import bounded
+from skope_ope.evaluators.core._mean_weight import SURE as EVIDENT
+from skope_ope.evaluators.core._mean_weight import UNSEEN, bounded
 from skope_ope.evaluators.core._overlap import Overlap, Support, sums_of_weights
 from skope_ope.evaluators.core._sums import Sums
 
+LEAST_LOST = 0.01  # of the policy's probability: what mean weights are asked for
 SURE = 1e-12  # a mixture of certain loggers is one but for rounding
 NO_NAME = "logger"  # of the only one, where the logs do not tell
 
@@ -158,6 +160,17 @@ class LoggerRounds:
         return self.proba.min()
 
     @cached_property
+    def has_gaps(self):
+        """Whether a logger was certain of what was logged, or could not have done it.
+
+        So it is, too, where the one that acted could not have taken another action.
+        """
+        told = self.whole.logs.logging_proba
+        if told is not None and told[self.rows].min() == 0:
+            return True
+        return bool(self.lowest == 0 or self.proba.max() >= 1)
+
+    @cached_property
     def mixture(self):
         r"""Probability of the logged action under all, sum_i (n_i / n) pi_i(a|x)."""
         stated = self.whole.positive.shares
@@ -292,6 +305,41 @@ class OverlapByLogger:
         return np.divide(first**2, second, out=np.zeros_like(first), where=second > 0)
 
 
+class MixtureOverlap(Overlap):
+    """Sums of the weights pi / (mixture of the loggers) of one policy.
+
+    What a logger could not do in the round of another, it may do elsewhere, and what
+    is left to none of them in a context no single round shows. Where some logger had
+    probability 0 or 1 somewhere, a mean weight below one tells it: by how much it is
+    below is the mass on what no logger could do.
+
+    Attributes
+    ----------
+    gaps : bool
+        Whether a logger was certain of an action, or could not take it.
+    several : bool
+        Whether there is more than one logger.
+    """
+
+    gaps = False
+    several = False
+
+    @property
+    def lacking(self):
+        """What is said of the actions that are missing."""
+        return "no logger could take" if self.several else Overlap.lacking
+
+    @cached_property
+    def missing_mass(self):
+        """Mean probability of what no logger could do."""
+        known = self.missing / self.n
+        lost = 1 - known - self.mean_weight
+        if not (self.gaps and lost > LEAST_LOST):
+            return known
+        found = self.evidence_below(UNSEEN * self.max_w, 1 - known)
+        return known + lost if found > EVIDENT else known
+
+
 class MixtureSupport(Support):
     """Observes the overlap of every policy with the mixture of the loggers.
 
@@ -302,14 +350,18 @@ class MixtureSupport(Support):
         """Add what a policy does in a block."""
         positive, block = self.positive, target.block
         if key not in self.overlaps:
-            self.overlaps[key] = Overlap(positive.design, positive.n)
-        if len(block.loggers.whole) == 1:
+            self.overlaps[key] = MixtureOverlap(positive.design, positive.n)
+        overlap = self.overlaps[key]
+        overlap.several = len(block.loggers.whole) > 1
+        if overlap.several and not overlap.gaps:
+            overlap.gaps = block.loggers.has_gaps
+        if not overlap.several:
             missing = target.missing
         elif target.table is not None or target.mass_on:
             missing = self._missing(block, target)
         else:
             missing = 0.0
-        self.overlaps[key].add(block.of(positive.design), target.b, missing)
+        overlap.add(block.of(positive.design), target.b, missing)
 
     def _missing(self, block, target):
         """Return the sum of the policy's mass on what no logger could do."""

@@ -42,8 +42,8 @@ def bounded(w, n_rounds, largest):
     return w if largest <= limit else np.minimum(w, limit)
 
 
-def deviations(sums, factor=1.0):
-    """Return sum and sum of squares of weights less one, over independent units.
+def deviations(sums, factor=1.0, expected=1.0):
+    """Return sum and sum of squares of weights less their mean, over independent units.
 
     Parameters
     ----------
@@ -51,6 +51,8 @@ def deviations(sums, factor=1.0):
         Sums of the term w.
     factor : float or ndarray of shape (n_strata,), default=1.0
         What the weights of a stratum are multiplied by.
+    expected : float, default=1.0
+        The mean that they should have.
 
     Returns
     -------
@@ -60,7 +62,7 @@ def deviations(sums, factor=1.0):
         No unit is below minus this, where weights are not negative.
     """
     frame = sums.frame
-    first, second, totals = sums.about([1.0], sums.offset)
+    first, second, totals = sums.about([expected], sums.offset)
     factor = np.broadcast_to(factor, len(first))
     if frame.clustered:
         units = len(frame.clusters)
@@ -91,9 +93,9 @@ def evidence_above(sums, factor=1.0, lowest=0.0):
     return log_evidence(total / unit, square / unit**2)
 
 
-def evidence_below(sums, largest, factor=1.0):
-    """Return ln E of a mean below one, where no weight is larger than `largest`."""
-    total, square, unit = deviations(sums, factor)
+def evidence_below(sums, largest, factor=1.0, expected=1.0):
+    """Return ln E of a mean below `expected`, where no weight exceeds `largest`."""
+    total, square, unit = deviations(sums, factor, expected)
     unit *= largest
     return log_evidence(-total / unit, square / unit**2)
 

@@ -58,6 +58,7 @@ class Overlap:
     factor = 1.0
 
     missing_by_logger = None  # {label: mass}, where it counts logger by logger
+    lacking = "the logger never took"  # what is said of the actions that are missing
     pooling = staticmethod(pooled)  # what strata count in the mean weight
 
     def __init__(self, design, n):
@@ -145,15 +146,17 @@ class Overlap:
         """
         return evidence_above(self.bounded, self.factor, lowest)
 
-    def evidence_below(self, largest):
-        """Return the same against one of at least one.
+    def evidence_below(self, largest, expected=1.0):
+        """Return the same against one of at least `expected`.
 
         Parameters
         ----------
         largest : float
             What no weight exceeds.
+        expected : float, default=1.0
+            The mean that the weights should have.
         """
-        return evidence_below(self.sums, largest, self.factor)
+        return evidence_below(self.sums, largest, self.factor, expected)
 
 
 class Support:

@@ -6,7 +6,7 @@ import numpy as np
 
 from skope_ope._renamed import reordered
 from skope_ope.evaluators.core._engine import Extract, terms_of
-from skope_ope.evaluators.core._loggers import Loggers
+from skope_ope.evaluators.core._loggers import Loggers, MixtureSupport
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._stratum_sums import partial_sums
@@ -38,6 +38,9 @@ class LoggerOverlap:
         Entry (i, k): the rounds of logger i for evaluating logger k; one on the
         diagonal where rounds have no sample weights. None where the logs have no
         `logger_proba`.
+    unsupported_by_all : float or None
+        Share of the policy's probability that no logger could take, as balanced
+        evaluators report it. None without a policy, or without `logger_proba`.
 
     Examples
     --------
@@ -54,10 +57,11 @@ class LoggerOverlap:
          B       2    50%          0.5    0.2   1.000      1        0.00%  0.735  1.000
     """
 
-    def __init__(self, loggers, records, effective_share):
+    def __init__(self, loggers, records, effective_share, unsupported_by_all=None):
         self.loggers = loggers
         self._records = records
         self.effective_share = effective_share
+        self.unsupported_by_all = unsupported_by_all
 
     def to_records(self):
         """Return a dict per logger.
@@ -116,11 +120,23 @@ class LoggerOverlap:
             rows.append(row)
         return header, rows
 
+    @property
+    def _beyond_all(self):
+        """A sentence about what no logger could take, or nothing."""
+        if not self.unsupported_by_all:
+            return ""
+        return (
+            f"No logger could take {self.unsupported_by_all:.2%} of what the policy "
+            "wants."
+        )
+
     def __repr__(self):
-        return "\n".join(text_table(*self._texts(), n_left=0))
+        lines = text_table(*self._texts(), n_left=0)
+        return "\n".join([*lines, self._beyond_all] if self._beyond_all else lines)
 
     def _repr_html_(self):
-        return table_html("Loggers and policies", *self._texts())
+        title = " ".join(["Loggers and policies.", self._beyond_all]).strip(". ")
+        return table_html(title, *self._texts())
 
 
 def _had_logs_first(first, *others, **named):
@@ -184,12 +200,14 @@ def logger_overlap(policy=None, logs=None):
         rewards.tolist(),
         lowest,
     ]
-    names = NAMES
+    names, lost = NAMES, None
     if policy is not None:
         names += TARGET_NAMES
-        columns += _policy_columns(policy, loggers)
+        found, lost = _policy_columns(policy, loggers)
+        columns += found
     records = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return LoggerOverlap(loggers.labels, records, _between(loggers, sums, omega))
+    between = _between(loggers, sums, omega)
+    return LoggerOverlap(loggers.labels, records, between, lost)
 
 
 def _policy_columns(policy, loggers):
@@ -203,10 +221,16 @@ def _policy_columns(policy, loggers):
     target = Target(policy, logs)
     refuse_learning("logger_overlap", target)
     nothing = Extract(lambda rounds: ())  # the loggers observe what is wanted
-    terms_of(nothing, logs, target, None, loggers.positive, [loggers])
+    observers = [loggers]
+    if loggers.proba is not None:
+        observers.append(MixtureSupport(loggers.positive))
+    terms_of(nothing, logs, target, None, loggers.positive, observers)
     found = loggers.overlaps[id(target)]
     shares = found.effective_sample_size / loggers.count
-    return shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
+    columns = shares.tolist(), found.max_w.tolist(), found.missing_mass.tolist()
+    if loggers.proba is None:
+        return columns, None
+    return columns, float(observers[1].overlaps[id(target)].missing_mass)
 
 
 def _between(loggers, sums, omega):

@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import IPS, BanditLogs, EpsilonGreedy, MultiLoggerIPS
+from skope_ope import (
+    IPS,
+    BanditLogs,
+    EpsilonGreedy,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    logger_overlap,
+)
 from skope_ope.exceptions import (
     LoggerWarning,
     LowOverlapWarning,
+    OPEWarning,
     PropensityWarning,
     SupportWarning,
 )
@@ -361,3 +369,79 @@ def test_a_logger_that_is_somewhat_worse_is_not_named():
         evaluator = MultiLoggerIPS(pooling="weighted", divergences=divergences)
         result = evaluator.fit(logs).evaluate(pi)
         assert not any(isinstance(w, LoggerWarning) for w in result.warnings)
+
+
+def each_certain_of_another(seed=0, n=3000, together=False, **fields):
+    """Where x = 0 logger 0 always takes action 0, logger 1 action 1; nobody 2 there."""
+    rng = np.random.RandomState(seed)
+    x, logger = rng.randint(4, size=n), rng.randint(2, size=n)
+    mu = np.full((2, n, 3), 1 / 3)
+    mu[0, x == 0], mu[1, x == 0] = np.eye(3)[0], np.eye(3)[0 if together else 1]
+    rows = np.arange(n)
+    draw = rng.random_sample((n, 1))
+    action = (mu[logger, rows].cumsum(axis=1) > draw).argmax(axis=1)
+    reward = rng.random_sample(n)
+    context, proba = x[:, None].astype(float), mu[:, rows, action].T
+    logs = BanditLogs(
+        context, action, reward, logger=logger, logger_proba=proba, **fields
+    )
+    pi = np.tile([0.1, 0.3, 0.6], (n, 1))
+    return logs, pi, float((x == 0).mean())
+
+
+def mass_of(evaluator, logs, pi):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        found = evaluator.fit(logs).evaluate(pi).diagnostics
+    return found["unsupported_mass"]
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("pooling", ["naive", "weighted"])
+def test_certain_rounds_count_as_in_ips(together, pooling):
+    """The same log, with loggers named or not."""
+    for seed in range(3):
+        logs, pi, share = each_certain_of_another(seed, together=together)
+        alone = mass_of(IPS(), logs, pi)
+        assert alone > 0.1
+        settings = {"divergences": [1.0, 1.0]} if pooling == "weighted" else {}
+        several = MultiLoggerIPS(pooling=pooling, **settings)
+        assert_allclose(mass_of(several, logs, pi), alone, rtol=1e-12)
+        blind = logs.replace(logger_proba=None)
+        assert_allclose(mass_of(several, blind, pi), alone, rtol=1e-12)
+        if together:  # nobody leaves action 0
+            assert_allclose(alone, 0.9 * share)
+
+
+@pytest.mark.parametrize("model", [False, True])
+def test_what_no_logger_could_do_counts_for_the_mixture(model):
+    """No single round shows it: the mean weight does."""
+    evaluator = MultiLoggerDR if model else MultiLoggerIPS
+    balanced = evaluator(pooling="balanced")
+    for seed in range(3):
+        logs, pi, share = each_certain_of_another(seed)
+        mass = mass_of(balanced, logs, pi)
+        assert abs(mass - 0.6 * share) < 0.06  # 4 standard errors of a mean weight
+        with pytest.warns(SupportWarning, match=f"{mass:.2%}"):
+            balanced.fit(logs).evaluate(pi)
+        table = logger_overlap(pi, logs)
+        assert_allclose(table.unsupported_by_all, mass, rtol=1e-12)
+        assert f"No logger could take {mass:.2%}" in repr(table)
+        assert f"No logger could take {mass:.2%}" in table._repr_html_()
+        logs, pi, share = each_certain_of_another(seed, together=True)
+        assert_allclose(mass_of(balanced, logs, pi), 0.9 * share)
+        assert_allclose(logger_overlap(pi, logs).unsupported_by_all, 0.9 * share)
+
+
+def test_loggers_that_complete_each_other_lack_nothing():
+    """Each is certain of an action, or lacks one; the policy wants what they do."""
+    for seed in range(20):
+        logs, _, _ = each_certain_of_another(seed, n=1000)
+        pi = np.tile([0.4, 0.4, 0.2], (1000, 1))
+        pi[logs.context[:, 0] == 0] = [0.7, 0.3, 0.0]
+        assert mass_of(MultiLoggerIPS(pooling="balanced"), logs, pi) == 0
+        table = logger_overlap(pi, logs)
+        assert table.unsupported_by_all == 0 and "No logger" not in repr(table)
+    assert logger_overlap(logs).unsupported_by_all is None
+    blind = logs.replace(logger_proba=None)
+    assert logger_overlap(pi, blind).unsupported_by_all is None

@@ -1,0 +1,95 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether loggers looked at the context, where no propensities tell."""
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.evaluators.scavenging._predictability import (
+    HIGH_Z,
+    LOW_Z,
+    predictability,
+)
+from skope_ope.exceptions import ExplorationWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs._validation import plain
+
+MOST_ROUNDS = 2000  # of a logger
+MOST_LOGGERS = 3  # the largest ones
+WHAT = "actions against the context"
+
+
+def exploration_findings(logs, random_state=0):
+    """Ask whether the context tells the actions of logs without propensities.
+
+    Where it does not, `ExplorationScavenging` needs no propensities; where it does,
+    they are to be estimated. Several loggers are asked one by one.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn.
+
+    Returns
+    -------
+    facts : dict
+        What was found, of every logger that was asked.
+    findings : list of Finding
+        Notes: a logger that looks at the context is no fault.
+    """
+    if logs.propensity is not None:
+        return {}, []
+    random, loggers = check_random_state(random_state), _largest(logs)
+    facts, found = {}, []
+    for label, rows in loggers:
+        if len(rows) > MOST_ROUNDS:
+            rows = np.sort(random.choice(rows, MOST_ROUNDS, replace=False))
+        part = logs[rows]
+        one = predictability(part, part.action_index)
+        whose = "" if label is None else f" of logger {label!r}"
+        facts[WHAT + whose] = _told(one.z)
+        if one.z > LOW_Z:
+            found.append(_finding(one, logs, whose))
+    return facts, found
+
+
+def _largest(logs):
+    """Return labels and rounds of the largest loggers; None where logs name none."""
+    if logs.loggers is None:
+        return [(None, np.arange(len(logs)))]
+    count = logs.logger_counts
+    order = np.argsort(-count, kind="stable")[:MOST_LOGGERS]
+    return [
+        (plain(logs.loggers[k]), np.flatnonzero(logs.logger_index == k))
+        for k in order
+        if count[k]
+    ]
+
+
+def _told(z):
+    if np.isnan(z):
+        return "nothing to ask: one action, a constant context or few rounds"
+    if z > LOW_Z:
+        return f"the context tells the actions (z = {z:.1f})"
+    return f"no classifier tells the actions (z = {z:.1f})"
+
+
+def _finding(one, logs, whose):
+    tells = "tells" if one.z > HIGH_Z else "seems to tell"
+    return Finding(
+        "context_tells_actions",
+        "note",
+        f"The context {tells} the logged actions{whose}: a classifier beats their "
+        f"frequencies by {one.gain:.3g} nats a round ({one.z:.1f} standard errors) on "
+        "rounds it did not see.",
+        (
+            f"Estimate the propensities with {estimating_step(logs)}: scavenging would "
+            "be biased.",
+        ),
+        number=one.z,
+        effect=one.gain,
+        category=ExplorationWarning,
+    )

@@ -1,0 +1,243 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What every logger of a log did, and faults that only one of them may have."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
+from skope_ope.exceptions import LoggerWarning, PropensityWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._propensity_audit import propensity_by_action
+from skope_ope.logs._propensity_findings import quick_propensity_findings
+from skope_ope.logs._propensity_fit import fitted_propensity_findings
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
+
+FEW = 30  # rounds of a logger
+MOST_ROUNDS = 5000  # of a logger, whose propensities are tested
+ASKED = 2000  # of a logger, or of all, whose contexts are asked
+MOST_LOGGERS = 20  # the largest ones are tested
+SHOWN = 10
+
+
+def logger_findings(logs, random_state=0):
+    """Compare the loggers of a log, and test each of them by itself.
+
+    The propensities of a logger are tested on its own rounds, where those of the
+    others cannot hide a fault. Its rounds must also be of the contexts of all: pooled
+    by mixtures or by divergences, loggers are taken for samples of the same contexts.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn for what is fitted.
+
+    Returns
+    -------
+    facts : dict
+        A table with a row per logger, where the log tells of any.
+    findings : list of Finding
+    """
+    if logs.loggers is None:
+        return {}, []
+    random = check_random_state(random_state)
+    count = logs.logger_counts
+    acting = np.flatnonzero(count)
+    order = acting[np.argsort(-count[acting], kind="stable")]
+    rows = {
+        int(k): np.flatnonzero(logs.logger_index == k) for k in order[:MOST_LOGGERS]
+    }
+    facts = {"loggers": _table(logs, rows)}
+    if len(acting) > len(rows):
+        facts["loggers not shown"] = len(acting) - len(rows)
+    findings = [*_few_rounds(logs, acting), *_contradictions(logs)]
+    if len(acting) > 1:
+        findings += [*_other_actions(logs, rows), *_other_contexts(logs, random)]
+        for k, mine in rows.items():
+            findings += _faults_of_one(logs, k, mine, random)
+    return facts, findings
+
+
+def _table(logs, rows):
+    """Return a row per logger: rounds, actions, rewards, propensities."""
+    columns = {"logger": [plain(logs.loggers[k]) for k in rows]}
+    columns["rounds"] = [len(mine) for mine in rows.values()]
+    columns["actions taken"] = [
+        len(np.unique(logs.action_index[mine])) for mine in rows.values()
+    ]
+    columns["mean reward"] = [float(logs.reward[mine].mean()) for mine in rows.values()]
+    if logs.propensity is not None:
+        of = [logs.propensity[mine] for mine in rows.values()]
+        columns["lowest propensity"] = [float(p.min()) for p in of]
+        columns["highest propensity"] = [float(p.max()) for p in of]
+        columns["looks at the context"] = [
+            "no"
+            if propensity_by_action(logs[mine[:MOST_ROUNDS]]) is not None
+            else "yes"
+            for mine in rows.values()
+        ]
+    return columns
+
+
+def _label(logs, k):
+    return repr(plain(logs.loggers[k]))
+
+
+# -- notes ----------------------------------------------------------------------------
+def _few_rounds(logs, acting):
+    few = [int(k) for k in acting if logs.logger_counts[k] < FEW]
+    if not few or len(acting) < 2:
+        return []
+    fewest = min(few, key=lambda k: logs.logger_counts[k])
+    return [
+        Finding(
+            "few_rounds_of_a_logger",
+            "note",
+            f"{len(few)} of {len(acting)} loggers have fewer than {FEW} rounds (logger "
+            f"{_label(logs, fewest)} has {logs.logger_counts[fewest]}): their spread, "
+            "and faults of theirs, can hardly be seen.",
+            ("Pool them with pooling='balanced', or leave them out.",),
+            number=int(logs.logger_counts[fewest]),
+            effect=float(logs.logger_counts[few].sum() / len(logs)),
+            columns=[plain(logs.loggers[k]) for k in few[:SHOWN]],
+        )
+    ]
+
+
+def _other_actions(logs, rows):
+    """Return a note where a logger never takes what another one does."""
+    loggers, n_actions = list(rows), logs.n_actions
+    taken = np.zeros((len(loggers), n_actions), dtype=bool)
+    for mine, place in zip(rows.values(), taken, strict=True):
+        place[logs.action_index[mine]] = True
+    seen, why = taken.any(axis=0), "never took"
+    if logs.logger_proba is not None:  # what it could do, whoever did it
+        why = "cannot take"
+        for k, place in zip(loggers, taken, strict=True):
+            place[logs.action_index[logs.logger_proba[:, k] > 0]] = True
+    else:  # of few rounds nothing follows
+        few = [len(mine) < FEW * n_actions for mine in rows.values()]
+        taken[few] = True
+    lost = seen & ~taken
+    if not lost.any():
+        return []
+    place, action = (int(at) for at in np.argwhere(lost)[0])
+    n_loggers, n_lost = int(lost.any(axis=1).sum()), int(lost.any(axis=0).sum())
+    share = float(np.isin(logs.action_index, np.flatnonzero(lost.any(axis=0))).mean())
+    return [
+        Finding(
+            "loggers_without_overlap",
+            "note",
+            f"{n_loggers} of {len(loggers)} loggers lack {n_lost} of {n_actions} "
+            f"actions that others take: logger {_label(logs, loggers[place])} {why} "
+            f"action {plain(logs.actions[action])!r}.",
+            (
+                "For a policy that takes them use pooling='balanced', which asks only "
+                "that some logger does.",
+            ),
+            number=n_lost,
+            effect=share,
+            columns=[plain(label) for label in logs.actions[lost.any(axis=0)][:SHOWN]],
+        )
+    ]
+
+
+# -- alarms ---------------------------------------------------------------------------
+def _contradictions(logs):
+    """Compare propensities with the column of the logger that acted."""
+    p, proba = logs.propensity, logs.logger_proba
+    if p is None or proba is None:
+        return []
+    own = proba[np.arange(len(p)), logs.logger_index]
+    off = np.flatnonzero(np.abs(p - own) > PROBABILITY_TOLERANCE)
+    if not off.size:
+        return []
+    of = np.unique(logs.logger_index[off])
+    row = int(off[0])
+    clipped = bool((p[off] > own[off]).all() and np.ptp(p[off]) == 0)
+    found = (
+        f"In {len(off)} of {len(p)} rounds the propensity is not what logger_proba has "
+        f"for the logger that acted: {p[row]:.4g} and {own[row]:.4g} in row {row}, of "
+        f"logger {_label(logs, logs.logger_index[row])}."
+    )
+    if clipped:
+        found = (
+            f"The propensities of {len(off)} rounds were raised to {p[row]:.4g}; "
+            "logger_proba has the unclipped ones, which pooling='balanced' uses."
+        )
+    return [
+        Finding(
+            "propensity_contradicts_logger",
+            "note" if clipped else "warning",
+            found,
+            (
+                "One of the two was not in force, or belongs to other rounds. "
+                "pooling='balanced' uses logger_proba, everything else the propensity.",
+            )[: not clipped],
+            number=len(off),
+            effect=float(np.median(np.abs(own[off] / p[off] - 1))),
+            rows=off[:SHOWN].tolist(),
+            columns=[plain(label) for label in logs.loggers[of][:SHOWN]],
+            category=PropensityWarning,
+        )
+    ]
+
+
+def _other_contexts(logs, random):
+    """Ask whether the context tells who acted."""
+    rows, weight = np.arange(len(logs)), logs.sample_weight
+    if weight is not None:  # as many as there were before some were left out
+        rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
+    rows = _drawn(random, rows, ASKED)
+    part = logs[rows]
+    found = predictability(part, part.logger_index, arm="logger")
+    if not found.z > HIGH_Z:
+        return []
+    mixes = logs.logger_proba is not None
+    return [
+        Finding(
+            "loggers_of_other_contexts",
+            "warning" if mixes else "note",
+            "The context tells which logger acted: a classifier beats the shares of "
+            f"the loggers by {found.gain:.3g} nats a round ({found.z:.1f} standard "
+            "errors) on rounds it did not see. Balanced and weighted pooling take the "
+            "rounds of all loggers for samples of the same contexts.",
+            (
+                "Loggers were given other users, or acted at other times in which the "
+                "contexts were others: use pooling='naive', or IPS and DoublyRobust, "
+                "which ask for nothing of the kind, or compare with them.",
+                "A column of the context is written by the logger itself (its name, "
+                "its version, its score): leave it out.",
+            ),
+            number=found.z,
+            effect=found.gain,
+            category=LoggerWarning,
+        )
+    ]
+
+
+def _faults_of_one(logs, k, mine, random):
+    """Return what the propensity tests find in the rounds of one logger."""
+    if logs.propensity is None or len(mine) < FEW:
+        return []
+    rows = _drawn(random, mine, MOST_ROUNDS)
+    part, found = logs[rows], []
+    for one in (
+        *quick_propensity_findings(part)[1],
+        *fitted_propensity_findings(part, random)[1],
+    ):
+        if one.is_alarm:
+            text = f"Logger {_label(logs, k)}: {one.found[0].lower()}{one.found[1:]}"
+            found.append(replace(one, found=text, rows=rows[list(one.rows)].tolist()))
+    return found
+
+
+def _drawn(random, rows, most):
+    """Return some of the rows, in order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(random.choice(rows, most, replace=False))
