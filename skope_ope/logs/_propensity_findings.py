@@ -143,7 +143,7 @@ def _looks_exact(logs, half_step):
     if by_action is not None and abs(by_action.sum() - 1) < ROUNDING:
         return True
     values = np.unique(np.rint(logs.propensity / (2 * half_step))) * 2 * half_step
-    if len(values) > 2:
+    if len(values) > 2 or not values[0]:
         return False
     others = (1 - values[-1] * (len(values) == 2)) / values[0]
     return abs(others - round(others)) < ROUNDING
