@@ -56,9 +56,7 @@ def test_wrong_propensities_warn(global_random_seed):
     assert logs.inverse_propensity_z > 4
     with pytest.warns(PropensityWarning) as caught:
         IPS().fit(logs).evaluate(UniformPolicy())
-    assert "propensities let expect" in "".join(
-        str(w.message) for w in caught
-    )
+    assert "propensities let expect" in "".join(str(w.message) for w in caught)
 
 
 def test_actions_that_were_never_logged_do_not_count():

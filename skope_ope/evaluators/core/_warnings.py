@@ -89,8 +89,8 @@ def rounds_warnings(policy, logs):
 
 
 def warnings_of(findings):
-    """Return the warnings that carry some findings."""
-    return [one.warning() for one in findings]
+    """Return the warnings that carry the alarms among some findings."""
+    return [one.warning() for one in findings if one.is_alarm]
 
 
 def propensity_warnings(logs):
