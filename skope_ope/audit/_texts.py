@@ -3,7 +3,7 @@
 """An audit as text, as HTML and as plain records."""
 
 from collections.abc import Mapping
-from math import isfinite
+from math import isfinite, isnan
 from numbers import Real
 
 import numpy as np
@@ -99,8 +99,14 @@ def places(finding):
 def _parted(facts):
     """Return facts of one line as texts, and those that are tables."""
     tables = {name: one for name, one in facts.items() if _is_table(one)}
-    pairs = {n: number_text(one) for n, one in facts.items() if n not in tables}
+    pairs = {n: _told(one) for n, one in facts.items() if n not in tables}
     return pairs, tables
+
+
+def _told(fact):
+    """Return a fact as a short text, "-" where there is no number."""
+    unknown = isinstance(fact, Real) and not isinstance(fact, bool) and isnan(fact)
+    return "-" if unknown else number_text(fact)
 
 
 def _is_table(fact):
@@ -115,7 +121,7 @@ def _cells(columns):
     n_rows = len(next(iter(columns.values())))
     first, *others = (values[:SHOWN] for values in columns.values())
     rows = [
-        [str(plain(label)), *(number_text(plain(one)) for one in row)]
+        [str(plain(label)), *(_told(plain(one)) for one in row)]
         for label, *row in zip(first, *others, strict=True)
     ]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""

@@ -145,6 +145,7 @@ def check_tells(found):
     """Raise unless all forms of an audit can be shown, and hold plain numbers."""
     text, page = str(found), found._repr_html_()
     assert text.startswith("Audit: ")
+    assert "nan" not in text.split()
     assert page.startswith("<table>")
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["ok"] == found.ok
     for one in found.findings:

@@ -74,3 +74,12 @@ def test_errors_pass_and_end_the_step():
     with pytest.raises(ZeroDivisionError), Progress(stream, True).step("reading"):
         1 / 0  # noqa: B018
     assert stream.getvalue().startswith("reading (")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_what_a_file_is_called_is_shown_harmless(stream):
+    with Progress(stream, True).step("reading \x1b]0;x\x07.csv") as tell:
+        tell("5 rows\x1b[2J")
+    written = stream.getvalue().removeprefix("\r\x1b[K")
+    assert r"reading \x1b]0;x\x07.csv: 5 rows\x1b[2J (" in written
+    assert "\x1b" not in written
