@@ -133,7 +133,9 @@ def _certain():
 
 def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
-    if step < ROUGH * lowest or _looks_exact(logs, step):
+    by_action = propensity_by_action(logs) if step >= ROUGH * lowest else None
+    exact = by_action is not None and abs(by_action.sum() - 1) < ROUNDING
+    if step < ROUGH * lowest or exact:
         return None
     effect = step / lowest
     return Finding(
@@ -145,20 +147,8 @@ def _rounded(logs, inverse):
         ("Record propensities with all their digits.",),
         2 * step,
         effect,
-        rows=_first(logs.propensity == lowest),
+        rows=_first(logs.propensity == lowest).tolist(),
     )
-
-
-def _looks_exact(logs, half_step):
-    """Tell whether few distinct values add up to one by themselves, as .9 and .1 do."""
-    by_action = propensity_by_action(logs)
-    if by_action is not None and abs(by_action.sum() - 1) < ROUNDING:
-        return True
-    values = np.unique(np.rint(logs.propensity / (2 * half_step))) * 2 * half_step
-    if len(values) > 2:
-        return False
-    others = (1 - values[-1] * (len(values) == 2)) / values[0]
-    return abs(others - round(others)) < ROUNDING
 
 
 # -- alarms ---------------------------------------------------------------------------
@@ -182,7 +172,7 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < least),
+        rows=_smallest(p, p < least).tolist(),
     )
 
 
@@ -228,7 +218,7 @@ def _miscounted(logs, inverse):
         z,
         effect[worst],
         columns=(plain(logs.actions[worst]),),
-        rows=_first(logs.action_index == worst),
+        rows=_first(logs.action_index == worst).tolist(),
     )
 
 

@@ -70,7 +70,8 @@ def fitted_propensity_findings(logs, random_state=0):
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
-    ratio = probability_ratio(predicted, p[rows] + rounding_error(p[rows]), could)
+    largest = p[rows] + rounding_error(p[rows], logs.n_actions)
+    ratio = probability_ratio(predicted, largest, could)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
     evidence = log_mean_exp(

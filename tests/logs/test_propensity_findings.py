@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
-from skope_ope.logs._inverse_propensities import InversePropensities, rounding_error
 from skope_ope.logs._propensity_findings import quick_propensity_findings
-from tests._worlds import d8
 
 
 def softmax(logits):
@@ -243,18 +241,9 @@ def test_rounded_propensities():
     assert note.effect == pytest.approx(0.5)
     # a fault is seen all the same
     assert found(logs_of(x, action, np.maximum((p * 0.7).round(2), 0.01)))
-    for exact in ([0.9, 0.1], [0.5, 0.5], [0.25, 0.25]):
+    for exact in ([0.9, 0.1], [0.5, 0.5]):
         rare = plain_logs(np.arange(1000) % 2, np.tile(exact, 500))
         assert "rounded_propensities" not in found(rare, alarms=False)
-
-
-def test_the_grid_of_rounded_propensities():
-    assert rounding_error(np.array([0.33])) == 0.005
-    assert rounding_error(np.array([0.5, 0.1])) == 0.005  # settings, not roundings
-    assert rounding_error(np.arange(1, 10) / 10) == 0.05
-    assert rounding_error(np.array([0.123, 0.5])) == 0.0005
-    assert rounding_error(np.array([1 / 3, 0.5])) == 0
-    assert rounding_error(np.array([0.33], dtype=np.float32).astype(float)) == 0.005
 
 
 def test_estimated_propensities_are_not_tested():
@@ -289,19 +278,3 @@ def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
         value = result.evaluate(UniformPolicy())
     assert alarm.text in [str(w.message) for w in caught]
     assert alarm.number in [w.value for w in value.warnings]
-
-
-# -- the sums -------------------------------------------------------------------------
-def test_the_means_by_hand():
-    log = d8()
-    logs = BanditLogs(log.x[:, None], log.action, log.reward, log.propensity)
-    inverse = InversePropensities(logs, np.arange(8))
-    assert inverse.half_step == 0.005
-    inverse.half_step = 0  # as if they had more digits
-    np.testing.assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
-    one = inverse.too_small_for(0)
-    values = np.where(log.action == 0, 1 / log.propensity, 0)
-    error = values.std(ddof=1) / np.sqrt(8)
-    assert one.ratio == pytest.approx(1.125)
-    assert one.z == pytest.approx(0.125 / error)
-    assert not one.beyond(0, 1)  # eight rounds tell nothing
