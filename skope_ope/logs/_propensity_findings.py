@@ -153,11 +153,20 @@ def _rounded(logs, inverse):
 
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
-    """Find what right propensities make too rare for a log, however skewed they are."""
+    """Find what right propensities make too rare for a log, however skewed they are.
+
+    Of the K actions that the other rounds took, n rounds take one at p or less with a
+    probability of at most n K p. Actions that were taken once do not count: there may
+    be any number of those, as there are of rankings.
+    """
     p, least = logs.propensity, _least_possible(logs)
     if p.min() >= least:
         return None
-    row = int(p.argmin())
+    rows = np.flatnonzero(p < least)
+    rows = rows[logs.action_counts[logs.action_index[rows]] > 1]
+    if not len(rows):
+        return None
+    row = int(rows[p[rows].argmin()])
     chance = SURPRISE * float(p[row]) / least  # a bound
     return _alarm(
         "impossible_propensity",
@@ -172,7 +181,7 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < least).tolist(),
+        rows=np.sort(rows[np.argsort(p[rows], kind="stable")[:MOST_ROWS]]).tolist(),
     )
 
 
@@ -248,11 +257,9 @@ def _miscalibrated(logs, inverse):
 
 
 def power_of_ten(evidence):
-    return (
-        f"10^{evidence / log(10):.0f}"
-        if evidence > log(1e6)
-        else f"{exp(evidence):.0f}"
-    )
+    """Return a number as a text, from its natural logarithm."""
+    small = evidence < log(1e6)
+    return f"{exp(evidence):.0f}" if small else f"10^{evidence / log(10):.0f}"
 
 
 def _too_small(logs, inverse):

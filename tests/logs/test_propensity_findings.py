@@ -3,11 +3,13 @@
 """Wrong propensities are told with numbers and remedies, right ones are left alone."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
+from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.logs._propensity_findings import quick_propensity_findings
 
 
@@ -170,6 +172,7 @@ def test_a_million_rounds_make_no_alarm_of_a_percent():
     logs = plain_logs(action, np.full(1_000_000, 0.5))
     assert logs.action_counts[0] - 500_000 > 8 * 500  # standard errors
     assert found(logs) == {}
+    assert uneven_action_warnings(logs) == []  # nor does Replay
 
 
 def test_propensities_that_are_too_small():
@@ -212,6 +215,19 @@ def test_an_impossible_propensity():
     assert alarm.number == pytest.approx(1e-12 * 3000 * 4)
     p[17] = 1e-7  # one in a thousand logs may hold it
     assert found(logs_of(x, action, p)) == {}
+    # one of very many actions: uniform rankings of twenty items
+    rankings = plain_logs(np.arange(500), np.full(500, 4e-19))
+    assert found(rankings, alarms=False) == {}
+
+
+def test_right_propensities_are_hardly_ever_impossible():
+    mu = np.array([0.5, 0.5 - 1e-6, 1e-6])
+    rung = 0.0
+    for log in product(range(3), repeat=3):
+        logs = plain_logs(np.array(log), mu[list(log)], actions=range(3))
+        if "impossible_propensity" in found(logs):
+            rung += mu[list(log)].prod()
+    assert 0 < rung < 1e-5
 
 
 def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
