@@ -25,7 +25,6 @@ from skope_ope.logs._validation import plain
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 30
 MOST_ROWS = 10
-LARGEST = 1e9  # ratio: more of it is no better evidence, and sums stay finite
 
 
 def fitted_propensity_findings(logs, random_state=0):
@@ -71,8 +70,8 @@ def fitted_propensity_findings(logs, random_state=0):
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
-    ratio = probability_ratio(predicted, p[rows] + rounding_error(p[rows]), could)
-    ratio = np.minimum(ratio, LARGEST)
+    largest = p[rows] + rounding_error(p[rows], logs.n_actions)
+    ratio = probability_ratio(predicted, largest, could)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
     evidence = log_mean_exp(
