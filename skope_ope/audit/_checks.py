@@ -6,22 +6,30 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
+from skope_ope.audit._exploration import exploration_findings
+from skope_ope.audit._logger_findings import logger_findings
+from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
+from skope_ope.audit._slate_policy_checks import slate_policy_findings
 from skope_ope.logs._column_findings import column_findings
 from skope_ope.logs._leak_findings import action_leak_findings
 from skope_ope.logs._log_facts import log_facts
 from skope_ope.logs._order_findings import order_findings
 from skope_ope.logs._propensity_findings import propensity_findings
 from skope_ope.logs._propensity_fit import fitted_propensity_findings
+from skope_ope.logs._repeated_rounds import repeated_findings
 from skope_ope.logs._shift_findings import shift_findings
 
 LOG_CHECKS = (
     log_facts,
     propensity_findings,
+    logger_findings,
+    exploration_findings,
     column_findings,
     order_findings,
     action_leak_findings,
+    repeated_findings,
     reward_leak_findings,
     shift_findings,
     fitted_propensity_findings,  # after leaks, which explain what it finds by name
@@ -30,8 +38,9 @@ SLATE_CHECKS = (
     log_facts,
     column_findings,
     order_findings,
+    repeated_findings,
     reward_leak_findings,
     slate_logger_findings,
 )
-POLICY_CHECKS = ()
-SLATE_POLICY_CHECKS = ()
+POLICY_CHECKS = (policy_findings,)
+SLATE_POLICY_CHECKS = (slate_policy_findings,)

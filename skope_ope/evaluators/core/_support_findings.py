@@ -18,6 +18,7 @@ OTHER_POOLING = (
     "divergences={...: np.inf}."
 )
 ROUNDING = 1e-9  # of a mass
+MATTERS = 1e-3  # of a mass: less moves no estimate by more than chance does
 
 
 def support_findings(overlap):
@@ -39,14 +40,16 @@ def support_findings(overlap):
     mass = overlap.missing_mass
     if mass <= ROUNDING:
         return []
-    return [_unsupported(mass, "the logger never took", LEFT_OUT)]
+    return [_unsupported(mass, overlap.lacking, LEFT_OUT)]
 
 
 def _unsupported(mass, what, advice):
+    matters = mass >= MATTERS
+    share = f"{mass:.2%}" if matters else f"{mass:.1g}"
     return Finding(
         "unsupported_mass",
-        "warning",
-        f"The policy gives {mass:.2%} of its probability to actions that {what}.",
+        "warning" if matters else "note",
+        f"The policy gives {share} of its probability to actions that {what}.",
         (advice,),
         number=mass,
         effect=mass,

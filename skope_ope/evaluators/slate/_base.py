@@ -23,6 +23,7 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
 from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._estimability import (
     Estimable,
     SlateValue,
@@ -182,8 +183,9 @@ class SlateEvaluator(BaseEvaluator):
         about_weights = partial(
             of_weights, found.weight, found.expected, found.supported
         )
-        known, warned, size = about_weights(design)
-        warned = [*self._doubts_of_logger(logs), *found.warnings, *warned]
+        known, findings, size = about_weights(design)
+        warned = [*self._doubts_of_logger(logs), *found.warnings]
+        warned += warnings_of(findings)
         left_out = found.left_out(omega)
         if left_out is not None:
             share = left_out if omega is None else left_out * omega

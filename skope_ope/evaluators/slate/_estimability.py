@@ -11,7 +11,6 @@ from skope_ope.evaluators.core._support_findings import (
     no_round_finding,
     not_normalised_finding,
 )
-from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 
 
@@ -57,7 +56,7 @@ class Estimable:
 
 
 def of_weights(weight, expected, supported, design):
-    """Return diagnostics, warnings and effective size that weights of slates tell.
+    """Return diagnostics, findings and effective size that weights of slates tell.
 
     Parameters
     ----------
@@ -78,12 +77,11 @@ def of_weights(weight, expected, supported, design):
         balance.add(block, weight + 1 - expected)
         entries["expected_weight"] = 1 + overlap.mean_weight - balance.mean_weight
     entries |= weight_entries(overlap, balance)
-    warned = []
+    found = []
     if overlap.sum_w2:
         mean = entries.get("expected_weight", 1.0)
         found = slate_weight_findings(overlap, balance, mean, supported)
-        warned = warnings_of(found)
-    return entries, warned, overlap.effective_sample_size
+    return entries, found, overlap.effective_sample_size
 
 
 class SlateValue(PolicyValue):

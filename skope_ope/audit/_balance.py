@@ -1,0 +1,178 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Whether weighted rounds have the contexts that all rounds have.
+
+Weights leave the distribution of contexts as it is: for every bounded function g of a
+column with mean :math:`\bar g`,
+
+.. math:: E\Big[\sum_i w_i (g_i - \bar g)\Big] = 0.
+
+An alarm needs an effect, a distance of more than a tenth of a standard deviation, and
+evidence that the weights that are possible and were not met do not explain it: the
+e-value of the mean weight (`_mean_weight`) on :math:`\pm w (g - \bar g)`.
+"""
+
+from math import log
+
+import numpy as np
+
+from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
+from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._context_columns import (
+    capital,
+    columns_of,
+    columns_tested,
+    listed,
+    sampled_rows,
+)
+from skope_ope.logs._finding import Finding
+
+MOST_ROUNDS = 50_000
+DISTANCE = 0.1  # standard deviations
+FAR = 3.0  # standard deviations: values beyond count as this far
+MOST_LEVELS = 10  # of a categorical column
+RARE = 0.01  # share of a category that is too small to be balanced
+
+
+def balance_of(rounds, random_state):
+    """Return a table of the columns, and a finding about those out of balance.
+
+    Parameters
+    ----------
+    rounds : PolicyRounds
+        The policy on a log with propensities.
+    random_state : RandomState
+        Draws the rounds where there are many.
+    """
+    logs, rows = rounds.logs, None
+    if not logs.n_features or not rounds.overlap.sum_w or len(logs) < 2:
+        return {}, []
+    w, omega, group = rounds.w, rounds.omega, logs.group_index
+    if len(logs) > MOST_ROUNDS:
+        rows = sampled_rows(len(logs), MOST_ROUNDS, random_state)
+        w, omega, group = (
+            None if x is None else x[rows] for x in (rounds.w, rounds.omega, group)
+        )
+    omega = np.ones(len(w)) if omega is None else omega
+    largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
+    measure = _Measure(w, omega, group, largest)
+    columns = columns_of(logs.context, rows)
+    parts = [(column, *part) for column in columns for part in _parts(column)]
+    found = [(column, what, measure(values)) for column, what, values in parts]
+    found = [one for one in found if one[2] is not None]
+    found.sort(key=lambda one: -abs(one[2].distance))
+    facts = {
+        "balance of the context": {
+            "column": [f"{column.name}{what}" for column, what, _ in found],
+            "mean": [one.mean for *_, one in found],
+            "weighted mean": [one.weighted for *_, one in found],
+            "distance in sd": [one.distance for *_, one in found],
+            "standard error": [one.error for *_, one in found],
+        }
+    }
+    part = columns_tested(logs.context)
+    if part is not None:
+        facts["columns tested for balance"] = part
+    sure = SURE + log(2 * max(len(found), 1))
+    off = [
+        one
+        for one in found
+        if abs(one[2].distance) > DISTANCE and one[2].evidence > sure
+    ]
+    return facts, [_finding(off)] if off else []
+
+
+def _parts(column):
+    """Yield what is measured of a column: its numbers, or its frequent categories."""
+    values = column.values
+    if not column.categorical:
+        yield "", np.where(np.isfinite(values), values, np.nan)
+        return
+    for level in range(MOST_LEVELS):
+        inside = values == level
+        if not inside.any():
+            return
+        yield f" = category {level + 1}", inside.astype(float)
+
+
+class _Measure:
+    """Measures the balance of values.
+
+    Parameters
+    ----------
+    w, omega : ndarray of shape (n_rounds,)
+        Importance weights and sample weights.
+    group : ndarray of int of shape (n_rounds,) or None
+        Rounds that depend on each other.
+    largest : float
+        What no weight exceeds.
+    """
+
+    def __init__(self, w, omega, group, largest):
+        self.w, self.omega, self.largest = omega * w, omega, largest
+        self.group = None if group is None else np.unique(group, return_inverse=True)[1]
+        self.unit = float(self._by_unit(omega).max())
+
+    def _by_unit(self, values):
+        return values if self.group is None else np.bincount(self.group, values)
+
+    def __call__(self, values):
+        """Return the `_Balance` of some values, None where they do not vary."""
+        known = np.isfinite(values)
+        w, omega = self.w * known, self.omega * known
+        values = np.where(known, values, 0.0)
+        total, weight = float(omega.sum()), float(w.sum())
+        if not total or not weight:
+            return None
+        mean = float(omega @ values) / total
+        sd = float(np.sqrt(omega @ (values - mean) ** 2 / total))
+        if not 1e-12 * abs(mean) < sd < np.inf:
+            return None
+        g = np.clip((values - mean) / sd, -FAR, FAR)
+        centre, drawn = float(omega @ g) / total, float(w @ g) / weight
+        change = w * (g - drawn) / weight - omega * (g - centre) / total
+        influence = self._by_unit(change)
+        bound = 2 * FAR * self.largest * self.unit
+        term = self._by_unit(w * (g - centre)) / bound
+        sums = float(term.sum()), float(term @ term)
+        return _Balance(
+            mean,
+            float(w @ values) / weight,
+            drawn - centre,
+            float(np.sqrt(influence @ influence)),
+            log_evidence(abs(sums[0]), sums[1]),
+        )
+
+
+class _Balance:
+    """Mean, weighted mean, their distance in sd, its error, and ln E against chance."""
+
+    def __init__(self, mean, weighted, distance, error, evidence):
+        self.mean, self.weighted, self.distance = mean, weighted, distance
+        self.error, self.evidence = error, evidence
+
+
+def _finding(off):
+    told = [
+        f"{column.label}{what} by {one.distance:+.2f} standard deviations"
+        for column, what, one in off
+    ]
+    worst = off[0][2]
+    return Finding(
+        "covariate_imbalance",
+        "warning",
+        f"{capital(listed(told))}: the weighted rounds have other contexts than the "
+        "log, and weights should leave these as they are.",
+        (
+            "In some contexts the logger never takes what the policy wants: the "
+            "estimate is one for other contexts than those of the log. Evaluate a "
+            "policy that stays within the logger's reach.",
+            "The propensities depend on these columns otherwise than recorded: check "
+            "how they were logged.",
+            "The policy or its model learned from these rounds: evaluate it on others.",
+        ),
+        number=worst.evidence,
+        effect=abs(worst.distance),
+        columns=tuple(dict.fromkeys(column.name for column, *_ in off))[:10],
+        category=PropensityWarning,
+    )

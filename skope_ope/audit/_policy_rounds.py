@@ -1,0 +1,112 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a policy does in the rounds of a log, from one pass over them."""
+
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._target import Target
+
+LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
+
+
+class PolicyRounds:
+    """A policy on the rounds of a log that enter estimates.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        What is audited.
+    logs : BanditLogs
+        The rounds.
+
+    Attributes
+    ----------
+    target : Target
+        The policy.
+    all_logs, logs : BanditLogs
+        All rounds, and those whose sample weight is positive.
+    pi : ndarray of shape (n_rounds,)
+        The policy's probability of the logged actions, in all rounds.
+    overlap : Overlap
+        Sums of the weights, empty where propensities are not known.
+    wanted : ndarray of shape (n_actions,) or None
+        (Weighted) mean of the policy's probability of every action, where it was asked.
+    unreached : float
+        The same of what has weights above sqrt(n), NaN where the logging distribution
+        or the policy's is not known.
+    """
+
+    def __init__(self, policy, logs):
+        self.target, self.all_logs = Target(policy, logs), logs
+        self.positive = PositiveRounds(logs, combined_weights(logs, None))
+        support, shares = Support(self.positive), _Shares(self.positive)
+        observers = [support, shares]
+        given = logs, self.target, None, self.positive, observers
+        [self.pi] = terms_of(LOGGED_PROBA, *given)
+        self.overlap = support.overlaps[id(self.target)]
+        self.wanted, self.unreached = shares.wanted, shares.unreached
+
+    @property
+    def logs(self):
+        """The rounds that enter."""
+        return self.positive.logs
+
+    @property
+    def known(self):
+        """Whether the propensities are."""
+        return self.all_logs.propensity is not None
+
+    @cached_property
+    def w(self):
+        """Weights of the rounds that enter, ndarray."""
+        return self.positive.of(self.pi) / self.logs.propensity
+
+    @cached_property
+    def omega(self):
+        """Their sample weights, of mean one, or None."""
+        omega = self.positive.omega
+        return None if omega is None else self.positive.of(omega)
+
+    @cached_property
+    def counted(self):
+        """Weights times sample weights."""
+        return self.w if self.omega is None else self.omega * self.w
+
+
+class _Shares:
+    """Observes what the policy wants of every action, and at which weights.
+
+    Parameters
+    ----------
+    positive : PositiveRounds
+        The rounds.
+    """
+
+    def __init__(self, positive):
+        self.positive, self.limit = positive, positive.n**0.5
+        self.wanted, self.unreached = None, float("nan")
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, target):
+        """Add what the policy does in a block."""
+        table, block = target.table, target.block
+        if table is None:
+            return
+        omega = np.ones(len(table)) if block.omega is None else block.omega
+        if self.wanted is None:
+            self.wanted, self.unreached = np.zeros(table.shape[1]), float("nan")
+            if block.logs.logging_proba is not None:
+                self.unreached = 0.0
+        self.wanted += omega @ table / self.positive.n
+        mu = block.logs.logging_proba
+        if mu is not None and mu[block.rows].min() < 1 / self.limit:
+            beyond = np.where(table > self.limit * mu[block.rows], table, 0.0)
+            self.unreached += float(omega @ beyond.sum(axis=1)) / self.positive.n

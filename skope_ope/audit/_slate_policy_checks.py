@@ -1,0 +1,94 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a log of slates can answer for a slate policy."""
+
+from math import isnan, nan
+
+import numpy as np
+
+from skope_ope.audit._tail_index import tail_findings, tail_shape
+from skope_ope.evaluators.core._diagnostics import Diagnostics
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.evaluators.core._slate_target import SlateTarget
+from skope_ope.evaluators.core._support_findings import slate_support_findings
+from skope_ope.evaluators.core._warnings import learned_findings
+from skope_ope.evaluators.slate._estimability import of_weights
+from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
+from skope_ope.evaluators.slate._slate_ips import SlateIPS
+from skope_ope.policies.slate._given_marginals import GivenMarginals
+from skope_ope.policies.slate._slate_base import BaseSlatePolicy
+
+NO_LOGGER = "not possible: neither the logging policy nor propensities are known"
+NAMES = {
+    "effective_sample_size": "effective sample size",
+    "effective_share": "effective share",
+    "max_weight": "largest weight",
+    "mean_weight": "mean weight",
+    "expected_weight": "mean weight expected",
+}
+
+
+def slate_policy_findings(policy, logs, random_state):
+    """Return facts and findings about a slate policy on a log.
+
+    The weights are those of whole slates (`SlateIPS`) and, where the logging policy
+    is known, those of slots (`PseudoInverse`).
+
+    Parameters
+    ----------
+    policy : slate policy, array or str
+        Anything that the evaluators of slates take.
+    logs : SlateLogs
+        The rounds.
+    random_state : int, RandomState instance or None
+        Not used: all rounds are looked at.
+    """
+    target = SlateTarget(policy, logs, may_move=True)
+    found = learned_findings(policy, logs)
+    if target.only_moves:
+        told = "not possible: the policy moves what was shown, it has no weights"
+        return {"weights of the policy": told}, found
+    if logs.logging_policy is None and logs.propensity is None:
+        return {"weights of the policy": NO_LOGGER}, found
+    facts = {}
+    for what, evaluator in _evaluators(target, logs).items():
+        told, more = _of_weights(evaluator.fit(logs), target, logs, what)
+        facts |= told
+        found += more
+    return facts, found
+
+
+def _evaluators(target, logs):
+    """Return whose weights are looked at, by what they compare."""
+    logger, found = logs.logging_policy, {}
+    told = logs.propensity is not None or hasattr(logger, "slate_proba")
+    whole = not isinstance(target.policy, GivenMarginals)
+    if told and whole and hasattr(target.policy, "slate_proba"):
+        found["slates"] = SlateIPS()
+    if isinstance(logger, BaseSlatePolicy):
+        found["slots"] = PseudoInverse(outside_range="exclude")
+    return found
+
+
+def _of_weights(evaluator, target, logs, what):
+    terms = evaluator._terms(target, target.logs)
+    positive = terms.positive(logs, combined_weights(logs, None))
+    known = (terms.weight, terms.expected, terms.supported, positive.design)
+    entries, found, _ = of_weights(*known)
+    entries = Diagnostics(entries | terms.diagnostics)
+    facts = {
+        f"{name} ({what})": entries[key]
+        for key, name in NAMES.items()
+        if key in entries
+    }
+    lost = entries.get("unsupported_share", entries.get("outside_range_share", nan))
+    if not isnan(lost):
+        facts[f"share never shown ({what})"] = lost
+    found = slate_support_findings(lost, what) + found
+    if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
+        return facts, found
+    gain = positive.of(np.abs(terms.weight * logs.reward))
+    shape, error = tail_shape(gain)
+    if not isnan(shape):
+        facts[f"tail shape of weighted rewards ({what})"] = shape
+    return facts, found + tail_findings(shape, error)
