@@ -209,7 +209,8 @@ def binned(column, n_bins=16):
         return codes
     distinct = _few_distinct(known, max(FEW_VALUES, n_bins))
     if distinct is None:
-        edges = np.quantile(known, np.arange(1, n_bins) / n_bins)
+        ordered = np.sort(known)  # quantiles of infinite numbers, too
+        edges = ordered[np.arange(1, n_bins) * len(ordered) // n_bins]
         heavy = edges[1:][edges[1:] == edges[:-1]]  # fills more than a bin: it is one
         distinct = np.union1d(edges, np.nextafter(heavy, -np.inf))
     codes[~missing] = 1 + np.searchsorted(distinct, known)
