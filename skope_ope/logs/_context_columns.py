@@ -90,9 +90,11 @@ def rows_apart(logs, most, random):
     """Return rows at random, ascending: of each group one, where there are groups."""
     if logs.group is None:
         return sampled_rows(len(logs), most, random)
-    shuffled = random.permutation(len(logs))
-    _, first = np.unique(logs.group_index[shuffled], return_index=True)
-    return np.sort(shuffled[random.permutation(first)[:most]])
+    rows = random.permutation(len(logs))
+    of_group = np.full(logs.n_groups, -1)
+    of_group[logs.group_index[rows]] = rows  # the last one in random order stays
+    of_group = of_group[of_group >= 0]
+    return np.sort(random.permutation(of_group)[:most])
 
 
 def columns_of(context, rows=None):
