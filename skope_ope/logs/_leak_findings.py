@@ -168,8 +168,8 @@ def _matters(ratio):
 def _known_finding(leaks, blamed, n_rounds):
     """Tell of columns that beat propensities; `blamed`: whether the first one leaks."""
     first, others = leaks[0], _so_do(leaks[1:])
-    gain, times = mean_gain(first.ratio), float(first.ratio.mean())
-    better = f"{times:.2f} times as likely as they say"
+    gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
+    better = f"{1 + effect:.3g} times as likely as they say"
     if gain > LEAST_EFFECT:
         better = f"{gain:.3g} nats a round"
     label = capital(first.column.label)
@@ -185,7 +185,7 @@ def _known_finding(leaks, blamed, n_rounds):
         f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
         advice if blamed else advice[::-1],
         number=first.number,
-        effect=misfit_effect(first.ratio),
+        effect=effect,
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )

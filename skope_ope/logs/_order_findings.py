@@ -11,7 +11,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
 
-TRAILING_CHANCE = 5e-4  # of so many zeros at the end; about 7.6 rewards are missing
+TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
 DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
