@@ -36,7 +36,7 @@ def names(text):
     except csv.Error as error:
         raise argparse.ArgumentTypeError(
             f"is no list of names ({error}), got {text!r}. Put names with commas or "
-            'line ends between double quotes, as in \'"one, two",three\''
+            "line ends between double quotes, as in '\"one, two\",three'"
         ) from error
 
 

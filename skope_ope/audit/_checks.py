@@ -6,6 +6,8 @@ A check takes the logs and a `random_state` (a check of a policy takes the polic
 first) and returns facts by name and a list of `Finding`.
 """
 
+from skope_ope.audit._exploration import exploration_findings
+from skope_ope.audit._logger_findings import logger_findings
 from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
@@ -16,22 +18,27 @@ from skope_ope.logs._log_facts import log_facts
 from skope_ope.logs._order_findings import order_findings
 from skope_ope.logs._propensity_findings import propensity_findings
 from skope_ope.logs._propensity_fit import fitted_propensity_findings
+from skope_ope.logs._repeated_rounds import repeated_findings
 from skope_ope.logs._shift_findings import shift_findings
 
 LOG_CHECKS = (
     log_facts,
     propensity_findings,
-    fitted_propensity_findings,
+    logger_findings,
+    exploration_findings,
     column_findings,
     order_findings,
     action_leak_findings,
-    shift_findings,
+    repeated_findings,
     reward_leak_findings,
+    shift_findings,
+    fitted_propensity_findings,  # after leaks, which explain what it finds by name
 )
 SLATE_CHECKS = (
     log_facts,
     column_findings,
     order_findings,
+    repeated_findings,
     reward_leak_findings,
     slate_logger_findings,
 )

@@ -15,8 +15,8 @@ from skope_ope.logs._finding import Finding
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._validation import plain
 
-MOST_ROUNDS = 4000  # of a logger
-MOST_LOGGERS = 5  # the largest ones
+MOST_ROUNDS = 2000  # of a logger
+MOST_LOGGERS = 3  # the largest ones
 WHAT = "actions against the context"
 
 

@@ -12,11 +12,12 @@ from skope_ope.exceptions import LoggerWarning, PropensityWarning
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._propensity_audit import propensity_by_action
 from skope_ope.logs._propensity_findings import quick_propensity_findings
+from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
 
 FEW = 30  # rounds of a logger
-MOST_ROUNDS = 10_000  # of a logger, whose propensities are tested
-ASKED = 4000  # of a logger, or of all, whose contexts are asked
+MOST_ROUNDS = 5000  # of a logger, whose propensities are tested
+ASKED = 2000  # of a logger, or of all, whose contexts are asked
 MOST_LOGGERS = 20  # the largest ones are tested
 SHOWN = 10
 
@@ -55,7 +56,7 @@ def logger_findings(logs, random_state=0):
         facts["loggers not shown"] = len(acting) - len(rows)
     findings = [*_few_rounds(logs, acting), *_contradictions(logs)]
     if len(acting) > 1:
-        findings += [*_other_actions(logs, acting), *_other_contexts(logs, random)]
+        findings += [*_other_actions(logs, rows), *_other_contexts(logs, random)]
         for k, mine in rows.items():
             findings += _faults_of_one(logs, k, mine, random)
     return facts, findings
@@ -107,23 +108,21 @@ def _few_rounds(logs, acting):
     ]
 
 
-def _other_actions(logs, acting):
+def _other_actions(logs, rows):
     """Return a note where a logger never takes what another one does."""
-    n_actions = logs.n_actions
-    cell = logs.logger_index * n_actions + logs.action_index
-    size = len(logs.loggers) * n_actions
-    taken = np.bincount(cell, minlength=size).reshape(-1, n_actions)[acting] > 0
-    why = "never took"
+    loggers, n_actions = list(rows), logs.n_actions
+    taken = np.zeros((len(loggers), n_actions), dtype=bool)
+    for mine, place in zip(rows.values(), taken, strict=True):
+        place[logs.action_index[mine]] = True
+    seen, why = taken.any(axis=0), "never took"
     if logs.logger_proba is not None:  # what it could do, whoever did it
-        able = np.zeros((n_actions, len(logs.loggers)), dtype=bool)
-        for k in acting:
-            able[:, k] = np.bincount(
-                logs.action_index, logs.logger_proba[:, k] > 0, n_actions
-            )
-        taken, why = able.T[acting], "cannot take"
+        why = "cannot take"
+        for k, place in zip(loggers, taken, strict=True):
+            place[logs.action_index[logs.logger_proba[:, k] > 0]] = True
     else:  # of few rounds nothing follows
-        taken[logs.logger_counts[acting] < FEW * n_actions] = True
-    lost = taken.any(axis=0) & ~taken
+        few = [len(mine) < FEW * n_actions for mine in rows.values()]
+        taken[few] = True
+    lost = seen & ~taken
     if not lost.any():
         return []
     place, action = (int(at) for at in np.argwhere(lost)[0])
@@ -133,8 +132,8 @@ def _other_actions(logs, acting):
         Finding(
             "loggers_without_overlap",
             "note",
-            f"{n_loggers} of {len(acting)} loggers lack {n_lost} of {n_actions} "
-            f"actions that others take: logger {_label(logs, acting[place])} {why} "
+            f"{n_loggers} of {len(loggers)} loggers lack {n_lost} of {n_actions} "
+            f"actions that others take: logger {_label(logs, loggers[place])} {why} "
             f"action {plain(logs.actions[action])!r}.",
             (
                 "For a policy that takes them use pooling='balanced', which asks only "
@@ -190,7 +189,10 @@ def _contradictions(logs):
 
 def _other_contexts(logs, random):
     """Ask whether the context tells who acted."""
-    rows = _drawn(random, np.arange(len(logs)), ASKED)
+    rows, weight = np.arange(len(logs)), logs.sample_weight
+    if weight is not None:  # as many as there were before some were left out
+        rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
+    rows = _drawn(random, rows, ASKED)
     part = logs[rows]
     found = predictability(part, part.logger_index, arm="logger")
     if not found.z > HIGH_Z:
@@ -223,17 +225,15 @@ def _faults_of_one(logs, k, mine, random):
     if logs.propensity is None or len(mine) < FEW:
         return []
     rows = _drawn(random, mine, MOST_ROUNDS)
-    part, seed = logs[rows], random.randint(2**31 - 1)
-    found = []
-    for one in _propensity_tests(part, seed):
+    part, found = logs[rows], []
+    for one in (
+        *quick_propensity_findings(part)[1],
+        *fitted_propensity_findings(part, random)[1],
+    ):
         if one.is_alarm:
             text = f"Logger {_label(logs, k)}: {one.found[0].lower()}{one.found[1:]}"
             found.append(replace(one, found=text, rows=rows[list(one.rows)].tolist()))
     return found
-
-
-def _propensity_tests(part, seed):
-    return quick_propensity_findings(part)[1]
 
 
 def _drawn(random, rows, most):

@@ -9,7 +9,7 @@ import numpy as np
 
 from skope_ope.logs import _propensity_audit
 from skope_ope.logs._contexts import check_context
-from skope_ope.logs._frames import bandit_logs_from_frame, bandit_logs_to_frame
+from skope_ope.logs._frames import Framed
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
@@ -35,7 +35,7 @@ from skope_ope.logs._validation import (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BanditLogs(Grouped, Recognised, RowContainer):
+class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     """Logs of (context, action, reward, propensity), one row per round.
 
     Everything is validated once, here. The logs are never written to: arrays are
@@ -383,110 +383,3 @@ class BanditLogs(Grouped, Recognised, RowContainer):
 
     def _repr_html_(self):
         return summary_html("BanditLogs", self.summary())
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame,
-        *,
-        action,
-        reward,
-        propensity=None,
-        context=None,
-        exclude=None,
-        actions=None,
-        logging_proba=None,
-        logger_proba=None,
-        logger=None,
-        timestamp=None,
-        group=None,
-        sample_weight=None,
-        columns=None,
-        reward_range=None,
-    ):
-        """Build logs from the named columns of a data frame.
-
-        Parameters
-        ----------
-        frame : pandas, polars or pyarrow table
-            One row per round. It is not written to.
-        action, reward : str
-            Names of the columns.
-        propensity : str, default=None
-            Name of the column.
-        context : list of str, default=None
-            Names of the columns that were known before the decision, kept as a frame
-            of the same library; `[]` for logs without features.
-        exclude : list of str, default=None
-            In place of `context`: names of columns that do not belong there, such as
-            outcomes. All others that are not named elsewhere do.
-        actions : array-like, default=None
-            Ordered labels of all actions.
-        logging_proba, logger_proba : list of str, default=None
-            Names of the columns with the probabilities, in the order of `actions`
-            and of `loggers` (the sorted labels).
-        logger, timestamp, group, sample_weight : str, default=None
-            Names of further columns.
-        columns : list of str, default=None
-            Names of columns that folds carry along (see `with_columns`).
-        reward_range : tuple of (float, float), default=None
-            Known bounds of the reward.
-
-        Returns
-        -------
-        logs : BanditLogs
-
-        Raises
-        ------
-        ValueError
-            If a column is missing, or columns that mean nothing else are neither in
-            `context` nor excluded; the message ends with the columns there are.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from skope_ope import BanditLogs
-        >>> frame = pd.DataFrame(
-        ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
-        ... )
-        >>> BanditLogs.from_frame(
-        ...     frame, action="item", reward="click", propensity="p", context=["age"]
-        ... )
-        BanditLogs(n_rounds=2, n_features=1, n_actions=2)
-        """
-        return bandit_logs_from_frame(
-            cls,
-            frame,
-            single={
-                "action": action,
-                "reward": reward,
-                "propensity": propensity,
-                "logger": logger,
-                "timestamp": timestamp,
-                "group": group,
-                "sample_weight": sample_weight,
-            },
-            tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
-            context=context,
-            exclude=exclude,
-            columns=columns,
-            actions=actions,
-            reward_range=reward_range,
-        )
-
-    def to_frame(self, backend=None):
-        """Return the logs as a data frame, one row per round.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default=None
-            Library of the frame. `None`: that of the context, or pandas.
-
-        Returns
-        -------
-        frame : pandas, polars or pyarrow table
-            Context columns, then `action`, `reward` and the other fields there are;
-            fields with a column per action are named `logging_proba_<action>`, parts
-            of composite groups `group_0`, `group_1`, ...
-        """
-        return bandit_logs_to_frame(self, backend)

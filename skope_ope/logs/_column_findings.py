@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is odd about single columns of the context, whatever they mean."""
 
+from itertools import chain
+
 import numpy as np
 from scipy import sparse
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._context_columns import (
-    MOST_COLUMNS,
     capital,
+    chosen_columns,
     column_names,
     columns_tested,
+    dense_columns,
     label_of,
     listed,
     sampled_rows,
@@ -54,11 +57,16 @@ def column_findings(logs, random_state=0):
     part = columns_tested(context)
     if part is not None:
         facts["columns tested"] = part
-    table = _Columns(context)
+    chosen = chosen_columns(context)
     rows = sampled_rows(n_rounds, SAMPLE, random_state)
-    some = _Columns(take_rows(context, rows))
-    constant = _constant(table, some)
-    alike = _alike(table, some, constant) if n_rounds > 1 else []
+    some = _columns(take_rows(context, rows), chosen)
+    still = [j for j, values in some.items() if _one_value(values)]
+    twins = [pair for pair in _twins(some) if pair[1] not in still]
+    whole = _columns(context, sorted({*still, *chain(*twins)}))
+    constant = [j for j in still if _one_value(whole[j])]
+    if sparse.issparse(context):
+        constant = _without_entry(context)
+    alike = [(i, j) for i, j in twins if _same(whole[i], whole[j])]
 
     def labels(which):
         return listed([label_of(names[j], named) for j in which])
@@ -69,11 +77,11 @@ def column_findings(logs, random_state=0):
         findings.append(
             _note(
                 "missing_values",
-                f"{labels(missing)} {_have(missing)} missing or infinite values, in up "
-                f"to {most / n_rounds:.1%} of the rounds.",
-                "Models and policies must take them (those of trees on histograms do), "
-                "or fill them inside the model; whether a value is missing must have "
-                "been known before the decision, too.",
+                f"Values are missing or infinite in {labels(missing)}: "
+                f"up to {most / n_rounds:.1%} of the rounds.",
+                "Models and policies must take them, as trees on histograms do, or "
+                "fill them. What is missing only where something happened later "
+                "gives away what happened.",
                 [names[j] for j in missing],
                 most,
                 most / n_rounds,
@@ -84,7 +92,7 @@ def column_findings(logs, random_state=0):
             _note(
                 "constant_column",
                 f"{labels(constant)} {_have(constant)} the same value in all rounds.",
-                "They tell nothing; check whether the export has lost their values.",
+                "Such a column tells nothing: check whether its values were lost.",
                 [names[j] for j in constant],
                 len(constant),
             )
@@ -119,22 +127,14 @@ def _note(name, found, advice, columns, number, effect=float("nan")):
     )
 
 
-class _Columns:
-    """Whole columns of a context as arrays, and their number."""
-
-    def __init__(self, context):
-        self.n_columns = context.shape[1]
-        self._array = context
-        self._get = lambda j: context[:, j]
-        if sparse.issparse(context):
-            self._get = lambda j: context[:, [j]].toarray().ravel()
-        elif is_frame(context):
-            frame = import_narwhals().from_native(context, eager_only=True)
-            names = list(frame.columns)
-            self._get = lambda j: _plain(frame.get_column(names[j]).to_numpy())
-
-    def __getitem__(self, j):
-        return self._get(j)
+def _columns(context, chosen):
+    """Return some columns as arrays, by position."""
+    if is_frame(context):
+        frame = import_narwhals().from_native(context, eager_only=True)
+        names = list(frame.columns)
+        return {j: _plain(frame.get_column(names[j]).to_numpy()) for j in chosen}
+    table = dense_columns(context, chosen)
+    return {int(j): table[:, k] for k, j in enumerate(chosen)}
 
 
 def _plain(values):
@@ -170,34 +170,26 @@ def _missing_in_series(series):
     return int(series.null_count())
 
 
-def _constant(table, some):
-    """Return the columns with one value; of sparse ones those without an entry."""
-    candidates = range(min(table.n_columns, MOST_COLUMNS))
-    if sparse.issparse(table._array):
-        filled = np.bincount(table._array.indices, minlength=table.n_columns)
-        return np.flatnonzero(filled == 0).tolist()
-    return [j for j in candidates if _one_value(some[j]) and _one_value(table[j])]
+def _without_entry(context):
+    filled = np.bincount(context.indices, minlength=context.shape[1])
+    return np.flatnonzero(filled == 0).tolist()
 
 
 def _one_value(values):
     first = values[0]
     if first != first:  # NaN
         return bool((values != values).all())
-    same = values == first
-    return bool(np.all(same))
+    return bool((values == first).all())
 
 
-def _alike(table, some, constant):
-    """Return pairs (first, later) of columns that are equal in all rounds."""
+def _twins(columns):
+    """Return pairs (first, later) of columns that are equal in these rounds."""
     first, pairs = {}, []
-    for j in range(min(table.n_columns, MOST_COLUMNS)):
-        if j in constant:
-            continue
-        values = some[j]
+    for j, values in columns.items():
         is_number = values.dtype.kind in "biuf"
         key = values.astype(float).tobytes() if is_number else repr(values.tolist())
         i = first.setdefault(key, j)
-        if i != j and _same(table[i], table[j]):
+        if i != j:
             pairs.append((i, j))
     return pairs
 

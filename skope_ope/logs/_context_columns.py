@@ -37,12 +37,15 @@ class Column:
         Whether the values are texts or other labels without an order.
     named : bool
         Whether the name comes from a frame.
+    labels : tuple of str, default=()
+        The categories by code.
     """
 
     name: object
     values: np.ndarray
     categorical: bool
     named: bool
+    labels: tuple = ()
 
     @property
     def label(self):
@@ -83,6 +86,15 @@ def sampled_rows(n_rounds, most, random_state):
     return np.unique(random.randint(0, n_rounds, most))
 
 
+def rows_apart(logs, most, random):
+    """Return rows at random, ascending: of each group one, where there are groups."""
+    if logs.group is None:
+        return sampled_rows(len(logs), most, random)
+    shuffled = random.permutation(len(logs))
+    _, first = np.unique(logs.group_index[shuffled], return_index=True)
+    return np.sort(shuffled[random.permutation(first)[:most]])
+
+
 def columns_of(context, rows=None):
     """Return the columns of some rows, at most `MOST_COLUMNS` of them.
 
@@ -102,21 +114,32 @@ def columns_of(context, rows=None):
     """
     if rows is not None:
         context = take_rows(context, rows)
+    chosen = chosen_columns(context)
     if is_frame(context):
         frame = import_narwhals().from_native(context, eager_only=True)
-        # narwhals selects by name; names of pandas columns may be numbers
-        names = list(frame.columns)[:MOST_COLUMNS]
-        return [_column(name, frame.get_column(name), True) for name in names]
-    chosen = np.arange(min(context.shape[1], MOST_COLUMNS))
-    if sparse.issparse(context):
-        if len(chosen) < context.shape[1]:
-            filled = np.bincount(context.indices, minlength=context.shape[1])
-            chosen = np.sort(np.argsort(-filled, kind="stable")[:MOST_COLUMNS])
-        context = context[:, chosen].toarray()
+        names = list(frame.columns)
+        return [_column(names[j], frame.get_column(names[j]), True) for j in chosen]
+    context = dense_columns(context, chosen)
     return [
         Column(int(j), np.asarray(context[:, k], dtype=float), False, False)
         for k, j in enumerate(chosen)
     ]
+
+
+def chosen_columns(context):
+    """Return the positions of the columns that are looked at one by one."""
+    chosen = np.arange(min(context.shape[1], MOST_COLUMNS))
+    if sparse.issparse(context) and len(chosen) < context.shape[1]:
+        filled = np.bincount(context.indices, minlength=context.shape[1])
+        chosen = np.sort(np.argsort(-filled, kind="stable")[:MOST_COLUMNS])
+    return chosen
+
+
+def dense_columns(context, chosen):
+    """Return some columns of an array or a sparse matrix as an array."""
+    if sparse.issparse(context):
+        return context[:, chosen].toarray()
+    return context[:, chosen]
 
 
 def columns_tested(context):
@@ -146,18 +169,17 @@ def _column(name, series, named):
         ]
         return Column(name, np.array(numbers), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
-    return Column(name, _by_frequency(texts, missing), True, named)
+    codes, labels = _by_frequency(texts)
+    return Column(name, np.where(missing, nan, codes), True, named, tuple(labels))
 
 
-def _by_frequency(texts, missing):
-    """Return codes of texts, 0 for the most frequent; NaN where they are missing."""
-    if not len(texts):
-        return np.zeros(0)
-    _, codes = factorise(texts)
-    counts = np.bincount(codes)
-    rank = np.empty(len(counts))
-    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
-    return np.where(missing, np.nan, rank[codes])
+def _by_frequency(texts):
+    """Return codes of texts, 0 for the most frequent, and the texts by code."""
+    labels, codes = factorise(texts)
+    order = np.argsort(-np.bincount(codes), kind="stable")
+    rank = np.empty(len(order))
+    rank[order] = np.arange(len(order))
+    return rank[codes], labels[order]
 
 
 def binned(column, n_bins=16):

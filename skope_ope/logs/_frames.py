@@ -24,7 +24,118 @@ def import_narwhals():
     return narwhals
 
 
-def bandit_logs_from_frame(
+class Framed:
+    """What logs and data frames have to do with each other."""
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame,
+        *,
+        action,
+        reward,
+        propensity=None,
+        context=None,
+        exclude=None,
+        actions=None,
+        logging_proba=None,
+        logger_proba=None,
+        logger=None,
+        timestamp=None,
+        group=None,
+        sample_weight=None,
+        columns=None,
+        reward_range=None,
+    ):
+        """Build logs from the named columns of a data frame.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow table
+            One row per round. It is not written to.
+        action, reward : str
+            Names of the columns.
+        propensity : str, default=None
+            Name of the column.
+        context : list of str, default=None
+            Names of the columns that were known before the decision, kept as a frame
+            of the same library; `[]` for logs without features.
+        exclude : list of str, default=None
+            In place of `context`: names of columns that do not belong there, such as
+            outcomes. All others that are not named elsewhere do.
+        actions : array-like, default=None
+            Ordered labels of all actions.
+        logging_proba, logger_proba : list of str, default=None
+            Names of the columns with the probabilities, in the order of `actions`
+            and of `loggers` (the sorted labels).
+        logger, timestamp, group, sample_weight : str, default=None
+            Names of further columns.
+        columns : list of str, default=None
+            Names of columns that folds carry along (see `with_columns`).
+        reward_range : tuple of (float, float), default=None
+            Known bounds of the reward.
+
+        Returns
+        -------
+        logs : BanditLogs
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or columns that mean nothing else are neither in
+            `context` nor excluded; the message ends with the columns there are.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from skope_ope import BanditLogs
+        >>> frame = pd.DataFrame(
+        ...     {"age": [31, 54], "item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]}
+        ... )
+        >>> BanditLogs.from_frame(
+        ...     frame, action="item", reward="click", propensity="p", context=["age"]
+        ... )
+        BanditLogs(n_rounds=2, n_features=1, n_actions=2)
+        """
+        return _from_frame(
+            cls,
+            frame,
+            single={
+                "action": action,
+                "reward": reward,
+                "propensity": propensity,
+                "logger": logger,
+                "timestamp": timestamp,
+                "group": group,
+                "sample_weight": sample_weight,
+            },
+            tables={"logging_proba": logging_proba, "logger_proba": logger_proba},
+            context=context,
+            exclude=exclude,
+            columns=columns,
+            actions=actions,
+            reward_range=reward_range,
+        )
+
+    def to_frame(self, backend=None):
+        """Return the logs as a data frame, one row per round.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default=None
+            Library of the frame. `None`: that of the context, or pandas.
+
+        Returns
+        -------
+        frame : pandas, polars or pyarrow table
+            Context columns, then `action`, `reward` and the other fields there are;
+            fields with a column per action are named `logging_proba_<action>`, parts
+            of composite groups `group_0`, `group_1`, ...
+        """
+        return _to_frame(self, backend)
+
+
+def _from_frame(
     cls, frame, *, single, tables, context, exclude, columns, actions, reward_range
 ):
     """Build `cls` from the named columns of `frame`."""
@@ -106,7 +217,7 @@ def _column(frame, name):
     return series.to_numpy()
 
 
-def bandit_logs_to_frame(logs, backend):
+def _to_frame(logs, backend):
     """Return a frame of library `backend` with a column per field."""
     if backend not in (None, *LIBRARIES):
         raise ValueError(f"backend must be one of {LIBRARIES}, got {backend!r}.")

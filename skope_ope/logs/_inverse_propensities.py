@@ -8,12 +8,15 @@ from math import inf, log, sqrt
 
 import numpy as np
 
-FEW_CLUSTERS = 30  # groups, from which nothing is told about a mean
+from skope_ope.logs._propensity_audit import uneven_weight
+
+FEWEST_CLUSTERS = 30  # rounds or groups, from which a mean is judged
 MANY_ROUNDS = 15  # in one half of the rounds: an action that the other half tests
-GRIDS = (1, 2, 3)  # decimals of rounded propensities
+OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
 UNSEEN_PER_SEEN = 8  # so much more
-OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
+GRIDS = (1, 2, 3)  # decimals of rounded propensities
+FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,11 @@ class Excess:
     def beyond(self, z, ratio):
         """Tell whether it is far beyond chance and large.
 
-        A log of n rounds with the same 1/p has no error. Then it is the chance that
-        nothing else was drawn that counts: ratio to the power -n.
+        Where 1/p is the same in all rounds there is no error. Then it counts how
+        probable it is that nothing else was drawn: at most ratio to the power -n.
         """
         return (
-            self.n >= FEW_CLUSTERS
+            self.n >= FEWEST_CLUSTERS
             and self.z > z
             and self.ratio > ratio
             and self.n * log(self.ratio) > z**2 / 2
@@ -60,124 +63,128 @@ class InversePropensities:
     ----------
     logs : BanditLogs
         With propensities.
+    rows : ndarray of int of shape (n_rounds,)
+        Which rounds are looked at.
     """
 
-    def __init__(self, logs):
-        self.logs = logs
+    def __init__(self, logs, rows):
+        def part(values):
+            return None if values is None else values[rows]
+
+        self.rows = rows
+        self.p, self.action = logs.propensity[rows], logs.action_index[rows]
+        self.group, self.available = part(logs.group_index), part(logs.available)
+        self.mu, self.logger = part(logs.logging_proba), part(logs.logger_index)
+        self.share = uneven_weight(logs, rows)
+        self.weight = None if self.share is None else self.share / self.share.mean()
+        self.n_actions = logs.n_actions
+        self.n_loggers = 1 if logs.loggers is None else len(logs.loggers)
+
+    @property
+    def counts(self):
+        """How often each action was taken, ndarray of shape (n_actions,)."""
+        return np.bincount(self.action, minlength=self.n_actions)
+
+    @property
+    def group_sizes(self):
+        """Numbers of rounds of the groups, or None."""
+        if self.group is None:
+            return None
+        sizes = np.bincount(self.group)
+        return sizes[sizes > 0]
 
     @cached_property
     def half_step(self):
         """Largest error that rounding may have made, 0 where none is apparent."""
-        return rounding_error(self.logs.propensity)
+        return rounding_error(self.p)
 
     @cached_property
     def at_least(self):
-        """The smallest that 1/p can be, ndarray of shape (n_rounds,)."""
-        return self._weighted(1 / (self.logs.propensity + self.half_step))
+        """The smallest that 1/p can be, weighted, ndarray of shape (n_rounds,)."""
+        return self._weighted(1 / (self.p + self.half_step))
 
     def _weighted(self, values):
-        weight = self.logs.sample_weight
-        return values if weight is None else values * (weight / weight.mean())
+        return values if self.weight is None else values * self.weight
 
     @cached_property
     def _cell(self):
         """Codes of (acting logger, action)."""
-        logs = self.logs
-        if logs.loggers is None or len(logs.loggers) < 2:
-            return logs.action_index
-        return logs.logger_index * logs.n_actions + logs.action_index
+        if self.n_loggers == 1:
+            return self.action
+        return self.logger * self.n_actions + self.action
+
+    def _counts(self, rows):
+        return np.bincount(self._cell[rows], minlength=self.n_loggers * self.n_actions)
 
     @cached_property
     def _half(self):
-        """Halves of the rounds; the rounds of a group stand in the same."""
-        logs = self.logs
-        rounds = np.arange(len(logs)) if logs.group is None else logs.group_index
-        return rounds % 2
+        """Halves of the rounds by lot; the rounds of a group stand in the same."""
+        lots = np.random.RandomState(0)
+        if self.group is None:
+            return lots.randint(2, size=len(self.p))
+        return lots.randint(2, size=self.group.max() + 1)[self.group]
 
     @cached_property
-    def frequent(self):
-        """Which rounds took an action that the other half of the rounds took often.
+    def _often(self):
+        """Which cells the rounds of the other half took often, of shape (2, n_cells).
 
         Actions that are chosen by their counts in the same rounds would look too
         frequent.
         """
-        often = self._often
-        return often[1 - self._half, self._cell]
+        often = [self._counts(self._half == other) for other in (1, 0)]
+        return np.array(often) >= MANY_ROUNDS
 
     @cached_property
-    def _often(self):
-        n_cells = self.logs.n_actions
-        if self.logs.loggers is not None:
-            n_cells *= max(len(self.logs.loggers), 1)
-        return np.array(
-            [
-                np.bincount(self._cell[self._half == half], minlength=n_cells)
-                >= MANY_ROUNDS
-                for half in (0, 1)
-            ]
-        )
+    def frequent(self):
+        """Which rounds took an action that the other half took often."""
+        return self._often[self._half, self._cell]
 
-    def _sizes(self, which):
-        """Return how many actions of a set by logger each round could take.
-
-        `which` has shape (n_loggers * n_actions,).
-        """
-        logs = self.logs
-        which = which.reshape(-1, logs.n_actions)
-        logger = None if len(which) == 1 else logs.logger_index
-        if logs.available is None:
-            sizes = which.sum(axis=1).astype(float)
-            return sizes[0] if logger is None else sizes[logger]
-        if logger is None:
-            return logs.available @ which[0].astype(float)
-        return np.einsum("ij,ij->i", logs.available, which[logger].astype(float))
+    def _sizes(self, cells):
+        """Return how many actions of some cells each round could take."""
+        cells = cells.reshape(self.n_loggers, self.n_actions).astype(float)
+        if self.available is None:
+            sizes = cells.sum(axis=1)
+            return (
+                sizes[self.logger] if self.n_loggers > 1 else sizes.repeat(len(self.p))
+            )
+        mine = cells[self.logger] if self.n_loggers > 1 else cells
+        return (self.available * mine).sum(axis=1)
 
     def too_small(self):
         """Return the `Excess` of 1/p over the number of the frequent actions."""
-        often = self._often
-        expected = np.empty(len(self.logs))
-        for half in (0, 1):
-            rows = self._half == half
-            sizes = self._sizes(often[1 - half])
-            expected[rows] = sizes if np.ndim(sizes) == 0 else sizes[rows]
-        return self._excess(self.at_least * self.frequent, self._weighted(expected))
+        sizes = [self._sizes(cells) for cells in self._often]
+        expected = np.where(self._half == 0, *sizes)
+        return self._excess(self.at_least * self.frequent, expected)
 
     def too_small_for(self, action):
         """Return the `Excess` of I(a)/p over one, for an action by its code."""
-        taken = self.at_least * (self.logs.action_index == action)
-        offered = np.ones(len(self.logs))
-        if self.logs.available is not None:
-            offered = self.logs.available[:, action].astype(float)
-        return self._excess(taken, self._weighted(offered))
+        offered = np.ones(len(self.p))
+        if self.available is not None:
+            offered = self.available[:, action].astype(float)
+        return self._excess(self.at_least * (self.action == action), offered)
 
     def by_action(self):
         """Return the means of I(a)/p over what they should be."""
-        logs = self.logs
-        sums = np.bincount(logs.action_index, self.at_least, minlength=logs.n_actions)
-        if logs.available is None:
-            return sums / len(logs)
-        offered = self._weighted(np.ones(len(logs))) @ logs.available
+        sums = np.bincount(self.action, self.at_least, minlength=self.n_actions)
+        if self.available is None:
+            return sums / len(self.p)
+        offered = self._weighted(np.ones(len(self.p))) @ self.available
         return np.divide(sums, offered, out=np.zeros(len(sums)), where=offered > 0)
 
     def _excess(self, values, expected):
-        total, error, n = self._sum_and_error(values - expected)
-        should = float(np.sum(expected))
+        expected = self._weighted(expected)
+        total, error, n = self._sum_and_error(values - expected, slice(None))
+        should = float(expected.sum())
         if should <= 0:
             return Excess(1.0, 0.0, n)
-        z = total / error if error > 0 else (inf if total > 0 else 0.0)
-        return Excess(1 + total / should, z, n)
+        return Excess(1 + total / should, _ratio(total, error), n)
 
-    def _sum_and_error(self, gap, rows=None):
+    def _sum_and_error(self, gap, rows):
         """Return the sum of some rounds' numbers, its error, and how many tell."""
-        logs = self.logs
-        if logs.group is not None:
-            code = logs.group_index if rows is None else logs.group_index[rows]
-            sizes = np.bincount(code, minlength=logs.n_groups)
-            present = sizes > 0
-            change = np.bincount(code, gap, minlength=logs.n_groups)[present]
-            change -= gap.mean() * sizes[present]
-        else:
-            change = gap - gap.mean()
+        change = gap - gap.mean()
+        if self.group is not None:
+            present = np.bincount(self.group[rows]) > 0
+            change = np.bincount(self.group[rows], change)[present]
         n = len(change)
         error = sqrt(n / (n - 1) * float(change @ change)) if n > 1 else inf
         if error <= 1e-9 * np.abs(gap).sum():
@@ -203,47 +210,38 @@ class InversePropensities:
             `ratio` is 1 + D / |S|. None where the propensities were rounded to so few
             digits that 1/p may be anything, and where no action was taken often.
         """
-        logs, p = self.logs, self.logs.propensity
-        rows = np.flatnonzero(p < 1 - 1e-9)
-        if self.half_step and p.min() < 3.1 * self.half_step:
+        rows = np.flatnonzero(self.p < 1 - 1e-9)
+        often = self._counts(rows) >= OFTEN_ENOUGH
+        if not often.any() or self.p.min() < 3.1 * self.half_step:
             return None
-        counts = np.bincount(self._cell[rows], minlength=self._often.shape[1])
-        often = counts >= OFTEN_ENOUGH
-        if not often.any():
-            return None
+        every = self._weighted(1 / (self.p - self.half_step))[rows]
+        mine = every * often[self._cell[rows]]
         could = self._weighted(self._could_take(often))[rows]
-        every = self._weighted(1 / (p - self.half_step))[rows]
-        most = every * often[self._cell[rows]]
-        n = len(rows) if logs.group is None else len(np.unique(logs.group_index[rows]))
-        root = sqrt(n)
-        unseen = UNSEEN_PER_SEEN * every * (every > root / HEAVY)
-        missing = float((could - most - unseen).sum())
-        _, error, n = self._sum_and_error(np.minimum(most, root) - could, rows)
-        z = missing / error if error > 0 else (inf if missing > 0 else 0.0)
-        return Excess(1 + missing / float(could.sum()), z, n)
+        n = len(rows) if self.group is None else len(np.unique(self.group[rows]))
+        unseen = UNSEEN_PER_SEEN * every * (every > sqrt(n) / HEAVY)
+        missing = float((could - mine - unseen).sum())
+        _, error, n = self._sum_and_error(np.minimum(mine, sqrt(n)) - could, rows)
+        return Excess(1 + missing / float(could.sum()), _ratio(missing, error), n)
 
     def _could_take(self, often):
-        logs = self.logs
-        if logs.logging_proba is not None:
-            of_action = often.reshape(-1, logs.n_actions).any(axis=0)
-            return (logs.logging_proba > 0) @ of_action.astype(float)
-        return np.broadcast_to(self._sizes(often), len(logs))
+        if self.mu is None:
+            return self._sizes(often)
+        of_action = often.reshape(self.n_loggers, self.n_actions).any(axis=0)
+        return (self.mu > 0) @ of_action.astype(float)
+
+
+def _ratio(total, error):
+    return total / error if error > 0 else (inf if total > 0 else 0.0)
 
 
 def rounding_error(p):
     """Return half the step of the grid on which propensities lie, 0 if on none.
 
-    Those with one decimal are taken to have two, unless there are many of them:
-    .5 and .1 are what loggers are set to.
+    A few values with one decimal are taken to have two: loggers are set to .5 and .9.
     """
-    some = p[:: max(len(p) // 100, 1)]
     for digits in GRIDS:
-        if _on_grid(some, digits) and _on_grid(p, digits):
-            if digits == 1 and len(np.unique(np.rint(10 * p))) < 5:
+        if (np.abs(p - np.round(p, digits)) < 1e-7).all():
+            if digits == 1 and len(np.unique(np.rint(10 * p))) < FEW_VALUES:
                 digits = 2
             return 0.5 * 10.0**-digits
     return 0.0
-
-
-def _on_grid(p, digits):
-    return bool((np.abs(p - np.round(p, digits)) < 1e-7).all())

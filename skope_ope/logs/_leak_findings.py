@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of the context that tell the logged action better than the logger could."""
 
+from dataclasses import dataclass
 from math import log
 
 import numpy as np
@@ -9,12 +10,13 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._context_columns import (
+    Column,
     binned,
     capital,
     columns_of,
     columns_tested,
     listed,
-    sampled_rows,
+    rows_apart,
 )
 from skope_ope.logs._e_value import (
     FLOOR,
@@ -34,7 +36,7 @@ DENSE = 1_000_000  # numbers that are counted without sorting
 PRIOR = 5.0  # rounds of every bin that follow the frequencies of the actions
 MOST_BINS = 256
 ALMOST_ALL = 0.8  # of the surprise about an action, told by a single column
-MOSTLY = 0.5  # of it: more than other propensities would explain
+MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 
 
 def action_leak_findings(logs, random_state=0):
@@ -73,28 +75,39 @@ def action_leak_findings(logs, random_state=0):
     half = random.permutation(len(rows)) % 2
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    if known:
-        chance, level = logs.propensity[rows], SURE + log(max(len(columns), 1))
-    else:
-        one_bin = np.zeros(len(rows), dtype=np.intp)
-        chance = _learned_chance(one_bin, action, logs.n_actions, half)
-        chance = np.maximum(chance, FLOOR / logs.n_actions)  # none is zero
-        level = ALMOST_ALL
-    surprise = -float(np.log(chance).mean())
+    one_bin = np.zeros(len(rows), dtype=np.intp)
+    frequency = _learned_chance(one_bin, action, logs.n_actions, half)
+    frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
+    chance = logs.propensity[rows] if known else frequency
+    level = SURE + log(max(len(columns), 1)) if known else ALMOST_ALL
+    open_to_chance = -float(np.log(frequency).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
-    told = []
+    found = []
     for column in columns:
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         ratio = probability_ratio(learned, chance, logs.n_actions)
-        gain = mean_gain(ratio)
+        told = mean_gain(ratio * (chance / frequency)) / open_to_chance
+        number = told
         if known:
             number = log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
-        else:
-            number = gain / surprise
         if number > level and misfit_effect(ratio) > LEAST_EFFECT:
-            told.append((gain, number, column))
-    told.sort(key=lambda one: -one[0])
-    return facts, [_finding(told, surprise, len(rows), known)] if told else []
+            found.append(_Leak(column, told, number, ratio))
+    found.sort(key=lambda one: -one.told)
+    return facts, [_finding(found, known, len(rows))] if found else []
+
+
+@dataclass(frozen=True)
+class _Leak:
+    """A column that tells the action.
+
+    `told` is the share that it tells of what the frequencies of the actions leave
+    open; `ratio` how much likelier than by the propensities it makes each action.
+    """
+
+    column: Column
+    told: float
+    number: float
+    ratio: np.ndarray
 
 
 def independent_rows(logs, most, random):
@@ -104,11 +117,7 @@ def independent_rows(logs, most, random):
     each is kept with a probability in proportion to its weight, which undoes what
     the subsampling did to the frequencies of the actions.
     """
-    rows = sampled_rows(len(logs), most, random)
-    if logs.group is not None:
-        shuffled = random.permutation(len(logs))
-        _, first = np.unique(logs.group_index[shuffled], return_index=True)
-        rows = np.sort(shuffled[random.permutation(first)[:most]])
+    rows = rows_apart(logs, most, random)
     if logs.sample_weight is not None:
         weight = logs.sample_weight[rows]
         rows = rows[random.random_sample(len(rows)) * weight.max() < weight]
@@ -137,44 +146,44 @@ def _counts(learned, wanted):
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
 
 
-def _finding(ranked, surprise, n_rounds, known):
-    gain, number, column = ranked[0]
-    share = min(gain / surprise, 1.0)
-    others = [one.label for _, _, one in ranked[1:]]
+def _finding(leaks, known, n_rounds):
+    first = leaks[0]
+    label = capital(first.column.label)
+    others = [one.column.label for one in leaks[1:]]
     others = f" So do {listed(others)}." if others else ""
-    written = (
-        f"{column.label} was written after the action was chosen, or holds the choice "
-        "itself: take it out of the context, which is what was known before."
+    advice = (
+        f"{label} was written after the action was chosen, or holds the choice itself: "
+        "take it out of the context, which is what was known before.",
+        "The logger follows this column without exploring: then these rounds cannot "
+        "tell what another action would have brought.",
     )
-    if not known:
+    found = (
+        f"{label} tells {first.told:.0%} of what the frequencies of the actions leave "
+        f"open about the logged action.{others}"
+    )
+    if known:
+        gain, times = mean_gain(first.ratio), float(first.ratio.mean())
+        better = f"{times:.2f} times as likely as they say"
+        if gain > LEAST_EFFECT:
+            better = f"{gain:.3g} nats a round"
         found = (
-            f"{column.label} tells {share:.0%} of what the frequencies of the actions "
-            f"leave open about the logged action.{others}"
-        )
-        advice = (
-            written,
-            "The logger follows this column without exploring: then these rounds "
-            "cannot tell what another action would have brought.",
-        )
-    else:
-        found = (
-            f"{column.label} tells the logged action far better than the propensities "
-            f"do: {gain:.3g} of {surprise:.3g} nats a round (ln e-value {number:,.1f} "
-            f"on {n_rounds:,} rounds).{others}"
+            f"{label} tells the logged action far better than the propensities do: "
+            f"{better} on average over {n_rounds:,} rounds that were left out.{others}"
         )
         other = (
-            "The propensities are not those of this logger: compare them with the "
-            "code that draws the actions."
+            "The propensities are not those of this logger: compare them with the code "
+            "that draws the actions."
         )
-        alone = share > MOSTLY or len(ranked) == 1  # wrong propensities miss more
-        advice = (written, other) if alone else (other, written)
+        # where propensities are wrong, every column that the logger looks at is found
+        blame = first.told > MOSTLY or len(leaks) == 1
+        advice = (advice[0], other) if blame else (other, advice[0])
     return Finding(
         "action_leak",
         "error" if known else "warning",
-        capital(found),
-        tuple(map(capital, advice)),
-        number=number,
-        effect=gain if known else share,
-        columns=[one.name for _, _, one in ranked],
+        found,
+        advice,
+        number=first.number,
+        effect=misfit_effect(first.ratio) if known else first.told,
+        columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )

@@ -174,11 +174,12 @@ def _few_rewards(logs):
         ]
     if not 0 < rewarded < FEW_REWARDS:
         return []
+    have = "has" if rewarded == 1 else "have"
     return [
         Finding(
             "few_rewards",
             "note",
-            f"Only {rewarded} of {len(reward):,} rounds have a reward.",
+            f"Only {rewarded} of {len(reward):,} rounds {have} a reward.",
             (
                 "State reward_range, so that intervals of few events can be formed, "
                 "and expect them to be wide.",
@@ -196,7 +197,7 @@ def _few_groups(logs):
     effective, n_groups = _effective(logs.group_sizes), logs.n_groups
     if effective >= FEW_GROUPS:
         return []
-    found = f"The rounds belong to {n_groups:,} groups"
+    found = f"The rounds belong to {n_groups:,} group{'s' * (n_groups > 1)}"
     if effective < 0.8 * n_groups:
         found += f", which count as {effective:.3g}, for some are much larger"
     return [
@@ -223,13 +224,11 @@ def _unseen_actions(logs):
     shown = ", ".join(map(repr, unseen[:SHOWN]))
     if len(unseen) > SHOWN:
         shown += f" and {len(unseen) - SHOWN:,} more"
-    were = "was" if len(unseen) == 1 else "were"
     return [
         Finding(
             "unseen_actions",
             "note",
-            f"{len(unseen):,} of {logs.n_actions:,} actions {were} not logged: "
-            f"{shown}.",
+            f"Never logged of {logs.n_actions:,} actions: {len(unseen):,} ({shown}).",
             (
                 "A policy that takes them can only be valued by a model of the "
                 "rewards; take actions out of `actions` that do not exist any more.",

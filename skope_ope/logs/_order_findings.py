@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the order of the rounds tells: rewards that end early, drift, sorted rounds."""
 
-from math import exp, sqrt
+from math import exp
 
 import numpy as np
 from scipy.special import gammaln
@@ -11,11 +11,12 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
 
-TRAILING_CHANCE = 2e-4  # of so many zeros at the end; about 8.5 rewards are missing
+TRAILING_CHANCE = 5e-4  # of so many zeros at the end; about 7.6 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
-DRIFT_CHANCE = 1e-5
+DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
 FEWEST = 50  # rounds or groups: Kolmogorov's law is one of many
+TINY = 1e-9  # of the largest reward: rounding
 RARE = 5  # rounds besides those of the most frequent value
 FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
 
@@ -124,13 +125,17 @@ def _reward_drift(logs):
     appear, so rows that are sorted by user are no trend.
     """
     reward = logs.reward
-    deviation = reward - reward.mean()
+    scale = float(np.abs(reward).max())
+    if not scale:
+        return []
+    deviation = reward / scale
+    deviation -= deviation.mean()
     path, at = _largest_partial_sum(deviation, logs)
     chance = _kolmogorov(path)
     if not chance < DRIFT_CHANCE:
         return []
     before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
-    effect = abs(after - before) / np.abs(reward).mean()
+    effect = float(abs(after - before) / np.abs(reward).mean())
     rows_after = f"after row {at:,}"
     found = (
         f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
@@ -160,19 +165,17 @@ def _reward_drift(logs):
 
 def _largest_partial_sum(deviation, logs):
     """Return the largest partial sum in units of its spread, and its row."""
-    n_units, steps = len(deviation), deviation
+    steps, first = deviation, None
     if logs.group is not None:
-        _, first = np.unique(logs.group_index, return_index=True)
+        first = np.sort(np.unique(logs.group_index, return_index=True)[1])
         totals = np.bincount(logs.group_index, deviation)
-        steps = totals[logs.group_index[np.sort(first)]]
-        n_units = len(steps)
-    spread = sqrt(float(steps @ steps))
-    if n_units < FEWEST or spread <= 1e-9 * np.abs(logs.reward).max() * sqrt(n_units):
-        return 0.0, 0
+        steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
+    spread = float(np.linalg.norm(steps))
+    if len(steps) < FEWEST or spread <= TINY * len(steps):
+        return 0.0, 0
     at = int(sums[:-1].argmax())
-    path = float(sums[at]) / spread
-    return path, at if steps is deviation else int(np.sort(first)[at + 1]) - 1
+    return float(sums[at]) / spread, at if first is None else int(first[at + 1]) - 1
 
 
 def _kolmogorov(path):
@@ -260,10 +263,12 @@ def _monotone(values):
 
 def _in_runs(code):
     """Whether the rounds of each action are consecutive, and chance would not do it."""
-    changes = np.count_nonzero(code[1:] != code[:-1])
     counts = np.bincount(code)
-    many = len(code) >= FEWEST and len(code) - counts.max() >= RARE
-    return bool(many and changes == np.count_nonzero(counts) - 1)
+    if len(code) < FEWEST or len(code) - counts.max() < RARE:
+        return False
+    changes = np.count_nonzero(code[1:] != code[:-1])
+    usual = len(code) - counts @ counts / len(code)  # in random order, about
+    return bool(changes == np.count_nonzero(counts) - 1 and changes < usual / 2)
 
 
 def _in_time(time):

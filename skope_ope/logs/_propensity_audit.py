@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether recorded propensities fit the logged actions."""
 
-from math import copysign, inf, nan, sqrt
+from math import copysign, inf, log, nan, sqrt
 
 import numpy as np
+from scipy.special import gammaln
 
 DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
@@ -22,6 +23,14 @@ def estimating_step(logs):
     """Return the name of the step that estimates the propensities of such logs."""
     several = acting_loggers(logs) > 1
     return "LoggerPropensityEstimator" if several else "PropensityEstimator"
+
+
+def uneven_weight(logs, rows):
+    """Return the sample weights of rows over the largest, None where they are equal."""
+    weight = logs.sample_weight
+    if weight is None or weight.min() == weight.max():
+        return None
+    return weight[rows] / weight.max()
 
 
 def inverse_propensity_z(logs):
@@ -50,8 +59,7 @@ def inverse_propensity_z(logs):
             np.add.at(grouped[1], logs.group_index[rows], 1.0)
     variance = (square - total * total / n_rounds) / (n_rounds - 1)
     if variance <= 1e-14 * square / n_rounds:
-        # the same gap in all rounds: rounding, or propensities of another experiment
-        return 0.0 if abs(total) <= 1e-6 * n_rounds else copysign(inf, total)
+        return _same_gap_z(total / n_rounds, logs)
     if grouped is None:
         return total / sqrt(variance * n_rounds)
     n_groups = grouped.shape[1]
@@ -62,6 +70,23 @@ def inverse_propensity_z(logs):
     return total / error if error > 0 else copysign(inf, total)
 
 
+def _same_gap_z(gap, logs):
+    r"""Return a z for 1/p that exceeds the number of actions by the same everywhere.
+
+    Either rounding, or 1/p counts actions that were never drawn: K of M were, which
+    has a probability of at most :math:`\binom{M}{K} (K / M)^n`. Fewer than K cannot be.
+    """
+    if abs(gap) <= 1e-6:
+        return 0.0
+    if gap < 0:
+        return -inf
+    m = float((1 / logs.propensity).mean())
+    k = m - gap
+    log_chance = gammaln(m + 1) - gammaln(k + 1) - gammaln(gap + 1)
+    n = len(logs) if logs.group is None else logs.n_groups
+    return sqrt(max(-2 * (log_chance + n * log(k / m)), 0.0))
+
+
 def action_count_law(logs):
     """Return mean and variance of the counts of the actions, or None if not known.
 
@@ -70,11 +95,16 @@ def action_count_law(logs):
     """
     mu, p = logs.logging_proba, logs.propensity
     if mu is not None:
-        mean = mu.sum(axis=0)
-        return mean, mean - np.einsum("ij,ij->j", mu, mu)
+        return law_of(mu)
     if p is None:
         return None
     return _law_by_action(logs) if logs.available is None else _uniform_law(logs)
+
+
+def law_of(mu):
+    """Return mean and variance of the counts of independent draws from rows of mu."""
+    mean = mu.sum(axis=0)
+    return mean, mean - np.einsum("ij,ij->j", mu, mu)
 
 
 def propensity_by_action(logs):
@@ -124,36 +154,45 @@ def action_count_z(logs):
     group: the largest that there can be.
     """
     mean, variance = logs.action_count_law
-    variance = variance * group_sizes(logs)[0]
+    variance = variance * group_sizes(logs.group_sizes)[0]
     excess = logs.action_counts - mean
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
     )
 
 
-def action_count_chance(logs):
+def count_chance(excess, variance, sizes=None):
     r"""Bound how probable counts at least as far from their means are, by action.
 
     Bennett's inequality in both directions: for sums of independent indicators (and
     of those of a logger that learns) with variance V,
     :math:`P(|S - E S| \ge t) \le 2 \exp(-V h(t / V))`,
     :math:`h(u) = (1 + u) \ln(1 + u) - u`. A normal quantile would ring where an
-    action that is expected .01 times was logged once. The rounds of a group may all
-    repeat one choice: sums over groups are bounded by their sizes.
+    action that is expected .01 times was logged once.
+
+    Parameters
+    ----------
+    excess, variance : ndarray of shape (n_actions,)
+        Counts less their means, and their variances.
+    sizes : ndarray of shape (n_groups,), default=None
+        Sizes of groups whose rounds may all repeat one choice: sums over groups are
+        bounded by them.
+
+    Returns
+    -------
+    chance : ndarray of shape (n_actions,)
     """
-    mean, variance = logs.action_count_law
-    usual, largest = group_sizes(logs)
+    usual, largest = group_sizes(sizes)
     variance = np.maximum(variance * usual, 1e-12) / largest**2
-    u = np.abs(logs.action_counts - mean) / largest / variance
+    u = np.abs(excess) / largest / variance
     return 2 * np.exp(-variance * ((1 + u) * np.log1p(u) - u))
 
 
-def group_sizes(logs):
+def group_sizes(sizes):
     """Return the size of the group of a usual round, and of the largest group."""
-    if logs.group is None:
+    if sizes is None:
         return 1.0, 1.0
-    sizes = logs.group_sizes
-    return float(sizes @ sizes / len(logs)), float(sizes.max())
+    return float(sizes @ sizes / sizes.sum()), float(sizes.max())
 
 
 def propensities_drift(logs):

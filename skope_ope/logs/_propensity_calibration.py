@@ -10,7 +10,7 @@ SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
 MOST_CELLS = 200_000  # of the logging distribution
 
 
-def calibration_evidence(logs):
+def calibration_evidence(mu, action, share=None, group=None):
     r"""Return evidence that another temperature fits a whole logging distribution.
 
     With :math:`\mu_\beta \propto \mu^\beta` the likelihood ratios
@@ -19,8 +19,12 @@ def calibration_evidence(logs):
 
     Parameters
     ----------
-    logs : BanditLogs
-        With `logging_proba`.
+    mu : ndarray of shape (n_rounds, n_actions)
+        The distribution; of more than 200,000 entries only some rows are looked at.
+    action : ndarray of int of shape (n_rounds,)
+        The logged actions.
+    share, group : ndarray of shape (n_rounds,), default=None
+        See `log_e_value`.
 
     Returns
     -------
@@ -30,14 +34,10 @@ def calibration_evidence(logs):
         The :math:`\beta` that fits best: 2 where the logger was surer of its actions
         (half the temperature), .5 where it was less sure.
     """
-    n_rounds = max(MOST_CELLS // logs.n_actions, 100)
-    rows = slice(None, None, -(-len(logs) // n_rounds))
-    mu, action = logs.logging_proba[rows], logs.action_index[rows]
-    share = group = None
-    if logs.sample_weight is not None:
-        share = logs.sample_weight[rows] / logs.sample_weight.max()
-    if logs.group is not None:
-        group = logs.group_index[rows]
+    rows = slice(None, None, -(-mu.size // MOST_CELLS))
+    mu, action = mu[rows], action[rows]
+    share = None if share is None else share[rows]
+    group = None if group is None else group[rows]
     with np.errstate(divide="ignore"):  # what is impossible stays so
         log_mu = np.log(mu)
     own = log_mu[np.arange(len(mu)), action]

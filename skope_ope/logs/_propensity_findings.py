@@ -7,14 +7,16 @@ from math import exp, log
 import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._context_columns import sampled_rows
 from skope_ope.logs._e_value import SURE
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._inverse_propensities import InversePropensities
 from skope_ope.logs._propensity_audit import (
     ROUNDING,
-    action_count_chance,
-    action_count_z,
+    count_chance,
     estimating_step,
+    group_sizes,
+    law_of,
     propensity_by_action,
 )
 from skope_ope.logs._propensity_calibration import calibration_evidence
@@ -25,7 +27,10 @@ SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
 ROUGH = 0.02  # of the smallest propensity: rounding that is worth a note
-MOST_ROWS = 10
+FEWEST_ROUNDS = 20  # of an action that is told to be too frequent
+MOST_ROUNDS = 20_000  # whose 1/p is summed: an effect of 5% shows in them
+MANY_VALUES = 20  # of propensities that depend on the context
+MOST_ROWS = 10  # that are named
 
 
 def quick_propensity_findings(logs):
@@ -53,12 +58,12 @@ def quick_propensity_findings(logs):
     if logs.propensity.min() >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
-    inverse = InversePropensities(logs)
+    # seeded: whoever asks again gets the same answer
+    inverse = InversePropensities(logs, sampled_rows(len(logs), MOST_ROUNDS, 0))
     found = [
         _impossible(logs),
-        _miscounted(logs, inverse),
-        _miscalibrated(logs),
-        _too_small(logs, inverse),
+        _miscounted(logs, inverse) or _too_small(logs, inverse),
+        _miscalibrated(logs, inverse),
         _too_large(logs, inverse),
         _rounded(logs, inverse),
     ]
@@ -147,11 +152,11 @@ def _looks_exact(logs, half_step):
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
     """Find what right propensities make too rare for a log, however skewed they are."""
-    p = logs.propensity
-    row = int(p.argmin())
-    chance = float(p[row]) * len(logs) * logs.n_actions  # a bound
+    p, size = logs.propensity, len(logs) * logs.n_actions
+    chance = float(p.min()) * size  # a bound
     if chance >= SURPRISE:
         return None
+    row = int(p.argmin())
     return _alarm(
         "impossible_propensity",
         f"Row {row} has propensity {p[row]:.3g}: right propensities bring one that "
@@ -165,38 +170,43 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < SURPRISE / (len(logs) * logs.n_actions)),
+        rows=_smallest(p, p < SURPRISE / size),
     )
 
 
 def _miscounted(logs, inverse):
     """Compare counts with their exact law, where it is known."""
-    if logs.action_count_law is None or logs.sample_weight is not None:
+    if inverse.share is not None:
+        return None  # thinned logs: their counts say nothing
+    if inverse.mu is not None:
+        counts, law, slack = inverse.counts, law_of(inverse.mu), 0.0
+        sizes = inverse.group_sizes
+    elif logs.action_count_law is not None:
+        counts, law, sizes = logs.action_counts, logs.action_count_law, logs.group_sizes
+        slack = inverse.half_step * len(logs)
+    else:
         return None
-    mean = logs.action_count_law[0]
-    excess = logs.action_counts - mean
-    slack = inverse.half_step * len(logs) if logs.logging_proba is None else 0.0
+    mean, variance = law
+    excess = counts - mean
     effect = np.maximum(np.abs(excess) - slack, 0) / np.maximum(mean, 1)
-    chance = logs.n_actions * action_count_chance(logs)  # any of them may be the worst
+    # any of them may be the worst
+    chance = logs.n_actions * count_chance(excess, variance, sizes)
     chance[effect <= RARE - 1] = 1
     worst = int(chance.argmin())
     if chance[worst] >= SURPRISE:
         return None
     often = excess[worst] > 0
-    z = float(action_count_z(logs)[worst])
+    dropped = () if often else ("Rounds of this action were dropped on the way here.",)
+    z = excess[worst] / np.sqrt(max(variance[worst] * group_sizes(sizes)[0], 1e-12))
     return _alarm(
         "action_too_frequent" if often else "action_too_rare",
         f"Action {plain(logs.actions[worst])!r} was logged "
-        f"{int(logs.action_counts[worst])} times, where the propensities let expect "
-        f"{mean[worst]:.6g} ({z:+.1f} standard errors).",
+        f"{int(counts[worst])} times in {int(counts.sum())} rounds, where the "
+        f"propensities let expect {mean[worst]:.6g} ({z:+.1f} standard errors).",
         (
             "The propensities are those of another action, of another version of the "
             "logger, or of a logger that was never in force (1 / number of actions).",
-            *(
-                ()
-                if often
-                else ("Rounds of this action were dropped on the way into the log.",)
-            ),
+            *dropped,
             estimate_advice(logs),
         ),
         z,
@@ -206,10 +216,12 @@ def _miscounted(logs, inverse):
     )
 
 
-def _miscalibrated(logs):
-    if logs.logging_proba is None:
+def _miscalibrated(logs, inverse):
+    if inverse.mu is None:
         return None
-    evidence, sharpness = calibration_evidence(logs)
+    evidence, sharpness = calibration_evidence(
+        inverse.mu, inverse.action, inverse.share, inverse.group
+    )
     if evidence <= SURE + log(10):
         return None
     how = "more often" if sharpness > 1 else "less often"
@@ -248,10 +260,10 @@ def _too_small(logs, inverse):
             _small_advice(logs),
             all_of_them.z,
             all_of_them.ratio - 1,
-            rows=_smallest(logs.propensity, inverse.frequent),
+            rows=inverse.rows[_smallest(inverse.p, inverse.frequent)].tolist(),
         )
     ratios = inverse.by_action()
-    ratios[logs.action_counts < 2 * MOST_ROWS] = 0
+    ratios[logs.action_counts < FEWEST_ROUNDS] = 0
     found = []
     for action in np.flatnonzero(ratios > RARE).tolist():
         excess = inverse.too_small_for(action)
@@ -269,7 +281,7 @@ def _too_small(logs, inverse):
         excess.z,
         excess.ratio - 1,
         columns=(label,),
-        rows=_smallest(logs.propensity, logs.action_index == action),
+        rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
     )
 
 
@@ -290,7 +302,7 @@ def _too_large(logs, inverse):
     excess = inverse.too_large()
     if excess is None or not excess.beyond(LARGE_Z, LARGE):
         return None
-    p = logs.propensity
+    p = inverse.p
     lowest = p == p.min()
     advice = [
         "Contexts differ in the actions that were offered: pass `available`.",
@@ -300,9 +312,9 @@ def _too_large(logs, inverse):
     ]
     if logs.available is not None or logs.logging_proba is not None:
         del advice[0]
-    rows = _first(p == p.max())
-    if 0.01 < lowest.mean() < 1 and inverse.half_step == 0:
-        rows = _first(lowest)
+    show = p == p.max()
+    if lowest.mean() > 0.01 and len(np.unique(p)) > MANY_VALUES:
+        show = lowest
         advice.insert(
             0,
             f"{lowest.mean():.1%} of the rounds have exactly the smallest propensity, "
@@ -316,7 +328,7 @@ def _too_large(logs, inverse):
         advice,
         excess.z,
         excess.ratio - 1,
-        rows=rows,
+        rows=inverse.rows[_first(show)].tolist(),
     )
 
 
@@ -325,7 +337,7 @@ def _errors(z):
 
 
 def _first(mask):
-    return np.flatnonzero(mask)[:MOST_ROWS].tolist()
+    return np.flatnonzero(mask)[:MOST_ROWS]
 
 
 def _smallest(p, mask):
@@ -333,4 +345,4 @@ def _smallest(p, mask):
     rows = np.flatnonzero(mask)
     if len(rows) > MOST_ROWS:
         rows = rows[np.argpartition(p[rows], MOST_ROWS)[:MOST_ROWS]]
-    return np.sort(rows).tolist()
+    return np.sort(rows)

@@ -18,6 +18,7 @@ from skope_ope.logs._e_value import (
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._inverse_propensities import rounding_error
 from skope_ope.logs._logger_model import held_out_proba
+from skope_ope.logs._propensity_audit import uneven_weight
 from skope_ope.logs._propensity_findings import estimate_advice, power_of_ten
 from skope_ope.logs._validation import plain
 
@@ -70,11 +71,8 @@ def fitted_propensity_findings(logs, random_state=0):
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
     ratio = probability_ratio(predicted, p[rows] + rounding_error(p), could)
-    share = group = None
-    if logs.sample_weight is not None:
-        share = logs.sample_weight[rows] / logs.sample_weight[rows].max()
-    if logs.group is not None:
-        group = logs.group_index[rows]
+    share = uneven_weight(logs, rows)
+    group = None if logs.group is None else logs.group_index[rows]
     evidence = log_mean_exp(
         [
             log_e_value(ratio[part], _part(share, part), _part(group, part))
@@ -91,8 +89,8 @@ def fitted_propensity_findings(logs, random_state=0):
     return facts, [_misfit(logs, rows, predicted, ratio, evidence, effect)]
 
 
-def _part(values, mask):
-    return None if values is None else values[mask]
+def _part(values, rows):
+    return None if values is None else values[rows]
 
 
 def _drawn_halves(logs, random):

@@ -64,37 +64,40 @@ def shift_findings(logs, random_state=0):
     gain, z = _gain(losses, best)
     if not (gain > LEAST_GAIN and z > HIGH_Z):
         return {}, []
-    contexts_fit = known and _gain(by_action, best)[1] < -HIGH_Z
-    return {}, [_finding(SIDES[best], gain, z, known, contexts_fit)]
+    own_fits = (
+        known and _gain({best: by_action[0], 0: by_action[best]}, best)[1] > HIGH_Z
+    )
+    return {}, [_finding(SIDES[best], gain, z, known, own_fits)]
 
 
-def _finding(side, gain, z, known, contexts_fit):
+def _finding(side, gain, z, known, own_fits):
     what = "propensities" if known else "actions"
     found = (
         f"The {what} follow from the context of the row {side}, not from that of their "
         f"own row: it explains {gain:.1%} more of their variance ({z:.1f} standard "
         "errors, on rounds that the model did not see)."
     )
-    slid = (
+    advice = (
         "The contexts have slid by a row against the rest of the log, in a join or by "
-        "a lag: join them by a key, not by their position."
+        "a lag: join them by a key, not by their position.",
     )
-    if contexts_fit:
+    severity = "error"
+    if own_fits:
         advice = (
             "The propensities have slid by a row: the actions do follow from the "
             "contexts of their own rows.",
         )
-    elif known:
-        advice = (slid,)
-    else:
-        advice = (
-            slid,
-            "Columns record what was done in the row before, and the logger looks at "
-            "nothing else: then this is no fault.",
-        )
+    elif not known:
+        severity = "warning"
+        if side == "after":  # which contexts that tell of the past do, too
+            severity = "note"
+            advice += (
+                "Columns record what was done in the row before: then this is no "
+                "fault.",
+            )
     return Finding(
         "shifted_context",
-        "error" if known else "warning",
+        severity,
         found,
         advice,
         number=z,
@@ -129,9 +132,10 @@ def _features(context, rows):
         known = np.isfinite(column.values)
         if not known.any():
             continue
-        level, spread = column.values[known].mean(), column.values[known].std()
+        values = column.values / (np.abs(column.values[known]).max() or 1.0)
+        level, spread = values[known].mean(), values[known].std()
         if spread > 0:
-            z = np.clip((np.where(known, column.values, level) - level) / spread, -4, 4)
+            z = np.clip((np.where(known, values, level) - level) / spread, -4, 4)
             parts.append(np.column_stack([z, z * z]))
         if not known.all():
             parts.append(known[:, None])

@@ -11,6 +11,8 @@ from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import empty_file, open_csv
 from skope_ope.readers._texts import parse_labels
 
+# what policies hold: their parts, and the rows that they have learned from
+OWN = ("skope_ope.policies.", "skope_ope.learning.", "skope_ope.logs._known_rows.")
 ROUNDING = 1e-3  # how far rounded probabilities may be from summing to one
 
 
@@ -63,7 +65,7 @@ def _load_skops(path, trust):
         raise ImportError(f"{path} needs skops: pip install skops.") from error
     try:
         unknown = io.get_untrusted_types(file=path)
-        own = [name for name in unknown if name.startswith("skope_ope.policies.")]
+        own = [name for name in unknown if name.startswith(OWN)]
         foreign = sorted(set(unknown) - set(own))
         if not foreign or trust:
             return io.load(path, trusted=unknown)

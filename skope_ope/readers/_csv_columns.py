@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of csv files as arrays, read block by block without pandas."""
 
+import warnings
 from itertools import islice
 
 import numpy as np
 
+from skope_ope.exceptions import LogsWarning
 from skope_ope.readers._numbers import number, numbers, quoted
 from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
 from skope_ope.readers._texts import TRUTH, Texts, parse_labels
 
+MOSTLY = 0.9  # share of numbers from which a text among them is told
 BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
 NO_LABELS = {"", "na", "n/a", "nan", "null"}  # "none" may be an action: to do nothing
 MISSING = {*NO_LABELS, "none"}
@@ -21,7 +24,7 @@ def read_csv(path, wanted, report=None):
     columns = {key: _CSV_KINDS[key[1]](path, key[0]) for key in wanted}
     late = _read_into(path, columns, report)
     if late:  # texts below numbers: read these columns again, as texts
-        again = {key: _Texts(path, key[0]) for key in late}
+        again = {key: _TextFeatures(path, key[0]) for key in late}
         _read_into(path, again, report)
         columns.update(again)
     return {key: column.finish() for key, column in columns.items()}
@@ -125,25 +128,32 @@ class _Texts(_Column):
         return Texts(np.concatenate(self.blocks), list(self.seen))
 
 
-class _Labels(_Texts):
-    """Labels without the blanks around them.
-
-    The empty text is a missing one, and so is "nan" where all others are numbers.
-    """
+class _FirstLines(_Texts):
+    """Texts, and the lines on which they first stand."""
 
     def __init__(self, path, name):
         super().__init__(path, name)
-        self.first = {}  # line on which a label first stands
+        self.first = {}
 
     def add(self, cells, lines):
-        cells = [cell.strip() for cell in cells]
-        if "" in cells:
-            raise self.bad("", lines[cells.index("")], "a label")
         n_seen = len(self.seen)
         super().add(cells, lines)
         if len(self.seen) > n_seen:
             for cell, line in zip(cells, lines, strict=True):
                 self.first.setdefault(cell, line)
+
+
+class _Labels(_FirstLines):
+    """Labels without the blanks around them.
+
+    The empty text is a missing one, and so is "nan" where all others are numbers.
+    """
+
+    def add(self, cells, lines):
+        cells = [cell.strip() for cell in cells]
+        if "" in cells:
+            raise self.bad("", lines[cells.index("")], "a label")
+        super().add(cells, lines)
 
     def finish(self):
         texts = super().finish()
@@ -179,7 +189,39 @@ class _Moments(_Column):
         return np.concatenate(self.blocks)
 
 
-class _Features(_Texts):
+class _TextFeatures(_FirstLines):
+    """Texts, with a warning where nearly all of them are numbers."""
+
+    def finish(self):
+        texts = super().finish()
+        is_text = np.array([_is_text(value) for value in texts.values])[texts.codes]
+        n_texts = int(is_text.sum())
+        if 0 < n_texts <= (1 - MOSTLY) * len(is_text):
+            odd = next(value for value in texts.values if _is_text(value))
+            warnings.warn(
+                LogsWarning(
+                    f"{self.path}, line {self.first[odd]}: column {self.name!r} is "
+                    f"{quoted(odd)} in the midst of numbers ({n_texts} such rows), so "
+                    "that all of it is taken for texts. Correct these cells, or leave "
+                    "them empty.",
+                    n_texts,
+                ),
+                stacklevel=6,
+            )
+        return texts
+
+
+def _is_text(cell):
+    if cell.strip().lower() in NUMBERS:
+        return False
+    try:
+        number(cell)
+    except ValueError:
+        return True
+    return False
+
+
+class _Features(_TextFeatures):
     """Numbers where all cells are numbers, or texts."""
 
     is_text = False

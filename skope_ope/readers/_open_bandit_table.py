@@ -22,7 +22,7 @@ def check_columns(path, header, needed):
     """Raise unless the header has all the columns that are needed."""
     missing = [name for name in needed if name not in header]
     if missing:
-        found = ", ".join(repr(name) for name in header[:12] if name)
+        found = ", ".join(quoted(name) for name in header[:12] if name)
         raise ValueError(
             f"{path} has no column {', '.join(map(repr, missing))}; it has {found}"
             f"{', ...' if len(header) > 12 else ''}. Is it a log of the Open Bandit "

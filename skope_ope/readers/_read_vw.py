@@ -146,7 +146,8 @@ def read_vw(
     Warns
     -----
     LogsWarning
-        When events were skipped; `value` is their number.
+        When events were skipped, or some of them lack the time or the distribution
+        that others have, so that the logs have none; `value` is their number.
 
     Notes
     -----
@@ -165,10 +166,15 @@ def read_vw(
     ``FeatureHasher(n_features, input_type="string", alternate_sign=False)``.
 
     In multi-line text the labelled line is the chosen action and the number in its
-    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0;
-    `_label_Action` and the order of `a` are not used, because writers count from 0 or
-    from 1. Events with `_skipLearn` and lines of dsjson without a decision are skipped
-    as unlabelled.
+    label means nothing. In JSON the chosen action is `_labelIndex`, counted from 0.
+    Events with `_skipLearn` and lines of dsjson without a decision are skipped as
+    unlabelled.
+
+    What an event of dsjson says twice must agree, or its line is malformed:
+    `_label_Action` is `_labelIndex`, or one more in all events of the file; `a` names
+    actions of the event, each once, the chosen one among them; `p` sums to one, and
+    gives the chosen action `_label_probability`, but for rounding to the digits that
+    are written; a key that decides has one value.
 
     Examples
     --------
@@ -220,6 +226,7 @@ def read_vw(
     if not len(rounds):
         raise _no_rounds(path, format, unlabelled, malformed, complaint)
     _warn_skipped(path, len(rounds), unlabelled, malformed, complaint)
+    _warn_left_out(path, rounds)
     with errors_of_file(path, lines.__getitem__):
         return rounds.logs(n_actions, n_action_features is not None, max_action_bytes)
 
@@ -243,6 +250,15 @@ def _warn_skipped(path, n_rounds, unlabelled, malformed, complaint):
         if number:
             message = f"{path}: skipped {number} {events}; {n_rounds} remain.{first}"
             warnings.warn(LogsWarning(message, number), stacklevel=4)
+
+
+def _warn_left_out(path, rounds):
+    for field, number in rounds.left_out().items():
+        message = (
+            f"{path}: {number} of {len(rounds)} event(s) have no {field}, so that the "
+            "logs have none."
+        )
+        warnings.warn(LogsWarning(message, number), stacklevel=4)
 
 
 def _no_rounds(path, format, unlabelled, malformed, complaint):
@@ -306,14 +322,15 @@ def _tell_format(path):
 
 
 def _tell_json(text):
+    """Return what most of the lines look like: one of them may be malformed."""
+    votes = {"dsjson": 0, "json": 0}
     for line in text:
         try:
-            event = load(line)
+            keys = {key for key, _ in load(line)}
         except MalformedLineError:
             continue
-        keys = {key for key, _ in event}
         if "c" in keys and "_multi" not in keys:
-            return "dsjson"
-        if "_multi" in keys or any(key.startswith("_label") for key in keys):
-            return "json"
-    return "dsjson"
+            votes["dsjson"] += 1
+        elif "_multi" in keys or any(key.startswith("_label") for key in keys):
+            votes["json"] += 1
+    return max(votes, key=votes.get)

@@ -31,8 +31,8 @@ def read_lines(path):
     Raises
     ------
     ValueError
-        If the file is a folder, damaged or UTF-16, a line is longer than `LONGEST`
-        bytes, or the first has carriage returns inside.
+        If the file is a folder, damaged or no text in UTF-8, a line is longer than
+        `LONGEST` bytes, or the first has carriage returns inside.
     """
     path = os.fspath(path)
     number = 0
@@ -45,14 +45,7 @@ def read_lines(path):
                 stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
             for line in iter(partial(stream.readline, LONGEST + 1), b""):
                 number += 1
-                if len(line) > LONGEST:
-                    raise ValueError(
-                        f"{path}, line {number}: longer than {LONGEST:,} bytes. Name a "
-                        "text file whose lines end with a line feed."
-                    )
-                if number == 1:
-                    line = _check_first(path, line)
-                yield number, line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+                yield number, _text(path, number, line)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path}: no such file. Check the path; relative ones start at "
@@ -83,14 +76,24 @@ def first_line(path):
     return next((line.lstrip() for _, line in read_lines(path) if line.strip()), "")
 
 
-def _check_first(path, line):
-    """Return the first line without a byte order mark, if this is a text file."""
-    if line.startswith(UTF16_MARKS):
-        raise ValueError(f"{path} is encoded in UTF-16. Save it as UTF-8.")
-    line = line.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in line.rstrip(b"\r\n"):
-        raise ValueError(f"{path}, line 1: {CARRIAGE_RETURN}")
-    return line
+def _text(path, number, line):
+    """Return a line as text, without its end, if it is a line of text."""
+    if len(line) > LONGEST:
+        raise ValueError(
+            f"{path}, line {number}: longer than {LONGEST:,} bytes. Name a text file "
+            "whose lines end with a line feed."
+        )
+    if number == 1:
+        if line.startswith(UTF16_MARKS):
+            raise ValueError(f"{path} is encoded in UTF-16. Save it as UTF-8.")
+        line = line.removeprefix(b"\xef\xbb\xbf")
+        if b"\r" in line.rstrip(b"\r\n"):
+            raise ValueError(f"{path}, line 1: {CARRIAGE_RETURN}")
+    if b"\0" in line:
+        raise ValueError(
+            f"{path}, line {number}: holds a null byte. Name a text file in UTF-8."
+        )
+    return line.decode("utf-8", "backslashreplace").rstrip("\r\n")
 
 
 def open_csv(path):

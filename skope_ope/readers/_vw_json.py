@@ -72,6 +72,8 @@ def parse_dsjson(line):
     if not isinstance(container, Pairs):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
     _refuse_other_logs(event, container)
+    if not container and _label(event) is not None:
+        raise MalformedLineError("there is a label, and no 'c' with the decision")
     if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
     parsed = _parse(event, container)

@@ -31,6 +31,7 @@ class VWRounds:
         self._tags = {}
         self._adf = None  # whether actions are listed with their features
         self._base = None  # from which number `_label_Action` counts
+        self._n_proba = 0  # events with a distribution
 
     def __len__(self):
         return len(self._numbers)
@@ -67,19 +68,23 @@ class VWRounds:
         self._propensity.append(event.propensity)
         self._weight.append(event.weight)
         self._context.add(event.shared)
-        # known in every round, or of no use
-        if event.timestamp is None:
-            self._timestamps = None
-        elif self._timestamps is not None:
+        if event.timestamp is not None:
             self._timestamps.append(event.timestamp)
-        if event.proba is None:
-            self._proba = None
-        elif self._proba is not None:
+        if event.proba is not None:
             self._proba.extend(event.proba)
+            self._n_proba += 1
         if adf and self._features is not None:
             self._feature_rows.extend(map(self._features.add, event.actions))
         if event.evaluated is not None:
             self._evaluated.append(event.evaluated)
+
+    def left_out(self):
+        """Return {field: events without it} of what only some of the events have."""
+        missing = {
+            "'Timestamp'": len(self) - len(self._timestamps),
+            "'p' that goes with the label": len(self) - self._n_proba,
+        }
+        return {name: n for name, n in missing.items() if 0 < n < len(self)}
 
     def _codes_of_tags(self, tags):
         for k, tag in enumerate(tags):
@@ -107,7 +112,7 @@ class VWRounds:
             if available.all():
                 available = None
         logging_proba = action_context = None
-        if self._proba is not None:
+        if self._n_proba == len(self):
             logging_proba = np.zeros(shape)
             logging_proba[rounds, codes] = self._proba
         if self._feature_rows:
@@ -121,7 +126,7 @@ class VWRounds:
             )
         weight = np.array(self._weight)
         timestamp = None
-        if self._timestamps is not None:
+        if len(self._timestamps) == len(self):
             timestamp = np.array(self._timestamps).view("datetime64[us]")
         logs = BanditLogs(
             self._context.matrix(),

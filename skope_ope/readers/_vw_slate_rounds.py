@@ -45,6 +45,11 @@ class VWSlateRounds:
         self._tags.append(event.tags)
         self._timestamps.append(event.timestamp)
 
+    def left_out(self):
+        """Return {field: events without it} of what only some of the events have."""
+        missing = self._timestamps.count(None)
+        return {"'Timestamp'": missing} if 0 < missing < len(self) else {}
+
     def logs(self, n_actions, keep_all_columns, max_action_bytes):
         """Build the logs."""
         counts = np.array(self._n_actions)
@@ -138,6 +143,6 @@ class VWSlateRounds:
         return labels.astype(str)
 
     def _times(self):
-        if any(time is None for time in self._timestamps):
+        if None in self._timestamps:
             return None
         return np.array(self._timestamps).view("datetime64[us]")

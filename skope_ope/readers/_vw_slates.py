@@ -37,7 +37,7 @@ class Draft:
 
     def __init__(self, kind):
         self.kind = kind
-        self.shared, self.cost = [], None
+        self.shared = self.cost = None
         self.actions, self.tags, self.slot_of = [], [], []
         self.outcomes, self.offers, self.features = [], [], []
 
@@ -72,7 +72,7 @@ class Draft:
                 )
             shown.add(slot.action)
             slots.append(slot)
-        parts = (slots, reward, self.shared, self.actions, self.tags)
+        parts = (slots, reward, self.shared or [], self.actions, self.tags)
         return VWSlateEvent(*parts, timestamp, weight)
 
     def _slot(self, number, names, proba, cost):
@@ -128,25 +128,35 @@ def _read_line(draft, line):
     role = words[1] if len(words) > 1 and words[0] == draft.kind else None
     features, rest = parse_features(text), words[2:]
     if role == "shared":
+        if draft.shared is not None or draft.actions or draft.offers:
+            raise MalformedLineError(
+                f"'{draft.kind} shared' must be the first line of its event; put an "
+                "empty line between events"
+            )
         draft.shared = features
         if draft.kind == "slates" and rest:
-            draft.cost = _number(rest[0], "the cost of the event")
+            draft.cost = _number(rest.pop(0), "the cost of the event")
     elif role == "action":
         draft.actions.append(features)
         draft.tags.append(tag)
         if draft.kind == "slates":
-            draft.slot_of.append(_whole(rest[0] if rest else "", "the slot's number"))
+            slot = rest.pop(0) if rest else ""
+            draft.slot_of.append(_whole(slot, "the slot's number"))
     elif role == "slot":
         offers = None
         if rest and ":" not in rest[-1]:
             offers = [_whole(part, "an action") for part in rest.pop().split(",")]
         draft.offers.append(offers)
-        draft.outcomes.append(_outcome(draft.kind, rest[0]) if rest else None)
+        draft.outcomes.append(_outcome(draft.kind, rest.pop(0)) if rest else None)
         draft.features.append(features)
     else:
         raise MalformedLineError(
             f"a line of a {draft.kind} log starts with '{draft.kind} shared', "
             f"'{draft.kind} action' or '{draft.kind} slot', got {quoted(line)}"
+        )
+    if rest:
+        raise MalformedLineError(
+            f"{quoted(rest[0])} is no part of the label of a {role} of {draft.kind}"
         )
 
 

@@ -109,7 +109,14 @@ def _adf_outcome(words):
         raise MalformedLineError(
             f"an action line has one label, got {quoted(' '.join(words))}"
         )
-    _, cost, probability = _parse_cost(words[0])
+    name, cost, probability = _parse_cost(words[0])
+    try:
+        whole_number(name)
+    except ValueError:
+        raise MalformedLineError(
+            f"{quoted(words[0])} is neither 'shared' nor a label "
+            "action:cost:probability"
+        ) from None
     if cost is None or probability is None:
         return None
     return check_outcome(cost, probability)

@@ -130,7 +130,7 @@ class CrossFittedSlateModel:
         Parameters
         ----------
         logs : SlateLogs
-            The rounds; those of fit are known by their `row_id`.
+            The rounds; those of fit are recognised (see `rows_among`).
         call : callable
             `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
         """

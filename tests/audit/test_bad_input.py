@@ -1,7 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-"""An audit of any legal log tells what it can; of anything else it says what is wrong."""
+"""An audit of any legal log tells what it can; other input gets a clear error."""
 
 import json
 import time
@@ -29,6 +29,7 @@ CODES = RNG.randint(3, size=N)
 ITEMS = np.array(["a", "b", "c"])[CODES]
 REWARD = (RNG.uniform(size=N) < 0.3).astype(float)
 THIRD = np.full(N, 1 / 3)
+SERVER = np.array(["x", "y"])[RNG.randint(2, size=N)]
 DAYS = np.datetime64("2026-01-01") + np.arange(N) // 30
 
 
@@ -100,10 +101,10 @@ LEGAL = {
     "whole distributions": lambda: logs_of(
         logging_proba=np.tile(THIRD[:3], (N, 1)), propensity=None
     ),
-    "loggers": lambda: logs_of(logger=np.array(["x", "y"])[CODES % 2]),
+    "loggers": lambda: logs_of(logger=SERVER),
     "loggers of one row each": lambda: logs_of(logger=np.arange(N)),
     "known loggers": lambda: logs_of(
-        logger=np.array(["x", "y"])[CODES % 2], logger_proba=np.full((N, 2), 1 / 3)
+        logger=SERVER, logger_proba=np.full((N, 2), 1 / 3)
     ),
     "groups": lambda: logs_of(group=np.arange(N) // 5),
     "one group": lambda: logs_of(group=["u"] * N),
@@ -121,7 +122,7 @@ LEGAL = {
         group=np.arange(N) // 5,
         sample_weight=RNG.uniform(1, 2, N),
         timestamp=DAYS,
-        logger=np.array(["x", "y"])[CODES % 2],
+        logger=SERVER,
         logging_proba=np.tile(THIRD[:3], (N, 1)),
     ),
     "repeated rows": lambda: logs_of()[np.zeros(N, dtype=int)],

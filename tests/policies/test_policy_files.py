@@ -8,9 +8,12 @@ import sys
 import joblib
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skope_ope import ClassifierPolicy, FunctionPolicy, UniformPolicy
+from skope_ope import ClassifierPolicy, FunctionPolicy, IPSPolicy, UniformPolicy
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.policies._learned_rounds import learned_share
 from skope_ope.policies._policy_files import load_policy, read_policy_table
 
 ACTIONS = np.array(["a", "b"])
@@ -63,6 +66,17 @@ def test_skops_files_of_known_types_need_no_trust(policy, tmp_path):
     np.testing.assert_array_equal(
         loaded.predict_proba([[0.5]]), policy.predict_proba([[0.5]])
     )
+
+
+@pytest.mark.parametrize("kind", [ClassifierPolicy, IPSPolicy])
+def test_what_policies_have_learned_from_comes_along(kind, tmp_path):
+    io = pytest.importorskip("skops.io")
+    path = tmp_path / "policy.skops"
+    logs = make_bandit_logs(100, random_state=0)
+    io.dump(kind(DummyClassifier()).fit(logs[:75]), path)
+    policy = load_policy(path)
+    for other in (logs, make_bandit_logs(100, random_state=0)):
+        assert learned_share(policy, other) == 0.75
 
 
 def test_unknown_types_in_skops_files_need_trust(tmp_path):

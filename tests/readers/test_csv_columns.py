@@ -6,6 +6,7 @@ import gzip
 import numpy as np
 import pytest
 
+from skope_ope.exceptions import LogsWarning
 from skope_ope.readers import _csv_columns
 from skope_ope.readers._csv_columns import read_csv
 from skope_ope.readers._texts import Texts
@@ -83,6 +84,27 @@ def test_labels_lose_the_blanks_around_them(csv_file, monkeypatch):
     )
     assert columns["a", "label"].tolist() == [1, 2, 1]
     assert columns["b", "label"].tolist() == ["x", "x", "y"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_text_among_numbers_is_told(csv_file, monkeypatch, late):
+    monkeypatch.setattr(_csv_columns, "BLOCK", 4 if late else 100)
+    cells = [*range(9), "NA", "n.a.", *range(9)]
+    path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
+    pattern = (
+        r"log\.csv, line 12: column 'x' is 'n\.a\.' in the midst .*\(1 such rows\)"
+    )
+    with pytest.warns(LogsWarning, match=pattern) as told:
+        columns = read_csv(path, [("x", "feature")])
+    assert isinstance(columns["x", "feature"], Texts)
+    assert told[0].message.value == 1
+
+
+def test_texts_of_which_many_are_no_numbers_are_not_told(csv_file, recwarn):
+    cells = ["10115", "SW1A", "75001", "10115"] * 5
+    path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
+    assert isinstance(read_csv(path, [("x", "feature")])["x", "feature"], Texts)
+    assert not recwarn
 
 
 def test_words_for_missing_are_labels_among_texts(csv_file):

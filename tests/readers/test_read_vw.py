@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.feature_extraction import FeatureHasher
 
 from skope_ope.exceptions import LogsWarning
@@ -279,6 +280,31 @@ def test_writers_count_actions_from_one_number(write):
         read_vw(write(lines(events)))
     events[1]["_label_Action"] = 2
     assert len(read_vw(write(lines(events)))) == 2
+
+
+def test_one_malformed_line_does_not_tell_the_format(write):
+    text = FILES["dsjson"]
+    text = text.replace('"c":', '"x":', 1) + text
+    pattern = "line 1: there is a label, and no 'c'.*format='dsjson'"
+    with pytest.raises(ValueError, match=pattern):
+        read_vw(write(text))
+
+
+@pytest.mark.parametrize("field", ["Timestamp", "p"])
+def test_what_some_events_lack_is_counted(write, field):
+    whole = [{**event, "a": [1, 2], "p": [0.2, 0.8]} for event in DSJSON]
+    logs = read_vw(write(lines(whole)))
+    assert logs.timestamp is not None
+    assert_array_equal(logs.logging_proba, [[0.2, 0.8]] * 2)
+    whole[1].pop(field)
+    with pytest.warns(
+        LogsWarning, match=rf"1 of 2 event\(s\) have no '{field}'"
+    ) as told:
+        logs = read_vw(write(lines(whole)))
+    assert [w.message.value for w in told] == [1]
+    assert told[0].filename == __file__
+    assert (logs.timestamp is None) == (field == "Timestamp")
+    assert (logs.logging_proba is None) == (field == "p")
 
 
 def test_rounds_that_cannot_be_are_told_with_their_line(write):

@@ -204,6 +204,8 @@ def test_malformed_json(line, message):
         (dsjson_line(pdrop="x"), "the 'pdrop' is 'x', not a number"),
         (dsjson_line(Timestamp="yesterday"), "'Timestamp' is 'yesterday', not of"),
         (dsjson_line(Timestamp=3), "'Timestamp' is 3, not of"),
+        (json.dumps(LABEL), "there is a label, and no 'c' with the decision"),
+        (dsjson_line({}), "there is a label, and no 'c' with the decision"),
         (dsjson_line(_skipLearn="no"), "'_skipLearn' is 'no', not true or false"),
         (dsjson_line(_label_Action=3), "'_label_Action' is 3 and '_labelIndex' is 1"),
         (dsjson_line(p=[0.7, 0.7]), "sum to 1.4"),

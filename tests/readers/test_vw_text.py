@@ -168,6 +168,8 @@ def test_unlabelled_adf_events(label):
         (["| a", "0:1:0.5 1:1 | b"], 5, "an action line has one label"),
         (["| a", "0:1:2 | b"], 5, r"must lie in \(0, 1\]"),
         (["| a", "| b:"], 5, "the feature 'b:'"),
+        (["shraed | s", "0:1:1 | a"], 4, "'shraed' is neither 'shared' nor a label"),
+        (["| a", "nan:1:1 | b"], 5, "'nan:1:1' is neither 'shared' nor a label"),
     ],
 )
 def test_malformed_adf_events(lines, number, message):

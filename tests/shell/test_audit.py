@@ -6,7 +6,6 @@
 import gzip
 import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -96,7 +95,10 @@ def test_faults_are_alarms_that_name_the_column(path, run):
 
 
 def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
+    def absent(columns):
+        raise ImportError("pandas")
+
+    monkeypatch.setattr("skope_ope.policies._policy_on_columns._frame_of", absent)
     code, text = run(path, *COLUMNS, "--context", "age,shown")
     assert code == 1
     told = "context  0: age, 1: shown = B-1, 2: shown = F-2, 3: shown = S-3"

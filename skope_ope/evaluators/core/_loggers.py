@@ -317,9 +317,17 @@ class MixtureOverlap(Overlap):
     ----------
     gaps : bool
         Whether a logger was certain of an action, or could not take it.
+    several : bool
+        Whether there is more than one logger.
     """
 
     gaps = False
+    several = False
+
+    @property
+    def lacking(self):
+        """What is said of the actions that are missing."""
+        return "no logger could take" if self.several else Overlap.lacking
 
     @cached_property
     def missing_mass(self):
@@ -343,15 +351,17 @@ class MixtureSupport(Support):
         positive, block = self.positive, target.block
         if key not in self.overlaps:
             self.overlaps[key] = MixtureOverlap(positive.design, positive.n)
-        if len(block.loggers.whole) > 1 and not self.overlaps[key].gaps:
-            self.overlaps[key].gaps = block.loggers.has_gaps
-        if len(block.loggers.whole) == 1:
+        overlap = self.overlaps[key]
+        overlap.several = len(block.loggers.whole) > 1
+        if overlap.several and not overlap.gaps:
+            overlap.gaps = block.loggers.has_gaps
+        if not overlap.several:
             missing = target.missing
         elif target.table is not None or target.mass_on:
             missing = self._missing(block, target)
         else:
             missing = 0.0
-        self.overlaps[key].add(block.of(positive.design), target.b, missing)
+        overlap.add(block.of(positive.design), target.b, missing)
 
     def _missing(self, block, target):
         """Return the sum of the policy's mass on what no logger could do."""

@@ -58,6 +58,7 @@ class Overlap:
     factor = 1.0
 
     missing_by_logger = None  # {label: mass}, where it counts logger by logger
+    lacking = "the logger never took"  # what is said of the actions that are missing
     pooling = staticmethod(pooled)  # what strata count in the mean weight
 
     def __init__(self, design, n):

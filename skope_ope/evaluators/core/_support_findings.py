@@ -40,7 +40,7 @@ def support_findings(overlap):
     mass = overlap.missing_mass
     if mass <= ROUNDING:
         return []
-    return [_unsupported(mass, "the logger never took", LEFT_OUT)]
+    return [_unsupported(mass, overlap.lacking, LEFT_OUT)]
 
 
 def _unsupported(mass, what, advice):

@@ -157,7 +157,7 @@ def uneven_action_warnings(logs):
     if logs.available is not None:
         return []
     # rounds of a group may all repeat one choice
-    chance = chance_if_uniform(logs.action_counts / group_sizes(logs)[0])
+    chance = chance_if_uniform(logs.action_counts / group_sizes(logs.group_sizes)[0])
     if chance >= SURPRISE:
         return []
     told = "and the logs have no propensities"

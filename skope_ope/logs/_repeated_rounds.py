@@ -1,0 +1,255 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds that stand in a log more than once, beyond what independent draws explain."""
+
+import numpy as np
+
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._finding import Finding
+from skope_ope.logs._known_rows import done_words
+from skope_ope.logs._row_content import column_words, combined
+
+HIGH_Z = 5
+HIGH_SHARE = 0.02  # of the rounds
+LEAST = 10  # repeats beyond chance
+DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
+AGREE = 0.99  # share of like choices with one probability, where one logger made them
+MOST = 200_000  # rounds that are looked at, with all others of their contexts
+
+
+def repeated_findings(logs, random_state=None):
+    r"""Look for rounds that are copies of others.
+
+    Under independent draws the action of a round is one of those that were logged
+    before in its context (and by its logger) with probability
+
+    .. math:: Q_j = \sum_{a \in A_j} \mu(a | x_j), \qquad
+              A_j = \{a_i : i < j, x_i = x_j\},
+
+    so that the number of repeats less the sum of :math:`Q_j` is a martingale with
+    variance :math:`\sum_j Q_j (1 - Q_j)`. Where contexts are few and discrete, all
+    actions have been seen and :math:`Q_j` is one: nothing can be told. Rounds of a
+    group may depend on each other: only those at the same time are compared.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    random_state : int, RandomState instance or None, default=None
+        Not used: contexts are drawn by their hash.
+
+    Returns
+    -------
+    facts : dict
+        How many rounds equal an earlier one in all fields, and what the test says.
+    findings : list of Finding
+        `repeated_rounds`, if there are more repeats than chance explains.
+    """
+    rows = _rows_of_some_contexts(logs._context_words)
+    situation, choice, whole = _keys(logs, rows)
+    copies = np.flatnonzero(_first_alike(whole) < np.arange(len(rows)))
+    facts = {"share of rounds equal to an earlier one": len(copies) / len(rows)}
+    p = _chances(logs, rows)
+    if isinstance(p, str):
+        facts["test of repeated rounds"] = f"not possible: {p}"
+        return facts, _unexplained(situation, whole, copies, rows, p)
+    test = _Repeats(situation, choice, p)
+    facts["test of repeated rounds"] = test.told()
+    return facts, [_finding(test, whole, rows)] if test.is_alarm else []
+
+
+class _Repeats:
+    """Rounds whose choice was made before in their situation, against their chances.
+
+    Parameters
+    ----------
+    situation, choice : ndarray of shape (n_rounds,)
+        Words: equal choices are made in equal situations.
+    p : ndarray of shape (n_rounds,)
+        Probabilities of the choices.
+
+    Attributes
+    ----------
+    first : ndarray of shape (n_rounds,)
+        The first round of every choice.
+    open : ndarray of bool of shape (n_rounds,)
+        Which rounds could have repeated a choice and could have made another one.
+    """
+
+    def __init__(self, situation, choice, p):
+        self.first = _first_alike(choice)
+        self.repeats = self.first < np.arange(len(p))
+        like = np.abs(p - p[self.first])[self.repeats] <= 1e-6
+        self.one_logger = not like.size or like.mean() >= AGREE
+        # what the first rounds of all earlier choices add up to
+        new = np.where(self.repeats, 0.0, p)
+        order, starts, sizes = _cells(situation)
+        before = np.cumsum(new[order]) - new[order]
+        chance = np.empty(len(p))
+        chance[order] = before - np.repeat(before[starts], sizes)
+        self.again = np.ones(len(p), dtype=bool)
+        self.again[order[starts]] = False
+        # sums of rounded probabilities are not exactly one
+        self.open = self.again & (chance < 1 - 1e-6)
+        chance = np.clip(chance[self.open], 0.0, 1.0)
+        self.n_repeats = int(self.repeats[self.open].sum())
+        self.expected = float(chance.sum())
+        self.excess = self.n_repeats - self.expected
+        self.deviation = float(np.sqrt((chance * (1 - chance)).sum()))
+        self.z = self.excess / self.deviation if self.deviation else np.nan
+        # a copy repeats for certain what an independent round repeats by chance
+        self.surprise = float((1 - chance).sum())
+        copies = self.excess / self.surprise * len(chance) if len(chance) else 0.0
+        self.share = copies / len(p)
+
+    @property
+    def is_alarm(self):
+        """Whether there are more repeats than chance explains."""
+        beyond = self.z > HIGH_Z and self.excess > LEAST
+        return bool(self.one_logger and beyond and self.share > HIGH_SHARE)
+
+    def told(self):
+        """Return the fact about the test."""
+        if not self.again.any():
+            return "no context occurs twice"
+        if not self.open.any() and self.again.mean() <= 0.5:
+            return "not possible: no choice was left where a context occurs again"
+        if not self.one_logger:
+            return (
+                "not possible: the propensities of the same action in the same context "
+                "differ, as those of a logger that learns do"
+            )
+        seen = DETECTABLE * self.surprise > HIGH_Z * max(self.deviation, 1)
+        if self.again.mean() > 0.5 and not seen:
+            return (
+                "not possible: the contexts are few and discrete; copies look like "
+                "independent rounds"
+            )
+        return (
+            f"{self.n_repeats} repeats of an action in its context, "
+            f"{self.expected:.4g} expected"
+        )
+
+
+def _finding(test, whole, rows):
+    """Return what was found, and what to do, the likely cause first."""
+    repeats = np.flatnonzero(test.open & test.repeats)
+    same = whole[repeats] == whole[test.first[repeats]]
+    advice = [
+        "The same rounds were logged or joined twice: drop the copies. Standard errors "
+        "and reward models take them for independent rounds.",
+        "One draw of the logger served several rounds: pass group=..., the user or the "
+        "session, or keep one round of each draw.",
+    ]
+    if same.mean() < 0.5:
+        advice.reverse()
+    shown = (repeats[same] if same.any() else repeats)[:5]
+    pairs = np.column_stack([rows[test.first[shown]], rows[shown]])
+    alike = "None of them equals an earlier round in all fields."
+    if same.any():
+        alike = (
+            f"{int(same.sum()):,} of them equal an earlier round in all fields, as row "
+            f"{pairs[0, 1]} equals row {pairs[0, 0]}."
+        )
+    return Finding(
+        "repeated_rounds",
+        "warning",
+        f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
+        "before in the same context, where independent draws let expect "
+        f"{test.expected:,.4g} ({test.z:+.1f} standard errors), as if {test.share:.0%} "
+        f"of all rounds were copies. {alike}",
+        advice,
+        number=float(test.z),
+        effect=float(test.share),
+        rows=pairs.ravel().tolist(),
+        category=LogsWarning,
+    )
+
+
+def _unexplained(situation, whole, copies, rows, why):
+    """Return a note where contexts come back with all other fields or not at all."""
+    again = np.flatnonzero(_first_alike(situation) < np.arange(len(rows)))
+    many = len(copies) > max(LEAST, HIGH_SHARE * len(rows))
+    varied = len(again) < 0.9 * len(rows)
+    if not (many and varied and len(copies) >= AGREE * len(again)):
+        return []
+    first = _first_alike(whole)[copies[:5]]
+    pairs = np.column_stack([rows[first], rows[copies[:5]]])
+    share = len(copies) / len(rows)
+    return [
+        Finding(
+            "repeated_rounds",
+            "note",
+            f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
+            f"{pairs[0, 1]} equals row {pairs[0, 0]}, and hardly a context comes back "
+            f"with anything else. Whether they are copies cannot be tested: {why}.",
+            ["Drop them if they were logged or joined twice."],
+            effect=share,
+            rows=pairs.ravel().tolist(),
+            category=LogsWarning,
+        )
+    ]
+
+
+def _chances(logs, rows):
+    """Return the probability of what was done in these rows, or why it is not known."""
+    if logs.group is not None and logs.timestamp is None:
+        return (
+            "rounds of a group may repeat a choice, and without timestamps copies look "
+            "alike"
+        )
+    if _are_estimates(logs):
+        return "the propensities are estimates"
+    if logs.propensity is not None:
+        return logs.propensity[rows]
+    policy = getattr(logs, "logging_policy", None)
+    if policy is None:
+        return "there are no propensities"
+    some = logs if len(rows) == len(logs) else logs[rows]
+    return policy.slate_proba(some, some.slate)
+
+
+def _are_estimates(logs):
+    return getattr(logs, "propensity_estimated", False)
+
+
+def _rows_of_some_contexts(words):
+    """Return the rows of all contexts, or of enough of them, in the stored order."""
+    if len(words) <= MOST:
+        return np.arange(len(words))
+    return np.flatnonzero(words <= np.partition(words, MOST)[MOST])
+
+
+def _keys(logs, rows):
+    """Return words for the situation, with what was done in it, and for all fields."""
+    whole = [done_words(logs)[rows], column_words(logs.reward[rows])]
+    parts = [logs._context_words[rows]]
+    for name in ("group", "logger", "timestamp", "propensity"):
+        values = getattr(logs, name, None)
+        estimated = name == "propensity" and _are_estimates(logs)  # fold by fold
+        if values is None or estimated:
+            continue
+        words = column_words(values[rows])
+        whole.append(words)
+        at_once = name == "timestamp" and logs.group is not None
+        if name in ("group", "logger") or at_once:
+            parts.append(words)
+    situation = combined(parts)
+    choice = combined([situation, whole[0]])
+    return situation, choice, combined([choice, *whole[1:]])
+
+
+def _first_alike(words):
+    """Return the first row that has the word of every row."""
+    order, starts, sizes = _cells(words)
+    first = np.empty(len(words), dtype=np.intp)
+    first[order] = np.repeat(order[starts], sizes)
+    return first
+
+
+def _cells(words):
+    """Return the order of the rows by word, and where every word starts, how often."""
+    order = np.argsort(words, kind="stable")
+    ordered = words[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return order, starts, np.diff(np.append(starts, len(order)))

@@ -1,0 +1,181 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skope_ope import BanditLogs, PropensityEstimator
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.logs._leak_findings import action_leak_findings, independent_rows
+
+
+def softmax_logs(seed=0, n_rounds=3000, **params):
+    return make_bandit_logs(
+        n_rounds, n_features=4, n_actions=4, random_state=seed, **params
+    )
+
+
+def with_column(logs, column, propensity="given", **fields):
+    context = np.column_stack([logs.context, column])
+    if isinstance(propensity, str):
+        propensity = logs.propensity
+    return BanditLogs(context, logs.action, logs.reward, propensity, **fields)
+
+
+def found(logs, seed=0):
+    return action_leak_findings(logs, seed)[1]
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, np.inf])
+def test_the_action_as_a_column(temperature):
+    logs = softmax_logs(logging_temperature=temperature)
+    (one,) = found(with_column(logs, logs.action))
+    assert (one.name, one.severity, one.columns) == ("action_leak", "error", (4,))
+    assert "ontext column 4 tells the logged action" in one.found
+    assert "written after" in one.advice[0]
+    assert one.number > np.log(1000)
+    assert one.effect > 0.05
+
+
+def test_a_noisy_copy_of_the_action():
+    for seed in range(5):
+        logs = softmax_logs(seed)
+        noise = np.random.default_rng(seed).normal(size=3000)
+        (one,) = found(with_column(logs, logs.action + noise), seed)
+        assert one.columns == (4,)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, np.inf])
+def test_right_logs_are_quiet(temperature):
+    for seed in range(10):
+        logs = softmax_logs(seed, 1000, logging_temperature=temperature)
+        assert found(logs, seed) == []
+
+
+@pytest.mark.theory
+def test_e_value_of_columns_accuses_fewer_than_its_level():
+    # the level is 1 in 1,000 for a log; logs as small as can be tested have most
+    alarms = sum(
+        len(found(softmax_logs(seed, 100, logging_temperature=0.2), seed))
+        for seed in range(2000)
+    )
+    assert alarms <= 2 + 4 * np.sqrt(2)
+
+
+def test_propensities_of_another_logger_come_first_where_columns_tell_little():
+    logs = softmax_logs(logging_temperature=0.5)
+    uniform = BanditLogs(logs.context, logs.action, logs.reward, np.full(3000, 0.25))
+    (one,) = found(uniform)
+    assert len(one.columns) > 1
+    assert "not those of this logger" in one.advice[0]
+    assert "So do" in one.found
+
+
+def test_without_propensities_or_with_estimated_ones():
+    logs = softmax_logs()
+    assert found(BanditLogs(logs.context, logs.action, logs.reward)) == []
+    leaked = with_column(logs, logs.action, None)
+    (one,) = found(leaked)
+    assert (one.severity, one.columns) == ("warning", (4,))
+    assert "without exploring" in one.text
+    assert one.effect > 0.9
+    estimated = PropensityEstimator().fit_transform(leaked)
+    (one,) = found(estimated)
+    assert (one.severity, one.columns) == ("warning", (4,))
+
+
+def test_a_logger_without_choice_leaks_nothing():
+    rng = np.random.default_rng(0)
+    segment = rng.integers(0, 3, 500)
+    x = segment[:, None].astype(float)
+    assert found(BanditLogs(x, segment, rng.random(500), np.ones(500))) == []
+    # without propensities nobody knows whether it had one
+    assert len(found(BanditLogs(x, segment, rng.random(500)))) == 1
+
+
+def test_choices_that_a_group_repeats():
+    # one action per user, and columns that tell the user
+    for seed in range(5):
+        logs = softmax_logs(seed, 400)
+        user = np.arange(400).repeat(10)
+        rows = logs[user]
+        repeated = BanditLogs(
+            rows.context, rows.action, rows.reward, rows.propensity, group=user
+        )
+        assert found(repeated, seed) == []
+        leaked = with_column(rows, rows.action, group=user)
+        assert len(found(leaked, seed)) == 1
+
+
+def test_subsampling_by_reward_is_undone_by_the_weights():
+    rng = np.random.default_rng(0)
+    logs = softmax_logs(n_rounds=8000, effect=2.0)
+    kept = (logs.reward > 0) | (rng.random(8000) < 0.1)
+    weight = np.where(logs.reward > 0, 1.0, 10.0)[kept]
+    some = logs[kept]
+    assert len(found(some)) == 1  # nothing says that rounds are missing
+    assert found(some.replace(sample_weight=weight)) == []
+
+
+def test_independent_rows():
+    rng = np.random.RandomState(0)
+    x, action = np.zeros((1000, 1)), np.zeros(1000)
+    group = np.arange(1000) % 50
+    rows = independent_rows(BanditLogs(x, action, action, group=group), 1000, rng)
+    assert sorted(group[rows]) == list(range(50))
+    assert (np.diff(rows) > 0).all()
+    rows = independent_rows(BanditLogs(x, action, action, group=group), 20, rng)
+    assert len(set(group[rows])) == 20
+    weight = np.where(np.arange(1000) < 500, 1.0, 4.0)
+    rows = independent_rows(
+        BanditLogs(x, action, action, sample_weight=weight), 1000, rng
+    )
+    assert (rows >= 500).sum() == 500
+    assert abs((rows < 500).sum() - 125) < 4 * np.sqrt(500 * 0.25 * 0.75)
+
+
+def test_texts_by_name():
+    pd = pytest.importorskip("pandas")
+    logs = softmax_logs()
+    frame = pd.DataFrame(logs.context, columns=list("abcd"))
+    frame["mail"] = np.array(["men", "women", "none", "both"])[logs.action]
+    frame["user"] = [f"user {i}" for i in range(3000)]
+    (one,) = found(BanditLogs(frame, logs.action, logs.reward, logs.propensity))
+    assert one.columns == ("mail",)
+    assert one.found.startswith("Column 'mail' tells")
+
+
+def test_many_actions_and_wide_contexts():
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 100_000, 2000)
+    p, reward = np.full(2000, 1e-5), rng.random(2000)
+    actions = np.arange(100_000)
+    x = rng.normal(size=(2000, 3))
+    assert found(BanditLogs(x, action, reward, p, actions=actions)) == []
+    few, rows = rng.integers(0, 3, 2000), np.arange(2000)
+    wide = sparse.coo_matrix((reward, (rows, action)), shape=(2000, 100_000))
+    wide = sparse.hstack([wide, (few == 1)[:, None]], format="csr")[:, 1:]
+    logs = BanditLogs(wide, few, reward, np.full(2000, 1 / 3))
+    facts, (one,) = action_leak_findings(logs)
+    assert one.columns == (99_999,)
+    assert facts == {"columns tested": "200 of 100,000 (those with the most entries)"}
+
+
+def test_what_cannot_be_tested_is_quiet():
+    assert found(BanditLogs([[1.0]], [0], [1.0], [0.5])) == []
+    ones = np.ones(500)
+    assert found(BanditLogs(np.ones((500, 1)), ones, ones, ones / 2)) == []
+    action = np.arange(500) % 2
+    assert found(BanditLogs(np.empty((500, 0)), action, ones, ones / 2)) == []
+    missing = np.full((500, 2), np.nan)
+    assert found(BanditLogs(missing, action, ones, ones / 2)) == []
+    group = np.zeros(500)
+    x = action[:, None] * 1.0
+    assert found(BanditLogs(x, action, ones, ones / 2, group=group)) == []
+
+
+def test_same_rows_same_answer():
+    logs = softmax_logs(n_rounds=12_000)
+    leaked = with_column(logs, logs.action)
+    assert found(leaked, 3)[0].number == found(leaked, 3)[0].number

@@ -1,0 +1,222 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+
+from skope_ope import BanditLogs, SlateLogs
+from skope_ope.logs._order_findings import order_findings, trailing_zero_findings
+
+
+def logs_of(reward, action=None, **fields):
+    reward = np.asarray(reward, dtype=float)
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 3, len(reward)) if action is None else action
+    p = np.full(len(reward), 1 / 3)
+    return BanditLogs(np.zeros((len(reward), 1)), action, reward, p, **fields)
+
+
+def found(logs):
+    return {one.name: one for one in order_findings(logs)[1]}
+
+
+def clicks(rate, n_rounds=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.random(n_rounds) < rate).astype(float)
+
+
+# Trailing zeros
+
+
+def test_chance_of_trailing_zeros_is_that_of_all_orders():
+    # 12 rounds, 6 of them rewarded, the last 4 are not
+    reward = np.array([1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0.0])
+    orders = list(combinations(range(12), 6))
+    chance = sum(max(rows) < 8 for rows in orders) / len(orders)
+    assert chance == pytest.approx(comb(8, 6) / comb(12, 6))
+    assert trailing_zero_findings(logs_of(reward)) == []  # 3% is no wonder
+    reward = np.repeat(reward, 10)
+    (one,) = trailing_zero_findings(logs_of(reward))
+    assert one.number == pytest.approx(comb(80, 60) / comb(120, 60), rel=1e-9)
+    assert one.effect == pytest.approx(1 / 3)
+    assert one.rows[0] == 80
+    assert "last 40 of 120" in one.found
+
+
+@pytest.mark.parametrize(("rate", "n_rounds"), [(0.3, 3000), (0.01, 30_000)])
+def test_nine_missing_rewards_are_found(rate, n_rounds):
+    n_found = 0
+    for seed in range(40):
+        reward = clicks(rate, n_rounds, seed)
+        reward[-int(np.ceil(9 / rate)) :] = 0
+        n_found += "trailing_zeros" in found(logs_of(reward))
+    assert n_found >= 38
+
+
+def test_rare_rewards_end_as_chance_has_it():
+    # the chance told is one: at most its level of all logs are accused
+    chances = []
+    for seed in range(400):
+        reward = clicks(0.02, 300, seed)
+        if not reward.any():
+            continue
+        last = np.flatnonzero(reward)[-1]
+        n, k, length = 300, int(reward.sum()), 299 - last
+        chances.append(comb(n - length, k) / comb(n, k))
+        assert trailing_zero_findings(logs_of(reward)) == []
+    share = np.mean(np.array(chances) <= 0.1)
+    assert share <= 0.1 + 4 * np.sqrt(0.09 / len(chances))
+
+
+def test_one_zero_at_the_end_is_no_wonder():
+    assert found(logs_of(np.append(np.ones(99), 0.0))) == {}
+    assert found(logs_of([1.0])) == {}
+    assert found(logs_of([0.0, 0.0])) == {}
+
+
+def test_groups_count_with_their_last_round():
+    # of 100 users of 30 rounds the last has no reward: 30 rounds, but one draw
+    reward = clicks(0.3)
+    reward[-30:] = 0
+    user = np.repeat(np.arange(100), 30)
+    assert "trailing_zeros" in found(logs_of(reward))
+    assert found(logs_of(reward, group=user)) == {}
+    reward[-900:] = 0  # of thirty users
+    assert "trailing_zeros" in found(logs_of(reward, group=user))
+
+
+def test_rows_taken_in_another_order_end_where_they_were_stored():
+    reward = clicks(0.3)
+    reward[-60:] = 0
+    logs = logs_of(reward)[np.random.default_rng(1).permutation(3000)]
+    assert [one.name for one in trailing_zero_findings(logs)] == ["trailing_zeros"]
+
+
+# Drift
+
+
+def test_a_rate_that_doubles_is_found():
+    n_found = 0
+    for seed in range(40):
+        rate = 0.3 * np.linspace(2 / 3, 4 / 3, 3000)
+        one = found(logs_of(clicks(rate, seed=seed))).get("reward_drift")
+        n_found += one is not None and one.severity == "warning"
+    assert n_found >= 38
+
+
+@pytest.mark.theory
+def test_drift_of_right_logs_is_as_rare_as_kolmogorov_has_it():
+    # at its level of 1e-4, 2,000 logs have .2 alarms
+    alarms = sum(
+        "reward_drift" in found(logs_of(clicks(0.3, 1000, seed)))
+        for seed in range(2000)
+    )
+    assert alarms <= 2
+
+
+def test_heavy_tails_are_no_drift():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        assert found(logs_of(rng.pareto(1.05, 2000))) == {}
+        assert found(logs_of(np.append(np.zeros(1000), 1e9), np.zeros(1001))) == {}
+
+
+def test_a_small_drift_is_a_note():
+    rate = 0.5 * np.linspace(0.9, 1.1, 60_000)
+    one = found(logs_of(clicks(rate, 60_000)))["reward_drift"]
+    assert one.severity == "note"
+    assert one.effect < 0.2
+    assert "average over the log's time" in one.text
+
+
+@pytest.mark.parametrize("field", ["action", "logger"])
+def test_drift_of_choices_is_a_note(field):
+    # rewards of 10% and 60%; the better choice is made ever more often
+    rng = np.random.default_rng(1)
+    code = (rng.random(3000) < np.linspace(0.1, 0.9, 3000)).astype(int)
+    reward = clicks(np.where(code == 1, 0.6, 0.1))
+    one = found(logs_of(reward, **{field: code}))["reward_drift"]
+    assert one.severity == "note"
+    assert "the choices changed" in one.text
+
+
+def test_users_sorted_are_no_drift():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        user = np.arange(60).repeat(50)
+        rate = np.clip(rng.normal(0.3, 0.2, 60), 0, 1)[user]
+        assert found(logs_of(clicks(rate, seed=seed), group=user)) == {}
+
+
+def test_drift_over_groups_is_found():
+    user = np.arange(300).repeat(10)
+    rate = 0.3 * np.linspace(0.4, 1.6, 3000)
+    one = found(logs_of(clicks(rate), group=user))["reward_drift"]
+    assert one.severity == "warning"
+
+
+def test_drift_does_not_depend_on_scale():
+    rate = 0.3 * np.linspace(0.4, 1.6, 3000)
+    reward = clicks(rate)
+    one, other = (
+        found(logs_of(scale * reward))["reward_drift"] for scale in (1e-200, 1e200)
+    )
+    assert one.number == pytest.approx(other.number)
+    assert one.effect == pytest.approx(other.effect)
+
+
+def test_actions_of_few_rounds_do_not_hide_a_drift():
+    rate = 0.3 * np.linspace(0.4, 1.6, 3000)
+    logs = logs_of(clicks(rate), np.arange(3000))
+    assert found(logs)["reward_drift"].severity == "warning"
+
+
+# Sorted rounds and time
+
+
+def test_sorted_rounds_have_a_sentence_of_their_own():
+    reward = clicks(0.3)
+    order = np.argsort(reward, kind="stable")
+    for rows in (order, order[::-1]):
+        only = found(logs_of(reward[rows]))
+        assert list(only) == ["sorted_rounds"]
+        assert "sorted by reward" in only["sorted_rounds"].found
+    action = np.random.default_rng(1).integers(0, 3, 3000)
+    only = found(logs_of(reward, np.sort(action)))
+    assert list(only) == ["sorted_rounds"]
+    assert "sorted by action" in only["sorted_rounds"].found
+
+
+def test_what_only_looks_sorted():
+    reward = clicks(0.3)
+    user = np.arange(3).repeat(1000)
+    assert "sorted_rounds" not in found(logs_of(reward, user, group=user))
+    weekly = np.arange(3000) // 300 % 2  # takes turns
+    assert found(logs_of(reward, weekly)) == {}
+    time = np.arange(3000)
+    assert found(logs_of(reward, np.sort(weekly), timestamp=time)) == {}
+    assert found(logs_of(np.append(np.zeros(200), 1.0))) == {}
+    assert found(logs_of(reward, np.zeros(3000))) == {}
+
+
+def test_time_that_runs_back_is_a_note():
+    time = np.arange(3000)
+    assert found(logs_of(clicks(0.3), timestamp=time)) == {}
+    time[[5, 6, 40, 41]] = time[[6, 5, 41, 40]]
+    one = found(logs_of(clicks(0.3), timestamp=time))["time_disorder"]
+    assert (one.severity, one.rows, one.number) == ("note", (6, 41), 2)
+    dates = np.datetime64("2026-01-01") + np.arange(3000)[::-1]
+    assert list(found(logs_of(clicks(0.3), timestamp=dates))) == ["time_disorder"]
+
+
+def test_slates():
+    reward = clicks(0.3)
+    reward[-100:] = 0
+    logs = SlateLogs(np.zeros((3000, 1)), np.zeros((3000, 1), int), reward)
+    assert "trailing_zeros" in found(logs)
+    assert "sorted_rounds" in found(
+        SlateLogs(np.zeros((3000, 1)), np.zeros((3000, 1), int), np.sort(reward))
+    )

@@ -1,0 +1,307 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wrong propensities are told with numbers and remedies, right ones are left alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
+from skope_ope.logs._inverse_propensities import InversePropensities, rounding_error
+from skope_ope.logs._propensity_findings import quick_propensity_findings
+from tests._worlds import d8
+
+
+def softmax(logits):
+    proba = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return proba / proba.sum(axis=1, keepdims=True)
+
+
+def draw(mu, rng):
+    return (rng.random((len(mu), 1)) > mu[:, :-1].cumsum(axis=1)).sum(axis=1)
+
+
+def world(n_rounds=3000, seed=0, scale=1.0, n_actions=4):
+    """Arrays of a softmax logger: context, mu, action, propensity."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n_rounds, 4))
+    mu = softmax(scale * x @ rng.normal(scale=0.5, size=(4, n_actions)))
+    action = draw(mu, rng)
+    return x, mu, action, mu[np.arange(n_rounds), action]
+
+
+def logs_of(x, action, propensity, **fields):
+    return BanditLogs(x, action, np.zeros(len(action)), propensity, **fields)
+
+
+def plain_logs(action, propensity, **fields):
+    return logs_of(np.empty((len(action), 0)), action, propensity, **fields)
+
+
+def found(logs, alarms=True):
+    """Findings by name: alarms, or all."""
+    told = quick_propensity_findings(logs)[1]
+    return {one.name: one for one in told if one.is_alarm or not alarms}
+
+
+# -- right logs -----------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [1, 3])
+def test_a_softmax_logger_is_left_alone(scale, seed):
+    x, mu, action, p = world(3000, seed, scale)
+    assert found(logs_of(x, action, p), alarms=False) == {}
+    assert found(logs_of(x, action, None, logging_proba=mu), alarms=False) == {}
+    assert found(logs_of(x, action, np.maximum(p.round(2), 0.01))) == {}
+    assert found(logs_of(x, action, p.astype(np.float32)), alarms=False) == {}
+
+
+def test_uniform_loggers_are_left_alone():
+    for seed in range(5):
+        action = np.random.default_rng(seed).integers(300, size=1100)
+        assert len(np.unique(action)) < 300  # some have never been seen
+        for actions in (None, np.arange(300)):
+            logs = plain_logs(action, np.full(1100, 1 / 300), actions=actions)
+            assert found(logs, alarms=False) == {}
+        # about thirty rounds each: those that have more are not "the frequent ones"
+        action = np.random.default_rng(seed).integers(66, size=2000)
+        assert found(plain_logs(action, np.full(2000, 1 / 66)), alarms=False) == {}
+
+
+def test_a_third_written_as_33_percent():
+    action = np.random.default_rng(0).integers(3, size=200_000)
+    logs = plain_logs(action, np.full(200_000, 0.33))
+    assert found(logs, alarms=False) == {}
+
+
+def test_a_logger_without_a_choice():
+    x, mu, _, _ = world()
+    best = mu.argmax(axis=1)
+    logs = logs_of(x, best, np.ones(3000))
+    assert list(found(logs, alarms=False)) == ["certain_propensities"]
+    assert found(logs) == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # evaluated on itself it has nothing to fear
+        assert IPS().fit(logs).evaluate(np.eye(4)[best]).value == 0
+    assert found(logs_of(x, np.zeros(3000), np.ones(3000)), alarms=False) == {}
+    # certain in half of the contexts, in the others one of two
+    action = np.where(x[:, 0] > 0, 2, np.random.default_rng(0).integers(2, size=3000))
+    assert found(logs_of(x, action, np.where(x[:, 0] > 0, 1, 0.5))) == {}
+
+
+def test_an_epsilon_greedy_logger_over_many_actions():
+    rng = np.random.default_rng(0)
+    best = rng.integers(40, size=2000)
+    mu = np.full((2000, 40), 0.02 / 40)
+    mu[np.arange(2000), best] += 0.98
+    action = draw(mu, rng)
+    p = mu[np.arange(2000), action]
+    assert found(plain_logs(action, p, actions=np.arange(40))) == {}
+
+
+def test_offers_that_vary():
+    rng = np.random.default_rng(0)
+    x, mu, _, _ = world()
+    offered = rng.random((3000, 4)) < 0.5
+    offered[np.arange(3000), rng.integers(4, size=3000)] = True
+    mu = mu * offered / (mu * offered).sum(axis=1, keepdims=True)
+    action = draw(mu, rng)
+    p = mu[np.arange(3000), action]
+    assert found(logs_of(x, action, p, available=offered)) == {}
+    # without the offers it looks as if the logger chose between more actions
+    mu = offered / offered.sum(axis=1, keepdims=True)
+    action = draw(mu, rng)
+    p = mu[np.arange(3000), action]
+    assert found(logs_of(x, action, p, available=offered)) == {}
+    alarm = found(logs_of(x, action, p))["propensity_too_large"]
+    assert "`available`" in alarm.advice[0]
+
+
+def test_rounds_that_repeat_the_choice_of_their_group():
+    for seed in range(5):
+        x, _, action, p = world(150, seed, scale=2)
+        rows = np.repeat(np.arange(150), 20)
+        logs = logs_of(x[rows], action[rows], p[rows], group=rows)
+        assert found(logs) == {}
+    x, _, action, p = world(400, 0, scale=0.5)
+    rows = np.repeat(np.arange(400), 20)
+    assert found(logs_of(x[rows], action[rows], p[rows] / 2, group=rows))
+
+
+def test_sample_weights():
+    x, _, action, p = world(12_000)
+    kept = np.where(action == 0, 1.0, 0.25)  # others were subsampled
+    rows = np.random.default_rng(0).random(12_000) < kept
+    x, action, p, weight = x[rows], action[rows], p[rows], 1 / kept[rows]
+    assert found(logs_of(x, action, p, sample_weight=weight)) == {}
+    assert found(logs_of(x, action, p))
+    assert found(logs_of(x, action, 0.7 * p, sample_weight=weight))
+
+
+def test_several_loggers_with_actions_of_their_own():
+    rng = np.random.default_rng(0)
+    logger = np.arange(3000) % 2
+    action = rng.integers(2, size=3000) + logger  # 0 or 1, and 1 or 2
+    p = np.full(3000, 0.5)
+    assert found(plain_logs(action, p, logger=logger)) == {}
+    assert "propensity_too_large" in found(plain_logs(action, p))
+    assert found(plain_logs(action, np.where(logger, 0.3, 0.5), logger=logger))
+
+
+# -- faults ---------------------------------------------------------------------------
+def test_counts_where_the_law_is_known():
+    rng = np.random.default_rng(0)
+    action = rng.choice(3, 2000, p=[0.5, 0.3, 0.2])
+    alarm = found(plain_logs(action, np.full(2000, 1 / 3)))
+    assert list(alarm) == ["action_too_frequent"]  # and not the same thing twice
+    alarm = alarm["action_too_frequent"]
+    excess = (action == 0).sum() - 2000 / 3
+    assert alarm.number == pytest.approx(excess / np.sqrt(2000 * 2 / 9))
+    assert alarm.effect == pytest.approx(excess / (2000 / 3))
+    assert alarm.columns == (0,)
+    assert (action[list(alarm.rows)] == 0).all()
+    mu = np.tile([0.3, 0.2, 0.5], (2000, 1))
+    alarm = found(plain_logs(action, None, logging_proba=mu))["action_too_rare"]
+    assert alarm.columns == (2,)
+    assert "dropped" in alarm.text
+
+
+def test_a_million_rounds_make_no_alarm_of_a_percent():
+    rng = np.random.default_rng(0)
+    action = rng.choice(2, 1_000_000, p=[0.505, 0.495])
+    logs = plain_logs(action, np.full(1_000_000, 0.5))
+    assert logs.action_counts[0] - 500_000 > 8 * 500  # standard errors
+    assert found(logs) == {}
+
+
+def test_propensities_that_are_too_small():
+    x, _, action, p = world()
+    alarm = found(logs_of(x, action, 0.8 * p))["propensity_too_small"]
+    assert alarm.severity == "error"
+    assert alarm.effect == pytest.approx(0.25, abs=0.08)
+    assert len(alarm.rows) == 10
+    assert p[list(alarm.rows)].max() <= np.sort(p)[200]
+    assert "PropensityEstimator" in alarm.advice[-1]
+    # of a single action
+    one = np.where(action == 2, 0.7 * p, p)
+    alarm = found(logs_of(x, action, one))["propensity_too_small"]
+    assert alarm.columns in ((2,), ())
+    assert (action[list(alarm.rows)] == 2).all() or not alarm.columns
+
+
+def test_all_rounds_alike():
+    action = np.arange(200) % 2
+    quarter = plain_logs(action, np.full(200, 0.25))
+    assert found(quarter)["propensity_too_small"].number == np.inf
+    assert found(plain_logs(action[:4], np.full(4, 0.25))) == {}  # no wonder in four
+
+
+def test_propensities_that_are_too_large():
+    x, mu, action, p = world()
+    clipped = found(logs_of(x, action, np.maximum(p, 0.2)))["propensity_too_large"]
+    assert "exactly the smallest propensity, 0.2" in clipped.advice[0]
+    assert (p[list(clipped.rows)] <= 0.2).all()
+    of_the_best = found(logs_of(x, action, mu.max(axis=1)))["propensity_too_large"]
+    assert "likeliest" in of_the_best.text
+
+
+def test_an_impossible_propensity():
+    x, _, action, p = world()
+    p = p.copy()
+    p[17] = 1e-12
+    alarm = found(logs_of(x, action, p))["impossible_propensity"]
+    assert alarm.rows == (17,)
+    assert alarm.number == pytest.approx(1e-12 * 3000 * 4)
+    p[17] = 1e-7  # one in a thousand logs may hold it
+    assert found(logs_of(x, action, p)) == {}
+
+
+def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
+    with pytest.raises(ValueError, match=r"row 1 .*one over it is infinite"):
+        plain_logs([0, 1], [0.5, 5e-324])
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 2])
+def test_another_temperature(sharpness):
+    x, mu, action, _ = world()
+    wrong = mu**sharpness / (mu**sharpness).sum(axis=1, keepdims=True)
+    logs = logs_of(x, action, None, logging_proba=wrong)
+    alarm = found(logs)["propensity_calibration"]
+    assert alarm.effect == pytest.approx(1)
+    assert ("more often" in alarm.found) == (sharpness < 1)
+    right = logs_of(x, action, None, logging_proba=mu)
+    assert found(right) == {}
+
+
+# -- notes, and what cannot be tested -------------------------------------------------
+def test_rounded_propensities():
+    x, _, action, p = world(scale=2)
+    logs = logs_of(x, action, np.maximum(p.round(2), 0.01))
+    note = found(logs, alarms=False)["rounded_propensities"]
+    assert note.severity == "note"
+    assert note.number == 0.01
+    assert note.effect == pytest.approx(0.5)
+    # a fault is seen all the same
+    assert found(logs_of(x, action, np.maximum((p * 0.7).round(2), 0.01)))
+    for exact in ([0.9, 0.1], [0.5, 0.5], [0.25, 0.25]):
+        rare = plain_logs(np.arange(1000) % 2, np.tile(exact, 500))
+        assert "rounded_propensities" not in found(rare, alarms=False)
+
+
+def test_the_grid_of_rounded_propensities():
+    assert rounding_error(np.array([0.33])) == 0.005
+    assert rounding_error(np.array([0.5, 0.1])) == 0.005  # settings, not roundings
+    assert rounding_error(np.arange(1, 10) / 10) == 0.05
+    assert rounding_error(np.array([0.123, 0.5])) == 0.0005
+    assert rounding_error(np.array([1 / 3, 0.5])) == 0
+    assert rounding_error(np.array([0.33], dtype=np.float32).astype(float)) == 0.005
+
+
+def test_estimated_propensities_are_not_tested():
+    x, _, action, p = world(600)
+    logs = PropensityEstimator().fit_transform(logs_of(x, action, None))
+    assert list(found(logs, alarms=False)) == ["estimated_propensities"]
+    wrong = logs.replace(propensity=np.roll(p, 1) / 2)
+    assert found(wrong)
+    assert quick_propensity_findings(wrong)[0] == {"propensity tests": "made"}
+
+
+def test_logs_that_allow_no_test():
+    x, _, action, p = world(50)
+    assert found(logs_of(x, action, None), alarms=False) == {}
+    for n in (1, 2, 3):
+        logs = logs_of(x[:n], action[:n], p[:n])
+        assert found(logs, alarms=False) == {}
+    many = np.arange(100_000)
+    assert found(plain_logs(many, np.full(100_000, 1e-5)), alarms=False) == {}
+
+
+def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
+    x, _, action, p = world(500)
+    p = p.round(1).clip(0.1)
+    logs = logs_of(x, action, p)
+    assert "rounded_propensities" in found(logs, alarms=False)
+    assert logs.quick_propensity_findings is logs.quick_propensity_findings
+    wrong = logs_of(x, action, 0.5 * p)
+    [alarm] = found(wrong).values()
+    result = IPS().fit(wrong)
+    with pytest.warns(type(alarm.warning())) as caught:
+        value = result.evaluate(UniformPolicy())
+    assert alarm.text in [str(w.message) for w in caught]
+    assert alarm.number in [w.value for w in value.warnings]
+
+
+# -- the sums -------------------------------------------------------------------------
+def test_the_means_by_hand():
+    log = d8()
+    logs = BanditLogs(log.x[:, None], log.action, log.reward, log.propensity)
+    inverse = InversePropensities(logs, np.arange(8))
+    assert inverse.half_step == 0.005
+    inverse.half_step = 0  # as if they had more digits
+    np.testing.assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
+    one = inverse.too_small_for(0)
+    values = np.where(log.action == 0, 1 / log.propensity, 0)
+    error = values.std(ddof=1) / np.sqrt(8)
+    assert one.ratio == pytest.approx(1.125)
+    assert one.z == pytest.approx(0.125 / error)
+    assert not one.beyond(0, 1)  # eight rounds tell nothing

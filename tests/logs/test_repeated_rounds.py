@@ -1,0 +1,277 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copies of rounds are told from rounds that are alike by chance."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skope_ope import (
+    BanditLogs,
+    PropensityEstimator,
+    SlateLogs,
+    UniformSlatePolicy,
+    audit,
+)
+from skope_ope.exceptions import LogsWarning
+from skope_ope.logs import _repeated_rounds
+from skope_ope.logs._repeated_rounds import repeated_findings
+
+N = 3000
+TEST = "test of repeated rounds"
+SHARE = "share of rounds equal to an earlier one"
+
+
+def softmax_rounds(seed, n_rounds=N, scale=1.0, n_actions=4, context=None):
+    """Columns of a log: context, action, reward, propensity."""
+    rng = np.random.RandomState(seed)
+    x = rng.normal(size=(n_rounds, 4)) if context is None else context(rng, n_rounds)
+    logits = x @ np.random.RandomState(0).normal(size=(x.shape[1], n_actions)) * scale
+    mu = np.exp(logits - logits.max(axis=1, keepdims=True))
+    mu /= mu.sum(axis=1, keepdims=True)
+    action = (mu.cumsum(axis=1) < rng.random_sample((n_rounds, 1))).sum(axis=1)
+    action = np.minimum(action, n_actions - 1)
+    reward = (rng.random_sample(n_rounds) < 0.2 + 0.2 * (action == 0)).astype(float)
+    return x, action, reward, mu[np.arange(n_rounds), action]
+
+
+def logs_of(columns, rows=slice(None), **fields):
+    fields = {name: np.asarray(values)[rows] for name, values in fields.items()}
+    return BanditLogs(*(column[rows] for column in columns), **fields)
+
+
+def flags(rng, n_rounds):
+    return rng.randint(2, size=(n_rounds, 5)).astype(float)
+
+
+def users(rng, n_rounds):
+    return rng.normal(size=(n_rounds // 5, 4))[rng.randint(n_rounds // 5, size=N)]
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+@pytest.mark.parametrize("fault", ["a fifth", "all"])
+def test_copies_are_seen(fault, scale):
+    for seed in range(10):
+        m = N // 2 if fault == "all" else N * 5 // 6
+        columns = softmax_rounds(seed, m, scale)
+        more = np.arange(m)
+        if fault == "a fifth":
+            more = np.random.RandomState(seed).choice(m, N - m, replace=False)
+        facts, [found] = repeated_findings(logs_of(columns, np.append(range(m), more)))
+        assert found.name == "repeated_rounds"
+        assert found.is_alarm
+        assert found.effect == pytest.approx((N - m) / N, rel=0.02)
+        assert facts[SHARE] == pytest.approx((N - m) / N)
+
+
+def n_alarms(context, scale, n_actions, n_logs):
+    return sum(
+        len(repeated_findings(logs_of(columns))[1])
+        for columns in (
+            softmax_rounds(seed, N, scale, n_actions, context) for seed in range(n_logs)
+        )
+    )
+
+
+@pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])
+def test_right_logs_are_quiet(context):
+    assert n_alarms(context, 1, 4, 20) == n_alarms(context, 3, 40, 5) == 0
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize("n_actions", [2, 4, 300])
+@pytest.mark.parametrize("scale", [0, 1, 3])
+@pytest.mark.parametrize("context", [None, flags, users], ids=["new", "flags", "users"])
+def test_right_logs_are_quiet_in_many_worlds(context, scale, n_actions):
+    assert n_alarms(context, scale, n_actions, 100) == 0
+
+
+def test_the_expected_number_of_repeats_is_right():
+    # contexts that come back often, sharp and even loggers: a mean of 200 z is normal
+    for scale in (0.5, 2.0):
+        z = []
+        for seed in range(200):
+            logs = logs_of(softmax_rounds(seed, 200, scale, 6, flags))
+            rows = np.arange(200)
+            situation, choice, _ = _repeated_rounds._keys(logs, rows)
+            test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
+            z.append(test.z)
+        assert abs(np.mean(z)) < 4 / np.sqrt(200)
+        assert np.std(z) == pytest.approx(1, abs=4 / np.sqrt(400))
+
+
+def test_by_hand():
+    # two contexts; a: blue .6, red .4; b: blue .5, red .5
+    logs = BanditLogs(
+        [[0.0], [0.0], [0.0], [1.0], [1.0], [0.0]],
+        ["blue", "blue", "red", "red", "red", "blue"],
+        np.zeros(6),
+        [0.6, 0.6, 0.4, 0.5, 0.5, 0.6],
+    )
+    situation, choice, _ = _repeated_rounds._keys(logs, np.arange(6))
+    test = _repeated_rounds._Repeats(situation, choice, logs.propensity)
+    # the second blue .6, the red .6, the second red of the other context .5; then all
+    # actions of the first context have been seen
+    assert test.n_repeats == 2
+    assert test.expected == pytest.approx(1.7)
+    assert test.deviation**2 == pytest.approx(0.24 + 0.24 + 0.25)
+    assert test.open.tolist() == [False, True, True, False, True, False]
+
+
+def test_what_the_finding_says():
+    columns = softmax_rounds(0, 1000)
+    logs = logs_of(columns, np.append(np.arange(1000), np.arange(500)))
+    _, [found] = repeated_findings(logs)
+    assert found.rows == (0, 1000, 1, 1001, 2, 1002, 3, 1003, 4, 1004)
+    assert "500 of 1,500 rounds looked at repeat" in found.found
+    assert "as if 33% of all rounds were copies" in found.found
+    assert "500 of them equal an earlier round in all fields" in found.found
+    assert "joined twice" in found.advice[0]
+    assert found.category is LogsWarning
+    # one draw for three rounds of a visit, whose rewards differ
+    visits = np.repeat(np.arange(1000), 3)
+    spent = np.random.RandomState(0).gamma(1, size=3000)
+    x, action, _, p = (column[visits] for column in columns)
+    _, [found] = repeated_findings(BanditLogs(x, action, spent, p))
+    assert "None of them equals an earlier round" in found.found
+    assert "group=" in found.advice[0]
+
+
+def test_rounds_of_a_user_may_repeat_a_choice():
+    x, action, reward, p = softmax_rounds(0, 600)
+    user = np.repeat(np.arange(600), 5)
+    columns = [column[user] for column in (x, action, reward, p)]
+    facts, found = repeated_findings(logs_of(columns, group=user))
+    assert not any(one.is_alarm for one in found)
+    assert facts[TEST].startswith("not possible: rounds of a group")
+    # at other times they are other rounds, at the same time they are copies
+    time = np.arange(3000)
+    facts, found = repeated_findings(logs_of(columns, group=user, timestamp=time))
+    assert found == []
+    assert facts[TEST] == "no context occurs twice"
+    rows = np.append(time, time[:800])
+    logs = logs_of(columns, rows, group=user, timestamp=time)
+    _, [found] = repeated_findings(logs)
+    assert found.is_alarm
+    assert found.effect == pytest.approx(800 / 3800, rel=0.02)
+
+
+def test_every_logger_has_a_law_of_its_own():
+    rng = np.random.RandomState(0)
+    x = rng.normal(size=(1500, 2))[rng.randint(1500, size=2000)]
+    logger = rng.randint(2, size=2000)
+    chance = np.where(logger == 0, 0.7, 0.3)
+    action = (rng.random_sample(2000) < chance).astype(int)
+    p = np.where(action == 1, chance, 1 - chance)
+    facts, found = repeated_findings(BanditLogs(x, action, action, p, logger=logger))
+    assert found == []
+    assert "expected" in facts[TEST]
+    facts, found = repeated_findings(BanditLogs(x, action, action, p))
+    assert found == []
+    assert facts[TEST].startswith("not possible: the propensities of the same action")
+
+
+def test_without_known_propensities_copies_are_noted():
+    columns = softmax_rounds(0, 800)
+    rows = np.append(np.arange(800), np.arange(200))
+    bare = logs_of(columns[:3], rows)
+    estimated = PropensityEstimator().fit_transform(bare)
+    for logs, why in ((bare, "there are no propensities"), (estimated, "estimates")):
+        facts, [found] = repeated_findings(logs)
+        assert not found.is_alarm
+        assert why in facts[TEST]
+        assert found.found.startswith("20.0% of the rounds equal an earlier one")
+        assert found.rows[:2] == (0, 800)
+    # contexts that come back with other actions are no copies
+    for context in (flags, lambda rng, n: users(rng, N)[:n]):
+        logs = logs_of(softmax_rounds(0, N, 1, 4, context)[:3])
+        assert repeated_findings(logs)[1] == []
+
+
+def test_few_discrete_contexts_tell_nothing_and_the_facts_say_so():
+    columns = softmax_rounds(0, 2500, 1, 4, flags)
+    copies = np.random.RandomState(0).choice(2500, 500, replace=False)
+    for rows in (np.arange(2500), np.append(np.arange(2500), copies)):
+        facts, found = repeated_findings(logs_of(columns, rows))
+        assert found == []
+        assert facts[TEST].startswith("not possible: the contexts are few")
+
+
+def test_a_logger_that_learns_is_not_tested():
+    # probabilities of a context without features move from even to sharp
+    rng = np.random.RandomState(0)
+    sharp = np.linspace(0.01, 0.9, 40)
+    action = (rng.random_sample(40) < sharp).astype(int)
+    p = np.where(action == 1, sharp, 1 - sharp)
+    facts, found = repeated_findings(BanditLogs(np.zeros((40, 1)), action, action, p))
+    assert found == []
+    assert "a logger that learns" in facts[TEST]
+
+
+def test_many_rounds_are_looked_at_by_context(monkeypatch):
+    monkeypatch.setattr(_repeated_rounds, "MOST", 500)
+    columns = softmax_rounds(0, 2000)
+    rows = np.append(np.arange(2000), np.arange(400))
+    facts, [found] = repeated_findings(logs_of(columns, rows))
+    assert facts[SHARE] == pytest.approx(1 / 6, abs=4 * np.sqrt(5 / 36 / 500))
+    assert found.effect == pytest.approx(facts[SHARE], rel=0.05)
+    first, second = np.array(found.rows).reshape(-1, 2).T
+    assert (second == first + 2000).all()
+
+
+def test_slates():
+    rng = np.random.RandomState(0)
+    slate = rng.rand(2000, 30).argsort(axis=1)[:, :3]
+    rows = np.append(np.arange(2000), np.arange(200))
+    for context in (np.zeros((2000, 1)), rng.normal(size=(2000, 2))):
+        for fields in (
+            {"propensity": np.full(2000, 1 / (30 * 29 * 28))},
+            {"logging_policy": UniformSlatePolicy(3)},
+        ):
+
+            def logs_at(rows, context=context, fields=fields):
+                given = {
+                    name: value[rows] if name == "propensity" else value
+                    for name, value in fields.items()
+                }
+                return SlateLogs(
+                    context[rows],
+                    slate[rows],
+                    np.ones(len(rows)),
+                    n_candidates=30,
+                    **given,
+                )
+
+            assert repeated_findings(logs_at(np.arange(2000)))[1] == []
+            _, [found] = repeated_findings(logs_at(rows))
+            assert found.effect == pytest.approx(200 / 2200, rel=0.1)
+    facts, found = repeated_findings(SlateLogs(np.zeros((2000, 1)), slate, slate[:, 0]))
+    assert found == []
+    assert facts[TEST] == "not possible: there are no propensities"
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        BanditLogs([[0.0]], [0], [1.0], [1.0]),
+        BanditLogs(np.zeros((50, 1)), np.zeros(50), np.zeros(50), np.ones(50)),
+        BanditLogs(np.zeros((50, 0)), np.arange(50), np.zeros(50), np.full(50, 0.02)),
+        BanditLogs(np.full((50, 2), np.nan), ["a", "b"] * 25, np.zeros(50), [0.5] * 50),
+        BanditLogs(sparse.eye(50, format="csr"), [0] * 50, np.zeros(50), [1.0] * 50),
+        BanditLogs(np.eye(50), np.arange(50), np.ones(50), actions=np.arange(10**5)),
+        SlateLogs(np.zeros((1, 0)), [[-1]], [0.0], n_candidates=1),
+    ],
+    ids=str,
+)
+def test_any_legal_log(logs):
+    facts, found = repeated_findings(logs)
+    assert found == []
+    assert 0 <= facts[SHARE] < 1
+    assert facts[TEST]
+
+
+def test_an_audit_tells_it():
+    columns = softmax_rounds(0, 800)
+    logs = logs_of(columns, np.append(np.arange(800), np.arange(200)))
+    assert "repeated_rounds" in [one.name for one in audit(logs).alarms]
+    assert "repeated_rounds" not in [one.name for one in audit(logs[:800]).findings]
