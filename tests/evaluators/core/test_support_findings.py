@@ -16,7 +16,11 @@ from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 
 def of(mass, by_logger=None):
     return support_findings(
-        SimpleNamespace(missing_mass=mass, missing_by_logger=by_logger)
+        SimpleNamespace(
+            missing_mass=mass,
+            missing_by_logger=by_logger,
+            lacking="the logger never took",
+        )
     )
 
 
