@@ -316,10 +316,15 @@ FAULTS = {
 }
 
 # The cheapest call that tells of a fault in at least 95% of the logs.
-SEEN_BY = dict.fromkeys(FAULTS, "audit") | {
+SEEN_BY = dict.fromkeys(FAULTS, "evaluate") | {
     "-log p": "BanditLogs",
-    "constant weight": "evaluate",
-    "policy copied the action": "evaluate",
+    "rounds kept by reward": "audit",
+    "all rounds repeated": "audit",
+    "20% of the rounds repeated": "audit",
+    "reward in the context": "audit",
+    "action in the context": "audit",
+    "reward rate doubled": "audit",
+    "contexts shifted by a row": "audit",
 }
 
 UNSEEN = {
