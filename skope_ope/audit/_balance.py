@@ -122,11 +122,13 @@ class _Measure:
         w, omega = self.w * known, self.omega * known
         values = np.where(known, values, 0.0)
         total, weight = float(omega.sum()), float(w.sum())
-        if not total or not weight:
+        peak = float(np.abs(values).max())
+        if not (total and weight and peak):
             return None
+        values = values / peak  # squares of what is left are numbers
         mean = float(omega @ values) / total
         sd = float(np.sqrt(omega @ (values - mean) ** 2 / total))
-        if not 1e-12 * abs(mean) < sd < np.inf:
+        if not sd > 1e-12:
             return None
         g = np.clip((values - mean) / sd, -FAR, FAR)
         centre, drawn = float(omega @ g) / total, float(w @ g) / weight
@@ -136,8 +138,8 @@ class _Measure:
         term = self._by_unit(w * (g - centre)) / bound
         sums = float(term.sum()), float(term @ term)
         return _Balance(
-            mean,
-            float(w @ values) / weight,
+            mean * peak,
+            float(w @ values) / weight * peak,
             drawn - centre,
             float(np.sqrt(influence @ influence)),
             log_evidence(abs(sums[0]), sums[1]),

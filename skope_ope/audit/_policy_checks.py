@@ -10,13 +10,7 @@ from skope_ope.audit._policy_rounds import PolicyRounds
 from skope_ope.audit._policy_weights import weights_of_policy
 from skope_ope.audit._support import support_of
 from skope_ope.evaluators.core._warnings import learned_findings
-from skope_ope.policies._action_probabilities import last_step, resolve_policy
-from skope_ope.policies._adaptive import AdaptivePolicy
 
-LEARNS = (
-    "not possible: {} learns while it acts, and its weights depend on its history. "
-    "DRns tells of them; pass policy.frozen() to check the policy as it is now"
-)
 NO_WEIGHTS = "not possible: no propensities"
 
 
@@ -32,9 +26,6 @@ def policy_findings(policy, logs, random_state):
     random_state : int, RandomState instance or None
         Which rounds show the balance of contexts where there are many.
     """
-    learning = last_step(resolve_policy(policy, logs))
-    if isinstance(learning, AdaptivePolicy):
-        return {"checks of the policy": LEARNS.format(type(learning).__name__)}, []
     if logs.sample_weight is not None and not logs.sample_weight.any():
         return {"checks of the policy": "not possible: all sample weights are 0"}, []
     rounds = PolicyRounds(policy, logs)

@@ -11,6 +11,7 @@ from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.static._base import refuse_learning
 
 LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
 
@@ -44,6 +45,7 @@ class PolicyRounds:
 
     def __init__(self, policy, logs):
         self.target, self.all_logs = Target(policy, logs), logs
+        refuse_learning("an audit", self.target)
         self.positive = PositiveRounds(logs, combined_weights(logs, None))
         support, shares = Support(self.positive), _Shares(self.positive)
         observers = [support, shares]

@@ -57,5 +57,6 @@ def _top_share(size):
     total = float(size.sum())
     if not total:
         return float("nan")
-    k = max(round(TOP * len(size)), 1)
-    return float(np.partition(size, -k)[-k:].sum()) / total
+    positive = size[size > 0]  # partitions of equal terms are slow
+    k = min(max(round(TOP * len(size)), 1), len(positive))
+    return float(np.partition(positive, -k)[-k:].sum()) / total

@@ -139,8 +139,9 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         X = design(rewards.features, offered)
         y = rewards.mean()[offered]
         self.reward_model_ = fit_weighted(clone(self.reward_model), X, y, weight)
-        # batches are logs of their own, which do not come again
-        remember_rows(self, logs if isinstance(logs, SlateLogs) else None)
+        # what is drawn batch by batch does not come again
+        parts = logs if isinstance(logs, (list, tuple)) else [logs]
+        remember_rows(self, *(part for part in parts if isinstance(part, SlateLogs)))
         return self
 
     def slot_values(self, logs):

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._groups import factorise
+from skope_ope.logs._moderate import moderate
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import is_frame
 
@@ -31,8 +32,8 @@ class Column:
     name : str or int
         Its name in a frame, its position elsewhere.
     values : ndarray of shape (n_rounds,)
-        Numbers, NaN where they are missing; codes of the categories from the most
-        frequent one where `categorical`.
+        Numbers of moderate size, NaN where they are missing or infinite; codes of the
+        categories from the most frequent one where `categorical`.
     categorical : bool
         Whether the values are texts or other labels without an order.
     named : bool
@@ -121,7 +122,7 @@ def columns_of(context, rows=None):
         return [_column(names[j], frame.get_column(names[j]), True) for j in chosen]
     context = dense_columns(context, chosen)
     return [
-        Column(int(j), np.asarray(context[:, k], dtype=float), False, False)
+        Column(int(j), moderate(np.asarray(context[:, k], dtype=float)), False, False)
         for k, j in enumerate(chosen)
     ]
 
@@ -154,7 +155,7 @@ def _column(name, series, named):
     values = series.to_numpy()
     kind = values.dtype.kind
     if kind in "biuf":
-        return Column(name, values.astype(float), False, named)
+        return Column(name, moderate(values.astype(float)), False, named)
     if kind in "mM":
         times = values.astype(np.int64).astype(float)
         return Column(name, np.where(np.isnat(values), np.nan, times), False, named)
@@ -167,7 +168,7 @@ def _column(name, series, named):
         numbers = [
             nan if gone else float(v) for v, gone in zip(labels, missing, strict=True)
         ]
-        return Column(name, np.array(numbers), False, named)
+        return Column(name, moderate(np.array(numbers)), False, named)
     texts = np.array([str(label) for label in labels], dtype=object)
     codes, labels = _by_frequency(texts)
     return Column(name, np.where(missing, nan, codes), True, named, tuple(labels))

@@ -102,4 +102,5 @@ def misfit_effect(ratio, share=None):
     effect : float
         The larger of the means of ln f and of f - 1.
     """
-    return max(mean_gain(ratio, share), float(np.average(ratio, weights=share)) - 1)
+    bounded = np.minimum(ratio, 1e300 / len(ratio))  # so that the sum is finite
+    return max(mean_gain(ratio, share), float(np.average(bounded, weights=share)) - 1)

@@ -15,6 +15,7 @@ MANY_ROUNDS = 15  # in one half of the rounds: an action that the other half tes
 OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
 UNSEEN_PER_SEEN = 8  # so much more
+MOST_CELLS = 1_000_000  # loggers times actions
 GRIDS = (1, 2, 3)  # decimals of rounded propensities
 FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
 
@@ -78,7 +79,10 @@ class InversePropensities:
         self.share = uneven_weight(logs, rows)
         self.weight = None if self.share is None else self.share / self.share.mean()
         self.n_actions = logs.n_actions
-        self.n_loggers = 1 if logs.loggers is None else len(logs.loggers)
+        n_loggers = 1 if logs.loggers is None else len(logs.loggers)
+        # too many to tell apart: what each of them never does is not known
+        self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_CELLS
+        self.n_loggers = 1 if self.pooled else n_loggers
 
     @property
     def counts(self):
@@ -208,11 +212,13 @@ class InversePropensities:
         -------
         excess : Excess or None
             `ratio` is 1 + D / |S|. None where the propensities were rounded to so few
-            digits that 1/p may be anything, and where no action was taken often.
+            digits that 1/p may be anything, where no action was taken often, and where
+            there are too many loggers to tell apart.
         """
         rows = np.flatnonzero(self.p < 1 - 1e-9)
         often = self._counts(rows) >= OFTEN_ENOUGH
-        if not often.any() or self.p.min() < 3.1 * self.half_step:
+        rough = self.p.min() < 3.1 * self.half_step
+        if self.pooled or rough or not often.any():
             return None
         every = self._weighted(1 / (self.p - self.half_step))[rows]
         mine = every * often[self._cell[rows]]
@@ -240,7 +246,8 @@ def rounding_error(p):
     A few values with one decimal are taken to have two: loggers are set to .5 and .9.
     """
     for digits in GRIDS:
-        if (np.abs(p - np.round(p, digits)) < 1e-7).all():
+        near = np.round(p, digits)
+        if ((np.abs(p - near) < 1e-7) & (near > 0)).all():
             if digits == 1 and len(np.unique(np.rint(10 * p))) < FEW_VALUES:
                 digits = 2
             return 0.5 * 10.0**-digits

@@ -93,7 +93,7 @@ def _fitted(features, action, weight):
 def logger_features(logs, rows):
     """Return standardised numbers that tell of the contexts and the loggers of rows.
 
-    Texts become indicators of their most frequent values, missing numbers the mean
+    Texts become indicators of their most frequent values, missing numbers the median
     and an indicator. At most `MOST_FEATURES` are kept, those of the first columns.
 
     Parameters
@@ -121,8 +121,10 @@ def logger_features(logs, rows):
     if not parts:
         return np.empty((len(rows), 0))
     X = np.hstack(parts)[:, :MOST_FEATURES].astype(float)
+    largest = np.abs(X).max(axis=0, initial=0)
+    X = X / np.where(largest > 0, largest, 1)  # squares of what is left are finite
     spread = X.std(axis=0)
-    varies = spread > 1e-12 * np.abs(X).max(axis=0, initial=0)
+    varies = spread > 1e-12
     return (X[:, varies] - X[:, varies].mean(axis=0)) / spread[varies]
 
 
@@ -136,5 +138,5 @@ def _numbers(column):
     if not missing.any():
         return column.values[:, None]
     known = column.values[~missing]
-    filled = np.where(missing, known.mean() if known.size else 0, column.values)
+    filled = np.where(missing, np.median(known) if known.size else 0, column.values)
     return np.column_stack([filled, missing])

@@ -10,7 +10,10 @@ from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._context_columns import sampled_rows
 from skope_ope.logs._e_value import SURE
 from skope_ope.logs._finding import Finding
-from skope_ope.logs._inverse_propensities import InversePropensities
+from skope_ope.logs._inverse_propensities import (
+    FEWEST_CLUSTERS,
+    InversePropensities,
+)
 from skope_ope.logs._propensity_audit import (
     ROUNDING,
     count_chance,
@@ -18,6 +21,7 @@ from skope_ope.logs._propensity_audit import (
     group_sizes,
     law_of,
     propensity_by_action,
+    uneven_weight,
 )
 from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
@@ -59,9 +63,17 @@ def quick_propensity_findings(logs):
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
     # seeded: whoever asks again gets the same answer
-    inverse = InversePropensities(logs, sampled_rows(len(logs), MOST_ROUNDS, 0))
-    found = [
-        _impossible(logs),
+    rows = sampled_rows(len(logs), MOST_ROUNDS, 0)
+    share = uneven_weight(logs, rows)
+    rows = rows if share is None else rows[share > 0]
+    found = [_impossible(logs)]
+    if found[0] is not None:
+        rows = rows[logs.propensity[rows] >= _least_possible(logs)]
+    if len(rows) < FEWEST_CLUSTERS:
+        told = f"not possible: fewer than {FEWEST_CLUSTERS} rounds"
+        return {what: told}, [one for one in found if one is not None]
+    inverse = InversePropensities(logs, rows)
+    found += [
         _miscounted(logs, inverse) or _too_small(logs, inverse),
         _miscalibrated(logs, inverse),
         _too_large(logs, inverse),
@@ -120,7 +132,7 @@ def _certain():
 
 
 def _rounded(logs, inverse):
-    step, lowest = inverse.half_step, float(logs.propensity.min())
+    step, lowest = inverse.half_step, float(inverse.p.min())
     if step < ROUGH * lowest or _looks_exact(logs, step):
         return None
     effect = step / lowest
@@ -143,7 +155,7 @@ def _looks_exact(logs, half_step):
     if by_action is not None and abs(by_action.sum() - 1) < ROUNDING:
         return True
     values = np.unique(np.rint(logs.propensity / (2 * half_step))) * 2 * half_step
-    if len(values) > 2:
+    if len(values) > 2 or not values[0]:
         return False
     others = (1 - values[-1] * (len(values) == 2)) / values[0]
     return abs(others - round(others)) < ROUNDING
@@ -152,11 +164,11 @@ def _looks_exact(logs, half_step):
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
     """Find what right propensities make too rare for a log, however skewed they are."""
-    p, size = logs.propensity, len(logs) * logs.n_actions
-    chance = float(p.min()) * size  # a bound
-    if chance >= SURPRISE:
+    p, least = logs.propensity, _least_possible(logs)
+    if p.min() >= least:
         return None
     row = int(p.argmin())
+    chance = SURPRISE * float(p[row]) / least  # a bound
     return _alarm(
         "impossible_propensity",
         f"Row {row} has propensity {p[row]:.3g}: right propensities bring one that "
@@ -170,8 +182,12 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < SURPRISE / size),
+        rows=_smallest(p, p < least),
     )
+
+
+def _least_possible(logs):
+    return SURPRISE / (len(logs) * logs.n_actions)
 
 
 def _miscounted(logs, inverse):

@@ -25,6 +25,7 @@ from skope_ope.logs._validation import plain
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 30
 MOST_ROWS = 10
+LARGEST = 1e9  # ratio: more of it is no better evidence, and sums stay finite
 
 
 def fitted_propensity_findings(logs, random_state=0):
@@ -70,7 +71,8 @@ def fitted_propensity_findings(logs, random_state=0):
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
-    ratio = probability_ratio(predicted, p[rows] + rounding_error(p), could)
+    ratio = probability_ratio(predicted, p[rows] + rounding_error(p[rows]), could)
+    ratio = np.minimum(ratio, LARGEST)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
     evidence = log_mean_exp(
@@ -80,9 +82,11 @@ def fitted_propensity_findings(logs, random_state=0):
         ]
     )
     effect = misfit_effect(ratio, share)
-    told = f"a fitted model makes a logged action likelier by {effect:.1%} on average"
-    if effect <= 0:
-        told = "no fitted model predicts the logged actions better"
+    told = "no fitted model predicts the logged actions better"
+    if evidence > SURE:
+        told = (
+            f"a fitted model makes a logged action likelier by {effect:.1%} on average"
+        )
     facts = {what: told}
     if not (evidence > SURE and effect > LEAST_EFFECT):
         return facts, []

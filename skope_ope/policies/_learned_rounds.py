@@ -8,8 +8,8 @@ from skope_ope.logs._known_rows import KnownRows
 from skope_ope.policies._action_probabilities import last_step, unwrap
 
 
-def remember_rows(policy, logs):
-    """Note the rounds that a policy learns from; `None`: unknown ones.
+def remember_rows(policy, *parts):
+    """Note the rounds that a policy learns from.
 
     A pickle of the policy grows by at most 8 bytes and a bit for every round.
 
@@ -17,10 +17,10 @@ def remember_rows(policy, logs):
     ----------
     policy : policy
         Gets the private attribute that `learned_rounds` reads.
-    logs : BanditLogs, SlateLogs or None
-        The rounds.
+    *parts : BanditLogs, SlateLogs or None
+        The rounds; `None`: unknown ones.
     """
-    policy._learned_from = None if logs is None else KnownRows(logs)
+    policy._learned_from = [KnownRows(logs) for logs in parts if logs is not None]
 
 
 def learned_rounds(policy, logs):
@@ -42,8 +42,7 @@ def learned_rounds(policy, logs):
     """
     learned = np.zeros(len(logs), dtype=bool)
     for part in _parts(policy):
-        known = getattr(part, "_learned_from", None)
-        if known is not None:
+        for known in getattr(part, "_learned_from", ()):
             learned |= known.has(logs)
     return learned
 

@@ -76,7 +76,7 @@ class _Column:
     def numbers(self, cells, lines, optional=False):
         """Return a block as floats; missing cells are NaN if they are `optional`."""
         try:
-            block = np.array(numbers(cells))
+            block = np.fromiter(numbers(cells), np.float64, len(cells))
         except ValueError:
             block = np.empty(len(cells))
             for row, cell in enumerate(cells):

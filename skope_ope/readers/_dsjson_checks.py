@@ -25,7 +25,7 @@ def check_keys(event, decisive=()):
     for key, value in event:
         if key in decisive or key.startswith("_label"):
             known = first.setdefault(key.lower(), value)
-            if known != value:
+            if known is not value and known != value:
                 raise MalformedLineError(
                     f"{key!r} stands there twice, as {quoted(known)} and as "
                     f"{quoted(value)}"
@@ -97,7 +97,7 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
     if not proba:
         return None
     off = min(abs(proba[place] - propensity) for place in places.values())
-    if off > FLOAT32 + max(_rounding([propensity]), _rounding(proba)):
+    if off > FLOAT32 and off > max(_rounding([propensity]), _rounding(proba)):
         told = " or ".join(f"{proba[place]:.9g}" for place in places.values())
         raise MalformedLineError(
             f"'_label_probability' is {propensity:.9g}, and 'p' gives {told} to the "

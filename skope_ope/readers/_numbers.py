@@ -12,10 +12,11 @@ SHOWN = 60  # characters of a text in a message
 INT64_DIGITS = 18  # that many digits always fit
 
 
-def numbers(texts, finite=False):
-    """Return the floats that a sequence of texts spells.
+def numbers(texts):
+    """Yield the floats that a sequence of texts spells.
 
-    Blanks around a number are taken, "nan" and "inf" unless all must be `finite`.
+    Blanks around a number are taken, and "nan" and "inf": whether a number must be
+    finite is known to the caller.
 
     Raises
     ------
@@ -25,20 +26,20 @@ def numbers(texts, finite=False):
     joined = "".join(texts)  # one look at many cells
     if "_" in joined or not joined.isascii():
         raise ValueError("not all texts are numbers")
-    found = list(map(float, texts))
-    if finite and not all(map(math.isfinite, found)):
-        raise ValueError("not all numbers are finite")
-    return found
+    return map(float, texts)
 
 
 def number(text, finite=False):
     """Return the float that a text spells, see `numbers`."""
-    return numbers((text,), finite)[0]
+    (found,) = numbers((text,))
+    if finite and not math.isfinite(found):
+        raise ValueError("not a finite number")
+    return found
 
 
 def whole_number(text):
     """Return the int that a text spells, at most 18 digits long."""
-    digits = text.strip().removeprefix("-")
+    digits = text if text.isdigit() else text.strip().removeprefix("-")
     if not (text.isascii() and digits.isdigit() and len(digits) <= INT64_DIGITS):
         raise ValueError("not a whole number of at most 18 digits")
     return int(text)

@@ -9,7 +9,12 @@ from functools import partial
 import numpy as np
 
 from skope_ope.readers._numbers import number, numbers, quoted, whole_number
-from skope_ope.readers._text_files import empty_file, open_csv, utc_microseconds
+from skope_ope.readers._text_files import (
+    empty_file,
+    line_of_row,
+    open_csv,
+    utc_microseconds,
+)
 
 POSITIONS = (1, 2, 3)  # left, centre, right
 MOST_ITEMS = 10**6  # each is an action
@@ -94,8 +99,7 @@ class OpenBanditTable:
                 self.propensity.append(number(row[p], finite=True))
                 for place, seen in user_places:
                     codes.append(seen.setdefault(row[place], len(seen)))
-                past = [row[place] for place in affinity_places]
-                clicks.extend(numbers(past, finite=True))
+                clicks.extend(numbers([row[place] for place in affinity_places]))
                 if len(row) != len(header):
                     raise ValueError
             except (ValueError, IndexError, OverflowError) as error:
@@ -110,6 +114,12 @@ class OpenBanditTable:
         self.position = np.array(position, dtype=np.int64)
         self._codes = np.array(codes, dtype=np.intp).reshape(len(item), len(users))
         self._affinities = np.array(clicks).reshape(len(item), len(affinities))
+        for row, column in np.argwhere(~np.isfinite(self._affinities))[:1]:
+            raise ValueError(
+                f"{path}, line {line_of_row(path, row)}: {affinities[column][1]} is "
+                f"{self._affinities[row, column]}, not a finite number. Correct or "
+                "drop the row."
+            )
 
     def _user_codes(self):
         """Yield (name, sorted categories, codes of the rows) of the user features."""

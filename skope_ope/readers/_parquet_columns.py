@@ -4,7 +4,6 @@
 
 import numpy as np
 
-from skope_ope.readers._numbers import quoted
 from skope_ope.readers._text_files import empty_file, utc_microseconds
 from skope_ope.readers._texts import Texts
 
@@ -126,8 +125,7 @@ def _moments(path, name, column):
             moments[row] = utc_microseconds(text)
         except (ValueError, OverflowError) as error:
             raise ValueError(
-                f"{path}: column {name!r} is {quoted(text)} at row {row}, no datetime "
-                f"like 2026-01-31 12:00:00 ({error})."
+                f"{path}: column {name!r} at row {row}: {error}."
             ) from None
     return moments.view("datetime64[us]")
 

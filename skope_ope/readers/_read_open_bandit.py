@@ -242,7 +242,7 @@ def _item_features(path):
     parts = []
     for (_, name, _), values in zip(features, zip(*cells, strict=True), strict=True):
         try:
-            part = np.array(numbers(values))[:, None]
+            part = np.array(list(numbers(values)))[:, None]
         except ValueError:
             categories = np.unique(values)
             part = (np.array(values)[:, None] == categories).astype(float)

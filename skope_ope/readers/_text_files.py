@@ -6,10 +6,13 @@ import csv
 import gzip
 import io
 import os
+import re
 import zlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
+
+from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -18,12 +21,16 @@ CARRIAGE_RETURN = (
     "a carriage return stands alone inside the line, as in files whose lines end with "
     "it. Lines must end with a line feed: convert the file, e.g. with tr '\\r' '\\n'."
 )
+DAY = r"[0-9]{4}(-[0-9]{2}-[0-9]{2}|[0-9]{4})"
+TIME = r"[0-9]{2}(:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?|[0-9]{2}([0-9]{2}([.,][0-9]+)?)?)?"
+ZONE = r"(Z|[-+][0-9]{2}(:?[0-9]{2}(:?[0-9]{2})?)?)"
+MOMENT = re.compile(f"{DAY}([T ]{TIME}{ZONE}?)?", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def read_lines(path):
-    """Yield (line number from 1, line without its end) of a text file.
+def read_lines(path, ends=False):
+    """Yield (line number from 1, line) of a text file, without `ends` of lines.
 
     gzip is recognised by its first bytes, whatever the file is called. Bytes that
     are not UTF-8 are kept as escapes, so that names stay distinct.
@@ -45,7 +52,10 @@ def read_lines(path):
                 stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
             for line in iter(partial(stream.readline, LONGEST + 1), b""):
                 number += 1
-                yield number, _text(path, number, line)
+                if number == 1 or len(line) > LONGEST or b"\0" in line:
+                    line = _checked(path, number, line)
+                line = line.decode("utf-8", "backslashreplace")
+                yield number, line if ends else line.rstrip("\r\n")
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{path}: no such file. Check the path; relative ones start at "
@@ -76,8 +86,8 @@ def first_line(path):
     return next((line.lstrip() for _, line in read_lines(path) if line.strip()), "")
 
 
-def _text(path, number, line):
-    """Return a line as text, without its end, if it is a line of text."""
+def _checked(path, number, line):
+    """Return a line without a byte order mark, if it is one of text."""
     if len(line) > LONGEST:
         raise ValueError(
             f"{path}, line {number}: longer than {LONGEST:,} bytes. Name a text file "
@@ -93,7 +103,7 @@ def _text(path, number, line):
         raise ValueError(
             f"{path}, line {number}: holds a null byte. Name a text file in UTF-8."
         )
-    return line.decode("utf-8", "backslashreplace").rstrip("\r\n")
+    return line
 
 
 def open_csv(path):
@@ -114,22 +124,17 @@ def line_of_row(path, row):
 
 
 def _csv_rows(path):
-    line = ""
-
-    def lines():
-        nonlocal line
-        for _, line in read_lines(path):
-            yield f"{line}\n"  # a quoted cell may hold it
-
-    reader, start = csv.reader(lines(), strict=True), 1
+    lines = (line for _, line in read_lines(path, ends=True))  # a cell may hold them
+    reader, start = csv.reader(lines, strict=True), 1
     try:
         for row in reader:
             if len(row) > 1 or (row and row[0].strip()):  # no blank line
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
+        found = islice(read_lines(path), reader.line_num - 1, None)
         what = CARRIAGE_RETURN
-        if "\r" not in line:
+        if "\r" not in next(found)[1]:
             what = f"{error}. Correct the quotes of the row, or name a csv file."
         raise ValueError(f"{path}, line {start}: {what}") from error
 
@@ -144,6 +149,8 @@ def utc_microseconds(text):
 
     Texts without a time zone are taken to be UTC.
     """
+    if MOMENT.fullmatch(text) is None:  # fromisoformat skips over letters and digits
+        raise ValueError(f"{quoted(text)} is no datetime like 2026-01-31 12:00:00")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

@@ -90,8 +90,7 @@ def _checked_twins(event, parsed):
     """Return what is told twice, where it agrees: the distribution, the counting."""
     if parsed.actions is None:
         return {}
-    logged = _label(event)
-    action = None if logged is None else logged[0]
+    action = next((v for key, v in event if key.lower() == "_label_action"), None)
     return {
         "base": None if action is None else label_base(action, parsed.action),
         "proba": logging_proba(

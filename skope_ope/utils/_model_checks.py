@@ -128,7 +128,7 @@ def check_other_logs(evaluator):
 
 
 def check_rounds_of_fit_are_recognised(evaluator):
-    """Bring rounds of fit back in other logs: they are predicted out of fold."""
+    """Bring rounds of fit back, in other logs too: they are predicted out of fold."""
     rounds = check_rounds(evaluator)
     order = np.random.RandomState(1).permutation(len(rounds))
     policy = policy_of(rounds)
@@ -140,4 +140,10 @@ def check_rounds_of_fit_are_recognised(evaluator):
             evaluate(fitted, policy, fitted.logs_[order]),
             evaluate(fitted, policy),
             "rounds of fit in another order are not recognised",
+        )
+        anew = rounds.logs().with_columns(**fitted.logs_.columns)
+        assert_same(
+            evaluate(fitted, policy, anew),
+            evaluate(fitted, policy),
+            "rounds of fit in logs that were built anew are not recognised",
         )

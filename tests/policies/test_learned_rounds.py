@@ -208,7 +208,10 @@ def test_slate_policies():
     assert learned_share(ranker, SLATES) == 2 / 3
     assert warned(PseudoInverse().fit(first).evaluate(ranker)) == [1.0]
     assert warned(PseudoInverse().fit(second).evaluate(ranker)) == []
-    assert learned_share(PseudoInverseRanker(Ridge()).fit([first]), first) == 0
+    assert learned_share(PseudoInverseRanker(Ridge()).fit([first]), SLATES) == 2 / 3
+    assert learned_share(PseudoInverseRanker(Ridge()).fit([first, second]), SLATES) == 1
+    stream = PseudoInverseRanker(Ridge()).fit(part for part in (first, second))
+    assert learned_share(stream, SLATES) == 0  # it may not fit into memory
 
 
 def test_ranking_policies():

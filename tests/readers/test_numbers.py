@@ -24,7 +24,7 @@ def test_texts_that_are_no_numbers(text):
     with pytest.raises(ValueError, match=r"number|float"):
         number(text)
     with pytest.raises(ValueError, match=r"number|float"):
-        numbers(["1", text, "2"])
+        list(numbers(["1", text, "2"]))
 
 
 def test_what_is_not_finite_is_left_to_the_caller():
@@ -41,8 +41,8 @@ def test_numbers_can_be_wanted_finite(text):
 
 
 def test_many_at_once():
-    assert numbers(["1", "2.5"]) == [1.0, 2.5]
-    assert numbers([]) == []
+    assert list(numbers(["1", "2.5"])) == [1.0, 2.5]
+    assert list(numbers([])) == []
 
 
 @pytest.mark.parametrize(

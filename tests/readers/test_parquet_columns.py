@@ -75,7 +75,7 @@ def test_columns_come_by_name_and_kind(parquet_file):
         ([1.0, float("nan")], "number", r"column 'x' is not finite at row 1"),
         ([1.0, float("inf")], "moment", r"column 'x' is not finite at row 1"),
         ([1.0, float("inf")], "feature", r"column 'x' is infinite at row 1"),
-        (["2026-01-01", "soon"], "moment", r"column 'x' is 'soon' at row 1, no datet"),
+        (["2026-01-01", "soon"], "moment", r"column 'x' at row 1: 'soon' is no dat"),
     ],
 )
 def test_bad_columns_are_named(parquet_file, values, kind, message):

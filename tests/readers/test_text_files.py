@@ -129,10 +129,37 @@ def test_empty_file_is_named():
         ("2021-02-04T16:00:00+02:00", "2021-02-04T14:00"),
         ("2021-02-04T16:00:00", "2021-02-04T16:00"),
         ("1969-12-31", "1969-12-31"),
+        ("20210204T163129.5Z", "2021-02-04T16:31:29.5"),
+        ("2021-02-04t16:31+0100", "2021-02-04T15:31"),
+        ("2021-02-04 16", "2021-02-04T16:00"),
+        ("2021-02-04 16:31:29,25-01", "2021-02-04T17:31:29.25"),
     ],
 )
 def test_moments_are_in_utc(text, moment):
     assert np.datetime64(utc_microseconds(text), "us") == np.datetime64(moment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2021-02-04 24:00:00",
+        "2021-02-30",
+        "2021-02-04116:31:29",
+        "2021-02-04T" + "1" * 5000 + "16:31:29Z",
+        "2021-02-04 00:00.503",
+        "2021-02-04T16:31:29Zulu",
+        "\u0662021-02-04",
+        "2021-W05-4",
+        " 2021-02-04",
+        "",
+        "0",
+    ],
+)
+def test_texts_that_are_no_moments(text):
+    with pytest.raises(
+        ValueError, match=r"no datetime|isoformat|must be in|out of ran"
+    ):
+        utc_microseconds(text)
 
 
 def test_rows_of_csv_come_with_the_lines_where_they_begin(tmp_path):

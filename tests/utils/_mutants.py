@@ -383,6 +383,7 @@ class ForgetsWhichRoundsItFitted(DoublyRobust):
                 logs.context, logs.action, logs.reward, logs.propensity,
                 actions=logs.actions,
             )  # fmt: skip
+            logs.__dict__["_context_words"] = np.zeros(len(logs), np.uint64)
         return super()._evaluate(policy, logs, sample_weight)
 
 

@@ -165,10 +165,10 @@ class LoggerRounds:
 
         So it is, too, where the one that acted could not have taken another action.
         """
-        told = self.whole.logs.logging_proba
-        if told is not None and told[self.rows].min() == 0:
+        if self.lowest == 0 or self.proba.max() >= 1:
             return True
-        return bool(self.lowest == 0 or self.proba.max() >= 1)
+        told = self.whole.logs.logging_proba
+        return told is not None and bool(told[self.rows].min() == 0)
 
     @cached_property
     def mixture(self):
