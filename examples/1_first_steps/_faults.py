@@ -315,16 +315,19 @@ FAULTS = {
     "policy copied the action": _copied_action,
 }
 
-# The cheapest call that tells of a fault in at least 95% of the logs.
-SEEN_BY = dict.fromkeys(FAULTS, "evaluate") | {
+# The cheapest call that tells of a fault in at least 95% of the logs, whatever the
+# policy is, for `evaluate` sees much by the weights of a policy.
+SEEN_BY = dict.fromkeys(FAULTS, "audit") | {
     "-log p": "BanditLogs",
-    "rounds kept by reward": "audit",
-    "all rounds repeated": "audit",
-    "20% of the rounds repeated": "audit",
-    "reward in the context": "audit",
-    "action in the context": "audit",
-    "reward rate doubled": "audit",
-    "contexts shifted by a row": "audit",
+    "propensity of another action": "evaluate",
+    "propensity of the argmax": "evaluate",
+    "propensities clipped at .2": "evaluate",
+    "argmax action": "evaluate",
+    "temperature halved": "evaluate",
+    "actions renamed": "evaluate",
+    "trailing zeros": "evaluate",
+    "constant weight": "evaluate",
+    "policy copied the action": "evaluate",
 }
 
 UNSEEN = {
