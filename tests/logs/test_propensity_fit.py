@@ -153,6 +153,13 @@ def test_wrong_propensities_are_beaten(fault, scale):
     assert "estimate them with PropensityEstimator." in alarm.advice[-1]
 
 
+def test_a_huge_effect_is_said_in_words():
+    x, _, action, p = world(2000)
+    [alarm] = alarms(logs_of(x, action, p * 1e-4))
+    assert alarm.effect > 1000
+    assert "many times over" in alarm.found and "%" not in alarm.found
+
+
 def test_the_same_rounds_are_drawn_for_the_same_seed():
     x, _, action, p = world(12_000)
     logs = logs_of(x, action, 0.8 * p)
