@@ -7,6 +7,7 @@ from math import log
 import numpy as np
 
 FLOOR = 0.01  # share of the uniform distribution in every prediction
+LARGEST = 1e9  # ratio that counts: more is no better evidence, and sums stay finite
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
 LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
@@ -36,7 +37,8 @@ def probability_ratio(predicted, propensity, n_offered):
         Under right propensities its mean is at most one.
     """
     known = predicted > 0
-    return ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
+    ratio = ((1 - FLOOR) * predicted + known * FLOOR / n_offered) / propensity
+    return np.minimum(ratio, LARGEST)
 
 
 def log_e_value(ratio, share=None, group=None):

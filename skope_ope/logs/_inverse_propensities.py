@@ -100,7 +100,7 @@ class InversePropensities:
     @cached_property
     def half_step(self):
         """Largest error that rounding may have made, 0 where none is apparent."""
-        return rounding_error(self.p)
+        return rounding_error(self.p, self.n_actions)
 
     @cached_property
     def at_least(self):
@@ -240,15 +240,21 @@ def _ratio(total, error):
     return total / error if error > 0 else (inf if total > 0 else 0.0)
 
 
-def rounding_error(p):
+def rounding_error(p, n_actions):
     """Return half the step of the grid on which propensities lie, 0 if on none.
 
     A few values with one decimal are taken to have two: loggers are set to .5 and .9.
+    One or two values that add up to one over all actions were not rounded at all.
     """
     for digits in GRIDS:
         near = np.round(p, digits)
         if ((np.abs(p - near) < 1e-7) & (near > 0)).all():
-            if digits == 1 and len(np.unique(np.rint(10 * p))) < FEW_VALUES:
+            values = np.unique(near)
+            others = n_actions - 1 if len(values) == 2 else n_actions
+            rest = 1 - values[-1] if len(values) == 2 else 1
+            if len(values) <= 2 and abs(rest - others * values[0]) < 1e-6:
+                return 0.0
+            if digits == 1 and len(values) < FEW_VALUES:
                 digits = 2
             return 0.5 * 10.0**-digits
     return 0.0

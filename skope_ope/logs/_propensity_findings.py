@@ -133,7 +133,9 @@ def _certain():
 
 def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
-    if step < ROUGH * lowest or _looks_exact(logs, step):
+    by_action = propensity_by_action(logs) if step >= ROUGH * lowest else None
+    exact = by_action is not None and abs(by_action.sum() - 1) < ROUNDING
+    if step < ROUGH * lowest or exact:
         return None
     effect = step / lowest
     return Finding(
@@ -145,29 +147,26 @@ def _rounded(logs, inverse):
         ("Record propensities with all their digits.",),
         2 * step,
         effect,
-        rows=_first(logs.propensity == lowest),
+        rows=_first(logs.propensity == lowest).tolist(),
     )
-
-
-def _looks_exact(logs, half_step):
-    """Tell whether few distinct values add up to one by themselves, as .9 and .1 do."""
-    by_action = propensity_by_action(logs)
-    if by_action is not None and abs(by_action.sum() - 1) < ROUNDING:
-        return True
-    values = np.unique(np.rint(logs.propensity / (2 * half_step))) * 2 * half_step
-    if len(values) > 2 or not values[0]:
-        return False
-    others = (1 - values[-1] * (len(values) == 2)) / values[0]
-    return abs(others - round(others)) < ROUNDING
 
 
 # -- alarms ---------------------------------------------------------------------------
 def _impossible(logs):
-    """Find what right propensities make too rare for a log, however skewed they are."""
+    """Find what right propensities make too rare for a log, however skewed they are.
+
+    Of the K actions that the other rounds took, n rounds take one at p or less with a
+    probability of at most n K p. Actions that were taken once do not count: there may
+    be any number of those, as there are of rankings.
+    """
     p, least = logs.propensity, _least_possible(logs)
     if p.min() >= least:
         return None
-    row = int(p.argmin())
+    rows = np.flatnonzero(p < least)
+    rows = rows[logs.action_counts[logs.action_index[rows]] > 1]
+    if not len(rows):
+        return None
+    row = int(rows[p[rows].argmin()])
     chance = SURPRISE * float(p[row]) / least  # a bound
     return _alarm(
         "impossible_propensity",
@@ -182,7 +181,7 @@ def _impossible(logs):
         ),
         chance,
         1 / (len(logs) * p[row]),
-        rows=_smallest(p, p < least),
+        rows=np.sort(rows[np.argsort(p[rows], kind="stable")[:MOST_ROWS]]).tolist(),
     )
 
 
@@ -228,7 +227,7 @@ def _miscounted(logs, inverse):
         z,
         effect[worst],
         columns=(plain(logs.actions[worst]),),
-        rows=_first(logs.action_index == worst),
+        rows=_first(logs.action_index == worst).tolist(),
     )
 
 
@@ -258,11 +257,9 @@ def _miscalibrated(logs, inverse):
 
 
 def power_of_ten(evidence):
-    return (
-        f"10^{evidence / log(10):.0f}"
-        if evidence > log(1e6)
-        else f"{exp(evidence):.0f}"
-    )
+    """Return a number as a text, from its natural logarithm."""
+    small = evidence < log(1e6)
+    return f"{exp(evidence):.0f}" if small else f"10^{evidence / log(10):.0f}"
 
 
 def _too_small(logs, inverse):

@@ -25,7 +25,7 @@ from skope_ope.logs._validation import plain
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 30
 MOST_ROWS = 10
-LARGEST = 1e9  # ratio: more of it is no better evidence, and sums stay finite
+MANY_TIMES = 3.0  # effect above which its digits tell nothing
 
 
 def fitted_propensity_findings(logs, random_state=0):
@@ -71,8 +71,8 @@ def fitted_propensity_findings(logs, random_state=0):
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
-    ratio = probability_ratio(predicted, p[rows] + rounding_error(p[rows]), could)
-    ratio = np.minimum(ratio, LARGEST)
+    largest = p[rows] + rounding_error(p[rows], logs.n_actions)
+    ratio = probability_ratio(predicted, largest, could)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
     evidence = log_mean_exp(
@@ -84,9 +84,7 @@ def fitted_propensity_findings(logs, random_state=0):
     effect = misfit_effect(ratio, share)
     told = "no fitted model predicts the logged actions better"
     if evidence > SURE:
-        told = (
-            f"a fitted model makes a logged action likelier by {effect:.1%} on average"
-        )
+        told = f"a fitted model makes a logged action likelier {_by(effect)}"
     facts = {what: told}
     if not (evidence > SURE and effect > LEAST_EFFECT):
         return facts, []
@@ -115,6 +113,10 @@ def _drawn_halves(logs, random):
     return rows, of_round[rows] % 2
 
 
+def _by(effect):
+    return f"by {effect:.1%} on average" if effect < MANY_TIMES else "many times over"
+
+
 def _misfit(logs, rows, predicted, ratio, evidence, effect):
     """Name the action whose rounds gain most, and the rounds that gain most."""
     action, p = logs.action_index[rows], logs.propensity[rows]
@@ -129,7 +131,7 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         "propensity_misfit",
         "error",
         "A model of the logger, fitted to other rounds of this log, makes a logged "
-        f"action likelier than its propensity by {effect:.0%} on average (e-value "
+        f"action likelier than its propensity {_by(effect)} (e-value "
         f"{power_of_ten(evidence)}). Most of it comes from action {label!r}: mean "
         f"propensity {p[mine].mean():.3g} where it was logged, by the model "
         f"{predicted[mine].mean():.3g}.",
@@ -139,7 +141,8 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
             "They are no probabilities of the draw: scores, parts of probabilities, "
             "those of a model that does not know how the logger explores, or 1 / "
             "(number of actions) for a logger that is not uniform.",
-            "Rounds of some actions were dropped on the way into the log.",
+            "Rounds were dropped on the way into the log: those of some actions, or "
+            "those without a reward.",
             "A column of the context tells the action that was taken: it was written "
             "after the decision. Leave it out.",
             estimate_advice(logs),

@@ -29,7 +29,8 @@ class PropensityEstimator(BaseLogTransformer):
     them; other rounds by one of all rounds of `fit`. Where actions vary by round,
     probabilities are renormalised over the offered ones. Weights of the logs enter
     where the classifier takes `sample_weight`. Recorded propensities and
-    logging distributions are replaced. Read more in the
+    logging distributions are replaced, and `logs.propensity_estimated` is true: no
+    test of propensities is made of what was learned from the rounds. Read more in the
     :ref:`User Guide <propensities>`.
 
     Parameters

@@ -3,14 +3,14 @@
 """Wrong propensities are told with numbers and remedies, right ones are left alone."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
-from skope_ope.logs._inverse_propensities import InversePropensities, rounding_error
+from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.logs._propensity_findings import quick_propensity_findings
-from tests._worlds import d8
 
 
 def softmax(logits):
@@ -172,6 +172,7 @@ def test_a_million_rounds_make_no_alarm_of_a_percent():
     logs = plain_logs(action, np.full(1_000_000, 0.5))
     assert logs.action_counts[0] - 500_000 > 8 * 500  # standard errors
     assert found(logs) == {}
+    assert uneven_action_warnings(logs) == []  # nor does Replay
 
 
 def test_propensities_that_are_too_small():
@@ -214,6 +215,19 @@ def test_an_impossible_propensity():
     assert alarm.number == pytest.approx(1e-12 * 3000 * 4)
     p[17] = 1e-7  # one in a thousand logs may hold it
     assert found(logs_of(x, action, p)) == {}
+    # one of very many actions: uniform rankings of twenty items
+    rankings = plain_logs(np.arange(500), np.full(500, 4e-19))
+    assert found(rankings, alarms=False) == {}
+
+
+def test_right_propensities_are_hardly_ever_impossible():
+    mu = np.array([0.5, 0.5 - 1e-6, 1e-6])
+    rung = 0.0
+    for log in product(range(3), repeat=3):
+        logs = plain_logs(np.array(log), mu[list(log)], actions=range(3))
+        if "impossible_propensity" in found(logs):
+            rung += mu[list(log)].prod()
+    assert 0 < rung < 1e-5
 
 
 def test_a_propensity_whose_inverse_is_infinite_is_refused_for_that_reason():
@@ -243,18 +257,9 @@ def test_rounded_propensities():
     assert note.effect == pytest.approx(0.5)
     # a fault is seen all the same
     assert found(logs_of(x, action, np.maximum((p * 0.7).round(2), 0.01)))
-    for exact in ([0.9, 0.1], [0.5, 0.5], [0.25, 0.25]):
+    for exact in ([0.9, 0.1], [0.5, 0.5]):
         rare = plain_logs(np.arange(1000) % 2, np.tile(exact, 500))
         assert "rounded_propensities" not in found(rare, alarms=False)
-
-
-def test_the_grid_of_rounded_propensities():
-    assert rounding_error(np.array([0.33])) == 0.005
-    assert rounding_error(np.array([0.5, 0.1])) == 0.005  # settings, not roundings
-    assert rounding_error(np.arange(1, 10) / 10) == 0.05
-    assert rounding_error(np.array([0.123, 0.5])) == 0.0005
-    assert rounding_error(np.array([1 / 3, 0.5])) == 0
-    assert rounding_error(np.array([0.33], dtype=np.float32).astype(float)) == 0.005
 
 
 def test_estimated_propensities_are_not_tested():
@@ -289,19 +294,3 @@ def test_evaluators_warn_of_alarms_and_keep_notes_to_themselves():
         value = result.evaluate(UniformPolicy())
     assert alarm.text in [str(w.message) for w in caught]
     assert alarm.number in [w.value for w in value.warnings]
-
-
-# -- the sums -------------------------------------------------------------------------
-def test_the_means_by_hand():
-    log = d8()
-    logs = BanditLogs(log.x[:, None], log.action, log.reward, log.propensity)
-    inverse = InversePropensities(logs, np.arange(8))
-    assert inverse.half_step == 0.005
-    inverse.half_step = 0  # as if they had more digits
-    np.testing.assert_allclose(inverse.by_action(), [1.125, 1.0417, 1.0417], atol=5e-4)
-    one = inverse.too_small_for(0)
-    values = np.where(log.action == 0, 1 / log.propensity, 0)
-    error = values.std(ddof=1) / np.sqrt(8)
-    assert one.ratio == pytest.approx(1.125)
-    assert one.z == pytest.approx(0.125 / error)
-    assert not one.beyond(0, 1)  # eight rounds tell nothing

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope import BanditLogs, PropensityEstimator
+from skope_ope import PropensityEstimator
 from skope_ope.logs._e_value import SURE, log_e_value, log_mean_exp, probability_ratio
-from skope_ope.logs._logger_model import (
-    MOST_FEATURES,
-    held_out_proba,
-    logger_features,
-)
+from skope_ope.logs._logger_model import held_out_proba
 from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from tests.logs.test_propensity_findings import draw, logs_of, softmax, world
 
@@ -157,6 +153,13 @@ def test_wrong_propensities_are_beaten(fault, scale):
     assert "estimate them with PropensityEstimator." in alarm.advice[-1]
 
 
+def test_a_huge_effect_is_said_in_words():
+    x, _, action, p = world(2000)
+    [alarm] = alarms(logs_of(x, action, p * 1e-4))
+    assert alarm.effect > 1000
+    assert "many times over" in alarm.found and "%" not in alarm.found
+
+
 def test_the_same_rounds_are_drawn_for_the_same_seed():
     x, _, action, p = world(12_000)
     logs = logs_of(x, action, 0.8 * p)
@@ -214,26 +217,3 @@ def test_contexts_of_any_kind(kind):
     context = contexts(x)[kind]
     assert alarms(logs_of(context, action, p)) == []
     assert alarms(logs_of(context, action, np.roll(p, 1)))
-
-
-def test_features():
-    x = np.arange(12.0).reshape(6, 2)
-    x[0, 1] = np.nan
-    logs = logs_of(np.column_stack([x, np.ones(6)]), np.arange(6) % 2, None)
-    X = logger_features(logs, np.arange(6))
-    assert X.shape == (6, 3)  # the hole has a column, the constant none
-    np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(X.std(axis=0), 1)
-    wide = logs_of(np.random.default_rng(0).normal(size=(6, 500)), np.arange(6), None)
-    assert logger_features(wide, np.arange(6)).shape == (6, MOST_FEATURES)
-
-
-def test_a_held_out_probability_is_one_of_the_other_half():
-    action = np.array([0, 1, 0, 1, 2, 1, 0, 1])
-    logs = BanditLogs(np.empty((8, 0)), action, np.zeros(8), actions=[0, 1, 2, 3])
-    half = np.arange(8) % 2  # even rounds: 0, 0, 2, 0; odd ones: 1
-    found = held_out_proba(logs, np.arange(8), half)
-    np.testing.assert_allclose(found, [0, 0, 0, 0, 0, 0, 0, 0])
-    half = np.array([0, 0, 1, 1, 1, 0, 0, 1])  # 0, 1, 1, 0 and 0, 1, 2, 1
-    found = held_out_proba(logs, np.arange(8), half)
-    np.testing.assert_allclose(found, [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5])

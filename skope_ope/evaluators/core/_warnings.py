@@ -4,6 +4,8 @@
 
 from math import isnan
 
+import numpy as np
+
 from skope_ope.evaluators.core._estimate import FEW_CLUSTERS
 from skope_ope.evaluators.core._mean_weight_findings import mean_weight_findings
 from skope_ope.evaluators.core._support_findings import no_round_finding
@@ -17,9 +19,10 @@ from skope_ope.exceptions import (
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._order_findings import trailing_zero_findings
 from skope_ope.logs._propensity_audit import group_sizes
-from skope_ope.policies._learned_rounds import learned_share
+from skope_ope.policies._learned_rounds import learned_rounds
 
 FEW = 30  # accepted rounds
+UNEVEN = 0.05  # of the mean count, that an action is off where it matters
 FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
 
@@ -57,9 +60,10 @@ def group_warnings(estimate):
 
 def learned_findings(policy, logs):
     """Return a finding if the policy has learned from rounds it is evaluated on."""
-    share = learned_share(policy, logs)
-    if not share:
+    learned = learned_rounds(policy, logs)
+    if not learned.any():
         return []
+    share = float(learned.mean())
     return [
         Finding(
             "learned_rounds",
@@ -72,6 +76,7 @@ def learned_findings(policy, logs):
             ),
             number=share,
             effect=share,
+            rows=learned.nonzero()[0][:10].tolist(),
             category=LearnedRoundsWarning,
         )
     ]
@@ -152,13 +157,15 @@ def none_accepted_warning(ratio, n_rounds):
 def uneven_action_warnings(logs):
     """Return a warning where a logger that should be uniform was not.
 
-    Pearson's test of equal frequencies of all actions, where all are always offered.
+    Pearson's test of equal frequencies of all actions, where all are always offered,
+    and an action that was logged 5% more or less often than the average one.
     """
     if logs.available is not None:
         return []
     # rounds of a group may all repeat one choice
     chance = chance_if_uniform(logs.action_counts / group_sizes(logs.group_sizes)[0])
-    if chance >= SURPRISE:
+    effect = np.abs(logs.action_counts / logs.action_counts.mean() - 1).max()
+    if chance >= SURPRISE or effect < UNEVEN:
         return []
     told = "and the logs have no propensities"
     if logs.propensity is not None:

@@ -21,7 +21,7 @@ from skope_ope import (
     RejectionSampling,
     SwitchDR,
 )
-from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.exceptions import LowOverlapWarning, PropensityWarning
 from tests._quiet import quiet
 
 N = 400
@@ -108,8 +108,12 @@ def test_a_model_that_cannot_be_weighted_is_refused():
 
 
 def test_rounds_are_not_accepted_because_of_the_ratio():
-    with pytest.warns(LowOverlapWarning, match="acceptance ratio is 1e-09"):
-        found = RejectionSampling(random_state=0).fit(a_log(1e-9)).evaluate(PI)
+    fitted = RejectionSampling(random_state=0).fit(a_log(1e-9))
+    with (
+        pytest.warns(PropensityWarning, match="Row 3 has propensity 1e-09"),
+        pytest.warns(LowOverlapWarning, match="acceptance ratio is 1e-09"),
+    ):
+        found = fitted.evaluate(PI)
     assert np.isnan(found.value)
 
 
