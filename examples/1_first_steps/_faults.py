@@ -315,9 +315,17 @@ FAULTS = {
     "policy copied the action": _copied_action,
 }
 
-# The cheapest call that tells of a fault in at least 95% of the logs.
+# The cheapest call that tells of a fault in at least 95% of the logs, whatever the
+# policy is, for `evaluate` sees much by the weights of a policy.
 SEEN_BY = dict.fromkeys(FAULTS, "audit") | {
     "-log p": "BanditLogs",
+    "propensity of another action": "evaluate",
+    "propensity of the argmax": "evaluate",
+    "propensities clipped at .2": "evaluate",
+    "argmax action": "evaluate",
+    "temperature halved": "evaluate",
+    "actions renamed": "evaluate",
+    "trailing zeros": "evaluate",
     "constant weight": "evaluate",
     "policy copied the action": "evaluate",
 }

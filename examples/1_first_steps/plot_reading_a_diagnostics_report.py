@@ -226,7 +226,7 @@ for results in (ips, dr):
     assert low < truth < high
 names = {name: {type(w).__name__ for w in r.warnings} for name, r in ips.items()}
 assert names["rare, drawn"] == {"LowOverlapWarning"}
-assert names["rare, missed"] == {"PropensityWarning"}
+assert names["rare, missed"] == {"LowOverlapWarning"}
 assert "PropensityWarning" in names["wrong p"]
 assert "SupportWarning" in names["no 8, 9"]
 for name in ("rare, missed", "wrong p", "no 8, 9"):

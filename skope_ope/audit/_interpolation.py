@@ -54,7 +54,7 @@ def _between(x, level):
 
 
 def r2_of(predicted, target):
-    """Return the share of the variance that predictions explain, where there are any."""
+    """Return the share of the variance that predictions (not NaN) explain."""
     told = np.isfinite(predicted)
     target = target[told]
     total = float(((target - target.mean()) ** 2).sum()) if len(target) else 0.0

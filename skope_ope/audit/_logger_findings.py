@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
 from skope_ope.exceptions import LoggerWarning, PropensityWarning
 from skope_ope.logs._finding import Finding
-from skope_ope.logs._propensity_audit import propensity_by_action
+from skope_ope.logs._propensity_audit import estimating_step, propensity_by_action
 from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
@@ -57,8 +57,7 @@ def logger_findings(logs, random_state=0):
     findings = [*_few_rounds(logs, acting), *_contradictions(logs)]
     if len(acting) > 1:
         findings += [*_other_actions(logs, rows), *_other_contexts(logs, random)]
-        for k, mine in rows.items():
-            findings += _faults_of_one(logs, k, mine, random)
+        findings += _faults(logs, rows, random)
     return facts, findings
 
 
@@ -220,20 +219,45 @@ def _other_contexts(logs, random):
     ]
 
 
-def _faults_of_one(logs, k, mine, random):
-    """Return what the propensity tests find in the rounds of one logger."""
-    if logs.propensity is None or len(mine) < FEW:
+def _faults(logs, rows, random):
+    """Return what the propensity tests find in the rounds of single loggers.
+
+    A fault that several have is told once, of the logger that shows it most.
+    """
+    if logs.propensity is None:
         return []
-    rows = _drawn(random, mine, MOST_ROUNDS)
+    found, of = {}, {}
+    for k, mine in rows.items():
+        if len(mine) >= FEW:
+            for one in _faults_of_one(logs, _drawn(random, mine, MOST_ROUNDS), random):
+                of.setdefault(one.name, []).append(k)
+                if one.name not in found or one.number > found[one.name][1].number:
+                    found[one.name] = k, one
+    return [_told_of(logs, *pair, of[name]) for name, pair in found.items()]
+
+
+def _faults_of_one(logs, rows, random):
     part, found = logs[rows], []
+    steps = estimating_step(part), estimating_step(logs)  # of one logger, of several
     for one in (
         *quick_propensity_findings(part)[1],
         *fitted_propensity_findings(part, random)[1],
     ):
         if one.is_alarm:
-            text = f"Logger {_label(logs, k)}: {one.found[0].lower()}{one.found[1:]}"
-            found.append(replace(one, found=text, rows=rows[list(one.rows)].tolist()))
+            places = rows[list(one.rows)].tolist()
+            advice = [step.replace(*steps) for step in one.advice]
+            found.append(replace(one, rows=places, advice=advice))
     return found
+
+
+def _told_of(logs, k, one, loggers):
+    """Return what was found in the rounds of logger k, and in those of others."""
+    others = [_label(logs, other) for other in loggers if other != k]
+    more = ""
+    if others:
+        more = f" (and of {len(others)} more: {', '.join(others[:SHOWN])})"
+    text = f"{one.found[0].lower()}{one.found[1:]}"
+    return replace(one, found=f"Rounds of logger {_label(logs, k)}{more}: {text}")
 
 
 def _drawn(random, rows, most):

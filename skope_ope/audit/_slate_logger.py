@@ -13,7 +13,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs import BanditLogs
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
@@ -45,7 +47,9 @@ def slate_logger_findings(logs, random_state=0):
       :math:`\sum c (1 - c)` (Bennett's inequality bounds its chance),
     - the mean over :math:`\beta` of :math:`\prod c_\beta(s_j) / c(s_j)` with
       :math:`c_\beta \propto c^\beta` is an e-value: above 1,000 in at most one right
-      log of a thousand, at another temperature beyond.
+      log of a thousand, at another temperature beyond,
+    - no model of the context may predict the first slot better than the policy, by the
+      e-value of `fitted_propensity_findings`.
 
     Of a group one round is taken, and weighted rounds are taken in proportion to their
     weights, so that the rounds that are compared are independent and those of the
@@ -71,7 +75,8 @@ def slate_logger_findings(logs, random_state=0):
         return {WHAT: "not possible: the logging policy has no prefix_proba"}, []
     if not getattr(policy, "exact", True):
         return {WHAT: "not possible: the policy's probabilities are means of draws"}, []
-    rows = _independent_rows(logs, check_random_state(random_state))
+    random = check_random_state(random_state)
+    rows = _independent_rows(logs, random)
     drawn = logs[rows]
     try:
         proba = np.asarray(policy.prefix_proba(drawn), dtype=float)
@@ -94,6 +99,7 @@ def slate_logger_findings(logs, random_state=0):
         laws = decision_laws(policy, drawn, proba)
         code = np.where(drawn.slate == EMPTY, laws.shape[2] - 1, drawn.slate)
         findings += _counted(laws, code) + _calibrated(laws, code)
+        findings += _fitted(drawn, rows, laws[:, 0], code[:, 0], random)
     return facts, findings
 
 
@@ -245,6 +251,28 @@ def _calibrated(laws, code):
             number=found,
             effect=max(best, 1 / best) - 1,
         )
+    ]
+
+
+def _fitted(drawn, rows, law, code, random):
+    """Ask whether a model of the context predicts the first slot better."""
+    p = law[np.arange(len(law)), code]
+    first = BanditLogs(drawn.context, code, drawn.reward, p)
+    found = fitted_propensity_findings(first, random)[1]
+    return [
+        _alarm(
+            "slate_misfit",
+            "A model that was fitted to other rounds predicts the candidate in slot 0 "
+            f"from the context better than the logging policy, by {one.effect:.0%} on "
+            f"average (e-value 10^{one.number / log(10):.0f}).",
+            ADVICE,
+            number=one.number,
+            effect=one.effect,
+            rows=rows[list(one.rows)].tolist(),
+            columns=("slot 0",),
+        )
+        for one in found
+        if one.is_alarm
     ]
 
 

@@ -4,6 +4,8 @@
 
 import numpy as np
 
+from skope_ope._harmless import harmless
+
 
 def axes_for(display, ax):
     """Return the axes to draw into, those of a new figure where `ax` is None."""
@@ -19,6 +21,11 @@ def axes_for(display, ax):
         ) from error
     # Names of evaluators and policies are long: the layout leaves space for them.
     return plt.subplots(layout="constrained")[1]
+
+
+def as_drawn(name):
+    """Return a name as matplotlib draws it letter by letter: dollars are no formula."""
+    return harmless(name).replace("$", r"\$")
 
 
 def checked_panels(panels, known):

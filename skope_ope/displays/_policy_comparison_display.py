@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import as_drawn, axes_for
 
 COLOUR = {"better": "#0072B2", "worse": "#0072B2", "cannot tell": "#D55E00"}
 BASELINE, TRUTH = "#666666", "#009E73"
@@ -134,7 +134,7 @@ class PolicyComparisonDisplay:
         self.axes_ = np.atleast_1d(self._two_axes() if ax is None else ax)
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
-        name, truth = str(self.baseline["policy"]), truth or {}
+        name, truth = as_drawn(self.baseline["policy"]), truth or {}
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
         told = f"{100 * self.level:.4g}% intervals, all together"
         gains = self.gain, self.gain_low, self.gain_high
@@ -199,15 +199,13 @@ class PolicyComparisonDisplay:
 
     def _labels(self):
         return [
-            f"{name}\n{'deploy' if name == self.choice else answer}"
+            f"{as_drawn(name)}\n{'deploy' if name == self.choice else answer}"
             for name, answer in zip(self.policies, self.answers, strict=True)
         ]
 
     def _title(self):
         if self.choice is not None:
-            return f"deploy {self.choice}"
-        return (
-            f"keep {self.baseline['policy']}"
-            if self.decision == "keep"
-            else "undecided"
-        )
+            return f"deploy {as_drawn(self.choice)}"
+        if self.decision == "keep":
+            return f"keep {as_drawn(self.baseline['policy'])}"
+        return "undecided"

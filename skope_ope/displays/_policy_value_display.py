@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import as_drawn, axes_for
 from skope_ope.displays._value_record import stars_of
 
 BAND = 0.6  # height of the rows of one evaluator that its policies share
@@ -191,7 +191,7 @@ class PolicyValueDisplay:
             lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
             style = {"fmt": "o", "capsize": 3, **kwargs}
             if len(names) > 1:
-                style.setdefault("label", str(name))
+                style.setdefault("label", as_drawn(name))
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
             _set_ends(drawn[-1], self.low[own], self.high[own], y[own])
         for row in np.flatnonzero(np.isnan(self.value)):
@@ -244,10 +244,10 @@ class PolicyValueDisplay:
 
     def _label(self, ax, labels, rows):
         star = stars_of(self.leaves_bias_out)
-        texts = {label: str(label) for label in labels}
+        texts = {label: as_drawn(label) for label in labels}
         for row, reason in zip(rows, self.leaves_bias_out, strict=True):
             if reason:
-                texts[row] = f"{row} {star[reason]}"
+                texts[row] = f"{as_drawn(row)} {star[reason]}"
         if self.recommended in texts:
             texts[self.recommended] += " (recommended)"
         ax.set_yticks(range(len(labels)), list(texts.values()))

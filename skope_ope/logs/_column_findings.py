@@ -164,10 +164,10 @@ def _missing(context):
 
 
 def _missing_in_series(series):
-    values = series.to_numpy()
-    if values.dtype.kind == "f":  # NaN and null are both NaN here
-        return int((~np.isfinite(values)).sum())
-    return int(series.null_count())
+    if not series.dtype.is_float():
+        return int(series.null_count())
+    values = series.to_numpy()  # NaN and null are both NaN here
+    return int((~np.isfinite(values.astype(float))).sum())
 
 
 def _without_entry(context):

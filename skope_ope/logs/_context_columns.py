@@ -91,9 +91,11 @@ def rows_apart(logs, most, random):
     """Return rows at random, ascending: of each group one, where there are groups."""
     if logs.group is None:
         return sampled_rows(len(logs), most, random)
-    shuffled = random.permutation(len(logs))
-    _, first = np.unique(logs.group_index[shuffled], return_index=True)
-    return np.sort(shuffled[random.permutation(first)[:most]])
+    rows = random.permutation(len(logs))
+    of_group = np.full(logs.n_groups, -1)
+    of_group[logs.group_index[rows]] = rows  # the last one in random order stays
+    of_group = of_group[of_group >= 0]
+    return np.sort(random.permutation(of_group)[:most])
 
 
 def columns_of(context, rows=None):
@@ -210,7 +212,8 @@ def binned(column, n_bins=16):
         return codes
     distinct = _few_distinct(known, max(FEW_VALUES, n_bins))
     if distinct is None:
-        edges = np.quantile(known, np.arange(1, n_bins) / n_bins)
+        ordered = np.sort(known)  # quantiles of infinite numbers, too
+        edges = ordered[np.arange(1, n_bins) * len(ordered) // n_bins]
         heavy = edges[1:][edges[1:] == edges[:-1]]  # fills more than a bin: it is one
         distinct = np.union1d(edges, np.nextafter(heavy, -np.inf))
     codes[~missing] = 1 + np.searchsorted(distinct, known)

@@ -104,5 +104,10 @@ def misfit_effect(ratio, share=None):
     effect : float
         The larger of the means of ln f and of f - 1.
     """
+    return max(mean_gain(ratio, share), mean_ratio(ratio, share) - 1)
+
+
+def mean_ratio(ratio, share=None):
+    """Return the mean of f; of propensities near 0 it is a bound from below."""
     bounded = np.minimum(ratio, 1e300 / len(ratio))  # so that the sum is finite
-    return max(mean_gain(ratio, share), float(np.average(bounded, weights=share)) - 1)
+    return float(np.average(bounded, weights=share))

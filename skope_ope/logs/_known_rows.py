@@ -109,8 +109,9 @@ class Content:
         self.names = column_names(logs.context) if is_frame(logs.context) else None
         self.fields = self.words = self._order = None
         fields = list(_fields(logs))
-        if self._try(logs, fields):  # else fewer fields do not tell them apart either
-            for size in range(len(fields)):
+        # where all fields do not tell the rows apart, some of them do not either
+        if not self._try(logs, []) and fields and self._try(logs, fields):
+            for size in range(1, len(fields)):
                 if self._try(logs, fields[:size]):
                     break
 
@@ -173,7 +174,7 @@ class Content:
         n_found = _n_distinct(found)
         if not self._beyond_chance(_n_distinct(np.sort(words)), n_found):
             return places
-        if self._split:
+        if self._split and len(rows) < len(words):
             _, contexts = _find(self.words & _SITUATION, words & _SITUATION)
             if n_found < WHOLE * _n_distinct(contexts):
                 return places  # new rounds of old contexts

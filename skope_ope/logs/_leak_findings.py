@@ -29,6 +29,8 @@ from skope_ope.logs._e_value import (
     probability_ratio,
 )
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._inverse_propensities import rounding_error
+from skope_ope.logs._logger_model import held_out_proba
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
@@ -78,7 +80,9 @@ def action_leak_findings(logs, random_state=0):
     one_bin = np.zeros(len(rows), dtype=np.intp)
     frequency = _learned_chance(one_bin, action, logs.n_actions, half)
     frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
-    chance = logs.propensity[rows] if known else frequency
+    chance = frequency
+    if known:
+        chance = logs.propensity[rows] + rounding_error(logs.propensity)
     level = SURE + log(max(len(columns), 1)) if known else ALMOST_ALL
     open_to_chance = -float(np.log(frequency).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
@@ -87,13 +91,20 @@ def action_leak_findings(logs, random_state=0):
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         ratio = probability_ratio(learned, chance, logs.n_actions)
         told = mean_gain(ratio * (chance / frequency)) / open_to_chance
-        number = told
-        if known:
-            number = log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
-        if number > level and misfit_effect(ratio) > LEAST_EFFECT:
+        number = _evidence(ratio, half) if known else told
+        if number > level and _matters(ratio):
             found.append(_Leak(column, told, number, ratio))
     found.sort(key=lambda one: -one.told)
-    return facts, [_finding(found, known, len(rows))] if found else []
+    if not found:
+        return facts, []
+    if not known:
+        return facts, [_unknown_finding(found)]
+    blamed = found[0].told > MOSTLY
+    if not blamed:  # unless the propensities are wrong without the column, too
+        rest = held_out_proba(logs, rows, half, without=found[0].column.name)
+        ratio = probability_ratio(rest, chance, logs.n_actions)
+        blamed = not (_evidence(ratio, half) > SURE and _matters(ratio))
+    return facts, [_known_finding(found, blamed, len(rows))]
 
 
 @dataclass(frozen=True)
@@ -146,44 +157,67 @@ def _counts(learned, wanted):
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
 
 
-def _finding(leaks, known, n_rounds):
-    first = leaks[0]
+def _evidence(ratio, half):
+    return log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
+
+
+def _matters(ratio):
+    return misfit_effect(ratio) > LEAST_EFFECT
+
+
+def _known_finding(leaks, blamed, n_rounds):
+    """Tell of columns that beat propensities; `blamed`: whether the first one leaks."""
+    first, others = leaks[0], _so_do(leaks[1:])
+    gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
+    better = f"{1 + effect:.3g} times as likely as they say"
+    if gain > LEAST_EFFECT:
+        better = f"{gain:.3g} nats a round"
     label = capital(first.column.label)
-    others = [one.column.label for one in leaks[1:]]
-    others = f" So do {listed(others)}." if others else ""
     advice = (
-        f"{label} was written after the action was chosen, or holds the choice itself: "
-        "take it out of the context, which is what was known before.",
-        "The logger follows this column without exploring: then these rounds cannot "
-        "tell what another action would have brought.",
+        _written(label),
+        "The propensities are not those of this logger: compare them with the code "
+        "that draws the actions.",
     )
-    found = (
-        f"{label} tells {first.told:.0%} of what the frequencies of the actions leave "
-        f"open about the logged action.{others}"
-    )
-    if known:
-        gain, times = mean_gain(first.ratio), float(first.ratio.mean())
-        better = f"{times:.2f} times as likely as they say"
-        if gain > LEAST_EFFECT:
-            better = f"{gain:.3g} nats a round"
-        found = (
-            f"{label} tells the logged action far better than the propensities do: "
-            f"{better} on average over {n_rounds:,} rounds that were left out.{others}"
-        )
-        other = (
-            "The propensities are not those of this logger: compare them with the code "
-            "that draws the actions."
-        )
-        # where propensities are wrong, every column that the logger looks at is found
-        blame = first.told > MOSTLY or len(leaks) == 1
-        advice = (advice[0], other) if blame else (other, advice[0])
     return Finding(
         "action_leak",
-        "error" if known else "warning",
-        found,
-        advice,
+        "error" if blamed else "warning",  # other findings are about the propensities
+        f"{label} tells the logged action far better than the propensities do: "
+        f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
+        advice if blamed else advice[::-1],
         number=first.number,
-        effect=misfit_effect(first.ratio) if known else first.told,
+        effect=effect,
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
+    )
+
+
+def _unknown_finding(leaks):
+    """Tell of columns that leave little open about the action."""
+    first, others = leaks[0], _so_do(leaks[1:])
+    label = capital(first.column.label)
+    return Finding(
+        "action_leak",
+        "warning",
+        f"{label} tells {first.told:.0%} of what the frequencies of the actions leave "
+        f"open about the logged action.{others}",
+        (
+            _written(label),
+            "The logger follows this column without exploring: then these rounds "
+            "cannot tell what another action would have brought.",
+        ),
+        number=first.number,
+        effect=first.told,
+        columns=[one.column.name for one in leaks],
+        category=PropensityWarning,
+    )
+
+
+def _so_do(leaks):
+    return f" So do {listed([one.column.label for one in leaks])}." if leaks else ""
+
+
+def _written(label):
+    return (
+        f"{label} was written after the action was chosen, or holds the choice itself: "
+        "take it out of the context, which is what was known before."
     )

@@ -13,7 +13,7 @@ MOST_CATEGORIES = 16  # of a column of texts, one feature each
 MOST_FEATURES = 64
 
 
-def held_out_proba(logs, rows, half):
+def held_out_proba(logs, rows, half, without=None):
     """Return the probability of each logged action, learned from the other half.
 
     A multinomial logistic regression of the action on the context and the logger that
@@ -29,6 +29,8 @@ def held_out_proba(logs, rows, half):
         Which of them are used.
     half : ndarray of int of shape (n,)
         In which half, 0 or 1, each of these stands.
+    without : str or int, default=None
+        Name of a column of the context that is left out.
 
     Returns
     -------
@@ -37,7 +39,7 @@ def held_out_proba(logs, rows, half):
     action = logs.action_index[rows]
     features = None
     if len(np.unique(action)) <= MANY_ACTIONS:
-        features = logger_features(logs, rows)
+        features = logger_features(logs, rows, without)
     offered = None if logs.available is None else logs.available[rows]
     weight = None if logs.sample_weight is None else logs.sample_weight[rows]
     out = np.empty(len(rows))
@@ -90,7 +92,7 @@ def _fitted(features, action, weight):
         return LogisticRegression(max_iter=50, tol=1e-3).fit(features, action, weight)
 
 
-def logger_features(logs, rows):
+def logger_features(logs, rows, without=None):
     """Return standardised numbers that tell of the contexts and the loggers of rows.
 
     Texts become indicators of their most frequent values, missing numbers the median
@@ -102,6 +104,8 @@ def logger_features(logs, rows):
         The rounds.
     rows : ndarray of int of shape (n,)
         Which of them.
+    without : str or int, default=None
+        Name of a column of the context that is left out.
 
     Returns
     -------
@@ -115,6 +119,8 @@ def logger_features(logs, rows):
     for column in columns_of(logs.context, rows):
         if width >= MOST_FEATURES:
             break
+        if without is not None and column.name == without:
+            continue
         part = _indicators(column) if column.categorical else _numbers(column)
         parts.append(part)
         width += part.shape[1]

@@ -11,12 +11,12 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
 
-TRAILING_CHANCE = 5e-4  # of so many zeros at the end; about 7.6 rewards are missing
+TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
 DRIFT_CHANCE = 1e-4
 DRIFT_EFFECT = 0.2  # change of the mean reward, in mean absolute rewards
 FEWEST = 50  # rounds or groups: Kolmogorov's law is one of many
-TINY = 1e-9  # of the largest reward: rounding
+TINY = 1e-13  # of the largest reward: rounding
 RARE = 5  # rounds besides those of the most frequent value
 FEW_ROUNDS = 20  # of an action: its mean would follow its rewards
 
@@ -63,7 +63,7 @@ def trailing_zero_findings(logs):
         return []
     n_units, n_last, n_rewarded = n_rounds, length, np.count_nonzero(reward)
     if logs.group is not None:
-        ends = _last_rounds_of_groups(in_stored_order(logs).group_index)
+        ends = _last_rounds(in_stored_order(logs).group_index)
         n_units, n_last = len(ends), int((ends > last).sum())
         n_rewarded = np.count_nonzero(reward[ends])
     if n_rewarded > n_units - n_last or not n_rewarded:
@@ -107,7 +107,8 @@ def _last_rewarded(reward, block=4096):
     return -1
 
 
-def _last_rounds_of_groups(codes):
+def _last_rounds(codes):
+    """Return the last round of every group that has some."""
     last = np.full(codes.max() + 1, -1)
     last[codes] = np.arange(len(codes))  # the last one of a group stays
     return last[last >= 0]
@@ -167,7 +168,8 @@ def _largest_partial_sum(deviation, logs):
     """Return the largest partial sum in units of its spread, and its row."""
     steps, first = deviation, None
     if logs.group is not None:
-        first = np.sort(np.unique(logs.group_index, return_index=True)[1])
+        first = len(steps) - 1 - _last_rounds(logs.group_index[::-1])
+        first = np.sort(first)
         totals = np.bincount(logs.group_index, deviation)
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))

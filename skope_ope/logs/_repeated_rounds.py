@@ -55,7 +55,12 @@ def repeated_findings(logs, random_state=None):
         return facts, _unexplained(situation, whole, copies, rows, p)
     test = _Repeats(situation, choice, p)
     facts["test of repeated rounds"] = test.told()
-    return facts, [_finding(test, whole, rows)] if test.is_alarm else []
+    if test.is_alarm:
+        return facts, [_finding(test, whole, rows)]
+    if not test.open.any():
+        why = "no other choice was possible there"
+        return facts, _unexplained(situation, whole, copies, rows, why)
+    return facts, []
 
 
 class _Repeats:

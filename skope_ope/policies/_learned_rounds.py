@@ -47,19 +47,6 @@ def learned_rounds(policy, logs):
     return learned
 
 
-def learned_share(policy, logs):
-    """Share of the rounds that `learned_rounds` finds.
-
-    Parameters
-    ----------
-    policy : policy, array or str
-        What is evaluated.
-    logs : BanditLogs or SlateLogs
-        The rounds that it is evaluated on.
-    """
-    return float(learned_rounds(policy, logs).mean())
-
-
 def _parts(policy):
     """Yield a policy and those that it is made of."""
     policy = last_step(unwrap(policy))

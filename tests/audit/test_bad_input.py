@@ -6,6 +6,7 @@
 import json
 import time
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ LEGAL = {
     "booleans": lambda: logs_of(X > 0),
     "more columns than rows": lambda: logs_of(RNG.standard_normal((N, 500))),
     "sparse": lambda: logs_of(sparse.random(N, 40, 0.1, "csr", random_state=0)),
-    "sparse and wide": lambda: logs_of(hashed(300_000)),
+    "sparse and wide": lambda: logs_of(hashed(30_000)),
     "sparse and empty": lambda: logs_of(sparse.csr_matrix((N, 7))),
     "sparse whole numbers": lambda: logs_of(sparse.csr_matrix(X > 1).astype(np.int64)),
     "pandas": lambda: of_frame("pandas"),
@@ -147,17 +148,22 @@ def check_tells(found):
     assert page.startswith("<table>")
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["ok"] == found.ok
     for one in found.findings:
-        assert " nan" not in one.text.lower()
-        assert " inf" not in one.text.lower().replace(" infinite", "")
+        numbers = one.text.split()
+        assert not {"nan", "inf", "-inf", "+inf", "nan%", "inf%"} & set(numbers)
 
 
-@pytest.mark.parametrize("build", LEGAL.values(), ids=LEGAL)
-def test_legal_logs_are_audited(build):
-    logs = build()
+@cache
+def audited(name):
+    logs = LEGAL[name]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what there is to say is in the findings
-        found = audit(logs)
-    assert found.facts["rounds"] == len(logs)
+        return len(logs), audit(logs)
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal_logs_are_audited(name):
+    n_rounds, found = audited(name)
+    assert found.facts["rounds"] == n_rounds
     check_tells(found)
 
 
@@ -181,8 +187,7 @@ QUIET = (
 
 @pytest.mark.parametrize("name", QUIET.split("|"))
 def test_what_is_right_raises_no_alarm(name):
-    found = audit(LEGAL[name]())
-    assert found.alarms == ()
+    assert audited(name)[1].alarms == ()
 
 
 def test_the_logs_are_left_as_they_were():

@@ -73,9 +73,21 @@ def test_a_fault_of_the_smaller_logger_is_its_own(fault):
         logs = two_loggers(seed, fault)
         found = alarms(logs, seed)
         assert found and {one.name[:10] for one in found} == {"propensity"}
-        assert all(one.found.startswith("Logger 'young': ") for one in found)
+        assert all(one.found.startswith("Rounds of logger 'young': ") for one in found)
         for one in found:
             assert (logs.logger[list(one.rows)] == "young").all()
+            assert "with LoggerPropensityEstimator" in one.text
+
+
+def test_a_fault_of_all_is_told_once():
+    logs = two_loggers(0)
+    wrong = logs.replace(propensity=np.full(3000, 0.9))
+    found = alarms(wrong)
+    assert len({one.name for one in found}) == len(found)
+    assert any(
+        one.found.startswith("Rounds of logger 'old' (and of 1 more: 'young'): ")
+        for one in found
+    )
 
 
 def test_the_rounds_of_the_other_hide_it():
@@ -190,8 +202,5 @@ def test_logs_of_every_kind():
 
 def test_the_audit_asks():
     logs = two_loggers(0, "another action")
-    found = [
-        one for one in audit(logs).alarms if one.found.startswith("Logger 'young'")
-    ]
-    assert found
+    assert any("logger 'young'" in one.found for one in audit(logs).alarms)
     assert "loggers" in audit(two_loggers(0)).facts

@@ -14,6 +14,7 @@ from skope_ope import (
     PolicyValueDisplay,
     UniformPolicy,
     WeightsDisplay,
+    compare_policies,
     evaluate,
 )
 
@@ -86,3 +87,24 @@ def test_plotting_twice_draws_the_same(pyplot, display):
     assert first is not second
     assert first.get_xlim() == second.get_xlim()
     assert first.get_ylim() == second.get_ylim()
+
+
+def test_names_are_drawn_letter_by_letter():
+    """A pair of dollars is no formula, and a control is told."""
+    pytest.importorskip("matplotlib").use("Agg")
+    name = "$5 \\frac$ \x1b[31m"
+    policies = {name: UniformPolicy(), "other": np.full((6, 2), 0.5)}
+    logs = logs_of_two_actions()
+    table = evaluate(policies, logs, evaluators=["IPS", "SNIPS"])
+    comparison = compare_policies(policies, logs, evaluator=IPS(), baseline=name)
+    for display in (
+        table.plot(),
+        PolicyValueDisplay.from_values({name: table[name, "IPS"]}).plot(),
+        comparison.plot(),
+    ):
+        display.figure_.canvas.draw()
+        axes = display.ax_
+        legend = axes.get_legend()
+        texts = [*axes.get_yticklabels(), *(legend.get_texts() if legend else [])]
+        drawn = [text.get_text() for text in texts]
+        assert any(text.startswith(r"\$5 \frac\$ \x1b[31m") for text in drawn)

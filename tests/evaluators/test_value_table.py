@@ -188,7 +188,7 @@ def test_warnings_are_named():
     told = table.to_records()[0]["warnings"]
     assert told == "LowOverlapWarning; TailWarning"  # the latter of its interval
     for text in (repr(table), table._repr_html_()):  # numbers, and what they say
-        assert "[1, 2]" in text and "[1] LowOverlapWarning (IPS): the " in text
+        assert "[1, 2]" in text and "[1] LowOverlapWarning (IPS): The " in text
         assert "[2] TailWarning (IPS): " in text
 
 

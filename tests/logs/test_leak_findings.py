@@ -68,8 +68,20 @@ def test_propensities_of_another_logger_come_first_where_columns_tell_little():
     uniform = BanditLogs(logs.context, logs.action, logs.reward, np.full(3000, 0.25))
     (one,) = found(uniform)
     assert len(one.columns) > 1
+    assert one.severity == "warning"  # what is about propensities comes first
     assert "not those of this logger" in one.advice[0]
     assert "So do" in one.found
+
+
+def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
+    logs = softmax_logs(effect=4.0)  # rewards tell something about the actions
+    (one,) = found(with_column(logs, logs.reward))
+    assert (one.severity, one.columns) == ("error", (4,))
+    assert "was written after" in one.advice[0]
+    shuffled = np.random.default_rng(0).permutation(logs.propensity)
+    (one,) = found(with_column(logs, logs.reward, shuffled))
+    assert one.severity == "warning"
+    assert "not those of this logger" in one.advice[0]
 
 
 def test_without_propensities_or_with_estimated_ones():

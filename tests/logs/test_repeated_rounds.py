@@ -182,6 +182,10 @@ def test_without_known_propensities_copies_are_noted():
         assert why in facts[TEST]
         assert found.found.startswith("20.0% of the rounds equal an earlier one")
         assert found.rows[:2] == (0, 800)
+    certain = bare.replace(propensity=np.ones(1000))
+    facts, [found] = repeated_findings(certain)
+    assert not found.is_alarm
+    assert facts[TEST].startswith("not possible: no choice was left")
     # contexts that come back with other actions are no copies
     for context in (flags, lambda rng, n: users(rng, N)[:n]):
         logs = logs_of(softmax_rounds(0, N, 1, 4, context)[:3])

@@ -41,9 +41,11 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.evaluators.core._warnings import learned_findings
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
 from skope_ope.logs._known_rows import KnownRows
-from skope_ope.policies._learned_rounds import learned_rounds, learned_share
+from skope_ope.policies._learned_rounds import learned_rounds
+from tests._learned_share import learned_share
 
 N = 120
 LOGS = make_bandit_logs(N, reward="binary", random_state=0)
@@ -95,6 +97,8 @@ def test_rounds_of_logs_that_were_built_anew():
     assert warned(DirectMethod().fit(test).evaluate(policy)) == []
     assert learned_share(pickle.loads(pickle.dumps(policy)), again) == 0.75
     assert learned_share(policy, make_bandit_logs(N, random_state=1)) == 0
+    [found] = learned_findings(policy, again)
+    assert found.rows == tuple(sorted(TRAIN.row_id.position)[:10])
 
 
 def test_a_pickle_grows_by_eight_bytes_and_a_bit_for_every_round():

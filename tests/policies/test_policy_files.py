@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 from skope_ope import ClassifierPolicy, FunctionPolicy, IPSPolicy, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.policies._learned_rounds import learned_share
 from skope_ope.policies._policy_files import load_policy, read_policy_table
+from tests._learned_share import learned_share
 
 ACTIONS = np.array(["a", "b"])
 

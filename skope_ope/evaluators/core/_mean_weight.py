@@ -61,19 +61,27 @@ def deviations(sums, factor=1.0, expected=1.0):
     lowest : float
         No unit is below minus this, where weights are not negative.
     """
-    frame = sums.frame
-    first, second, totals = sums.about([expected], sums.offset)
-    factor = np.broadcast_to(factor, len(first))
+    frame, near = sums.frame, sums.origin[0] - expected
     if frame.clustered:
         units = len(frame.clusters)
-        factor = factor[frame.cell_stratum]
-        sizes = np.bincount(frame.cell_cluster, factor * totals[1], units)
-        change = np.bincount(frame.cell_cluster, factor * totals[0], units)
+        factor = np.broadcast_to(factor, frame.n_strata)[frame.cell_stratum]
+        above, mass = sums.totals
+        sizes = np.bincount(frame.cell_cluster, factor * mass, units)
+        change = factor * (above + near * mass)
+        change = np.bincount(frame.cell_cluster, change, units)
         return float(change.sum()), float(change @ change), float(sizes.max())
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
-    total, square = factor @ first[:, 0], factor**2 @ second[:, 0, 0]
-    return float(total), float(square), float(factor.max()) * most
+    total = factor * (sums.first[0] + near * sums.mass)
+    square = np.square(factor) * squares_about(sums, expected)
+    return float(np.sum(total)), float(np.sum(square)), float(np.max(factor)) * most
+
+
+def squares_about(sums, value):
+    """Return the sum of squares of weighted terms about a value, of every stratum."""
+    near = sums.origin[0] - value
+    cross, square = sums.product(1, 0), sums.product(1, 1)
+    return sums.product(0, 0) + 2 * near * cross + near * near * square
 
 
 def evidence_above(sums, factor=1.0, lowest=0.0):

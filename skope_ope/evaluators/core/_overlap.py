@@ -13,6 +13,7 @@ from skope_ope.evaluators.core._mean_weight import (
     bounded,
     evidence_above,
     evidence_below,
+    squares_about,
 )
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums
@@ -20,10 +21,7 @@ from skope_ope.evaluators.core._sums import Sums
 
 def sums_of_weights(sums):
     """Return sum w and sum w^2 of every stratum, from sums of the term w."""
-    near, first = sums.origin[0], sums.first[0]
-    cross, square = sums.product(1, 0), sums.product(1, 1)
-    second = sums.product(0, 0) + 2 * near * cross + near * near * square
-    return first + near * sums.mass, second
+    return sums.first[0] + sums.origin[0] * sums.mass, squares_about(sums, 0.0)
 
 
 ALIKE = 1e-12  # of the squared mean weight: single precision varies no more
@@ -113,7 +111,7 @@ class Overlap:
         first, second = map(np.sum, sums_of_weights(sums))
         if not 0 < second < inf:
             return nan
-        spread = sums.about([first / np.sum(sums.mass)], sums.offset)[1][:, 0, 0].sum()
+        spread = np.sum(squares_about(sums, first / np.sum(sums.mass)))
         return self.mean_weight if spread <= ALIKE * second else nan
 
     @cached_property
@@ -144,7 +142,13 @@ class Overlap:
         lowest : float, default=0.0
             The smallest that a weight can be.
         """
-        return evidence_above(self.bounded, self.factor, lowest)
+        if lowest not in self._above:  # several evaluators ask
+            self._above[lowest] = evidence_above(self.bounded, self.factor, lowest)
+        return self._above[lowest]
+
+    @cached_property
+    def _above(self):
+        return {}
 
     def evidence_below(self, largest, expected=1.0):
         """Return the same against one of at least `expected`.

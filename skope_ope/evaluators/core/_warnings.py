@@ -19,7 +19,7 @@ from skope_ope.exceptions import (
 from skope_ope.logs._finding import Finding
 from skope_ope.logs._order_findings import trailing_zero_findings
 from skope_ope.logs._propensity_audit import group_sizes
-from skope_ope.policies._learned_rounds import learned_share
+from skope_ope.policies._learned_rounds import learned_rounds
 
 FEW = 30  # accepted rounds
 UNEVEN = 0.05  # of the mean count, that an action is off where it matters
@@ -60,9 +60,10 @@ def group_warnings(estimate):
 
 def learned_findings(policy, logs):
     """Return a finding if the policy has learned from rounds it is evaluated on."""
-    share = learned_share(policy, logs)
-    if not share:
+    learned = learned_rounds(policy, logs)
+    if not learned.any():
         return []
+    share = float(learned.mean())
     return [
         Finding(
             "learned_rounds",
@@ -75,6 +76,7 @@ def learned_findings(policy, logs):
             ),
             number=share,
             effect=share,
+            rows=learned.nonzero()[0][:10].tolist(),
             category=LearnedRoundsWarning,
         )
     ]

@@ -16,6 +16,7 @@ from skope_ope.logs._finding import Finding
 LOW_SHARE = 0.05  # effective rounds per round
 LOW_SIZE = 30  # effective rounds
 HIGH_WEIGHT_SHARE = 0.1  # share of one round in all weights
+MISSED, MISSED_Z = 0.1, 4  # of the policy's decisions; standard errors
 CLOSER = "Collect logs closer to the policy."
 COMPARE_MODEL = "Compare the value with that of DoublyRobust, or with a clipped one."
 COMPARE_CLIPPED = (
@@ -74,7 +75,36 @@ def overlap_findings(overlap, logs=None, target=None, uses_model=False):
     about = {}
     if target is not None:
         about = {"logged_only": target.logged_only, "given": target.array is not None}
-    return found + mean_weight_findings(overlap, logs, **about)
+    off = mean_weight_findings(overlap, logs, **about)
+    if not found and not off:
+        found = _missed_findings(overlap, compare)
+    return found + off
+
+
+def _missed_findings(overlap, compare):
+    """Return a finding where rare large weights are missing from the logs.
+
+    That is no fault of a log: in many right ones of sharp loggers the mean weight is
+    low. But the rounds that are missing are so in the estimate, too, and its error
+    does not know of them.
+    """
+    mean = overlap.mean_weight
+    if mean > 1 - MISSED or not overlap.mean_weight_z < -MISSED_Z:
+        return []
+    return [
+        Finding(
+            "low_overlap",
+            "warning",
+            f"The weights of the logged rounds average {mean:.4g}, where 1 is expected "
+            f"({overlap.mean_weight_z:+.1f} standard errors): about {1 - mean:.0%} of "
+            "what the policy does would be in rare rounds of large weights, which "
+            "these logs do not hold. The value and its error leave them out.",
+            (f"{compare} {CLOSER}",),
+            number=mean,
+            effect=1 - mean,
+            category=LowOverlapWarning,
+        )
+    ]
 
 
 def few_rounds_findings(overlap, compare):

@@ -84,7 +84,11 @@ def test_mean_weight_against_one():
     [(kind, value)] = rung(w)
     assert kind is PropensityWarning
     assert value == overlap_of(w).evidence_above() > 100
-    assert rung(2 - w) == []  # large weights may be missing: the logs would tell
+    # large weights may be missing: propensities may be right, the overlap is low
+    [(kind, value)] = rung(2 - w)
+    assert kind is LowOverlapWarning
+    assert value == pytest.approx(0.5)
+    assert rung(1.45 - w / 3) == []  # .95: too little is missing to matter
     # mass that is missing lowers the mean by itself
     assert [kind for kind, _ in rung(2 - w, missing=0.5)] == [SupportWarning]
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from skope_ope import ReorderingPolicy, ReorderingScavenging, SlateLogs
 from skope_ope.exceptions import LearnedRoundsWarning
-from skope_ope.policies._learned_rounds import learned_share
+from tests._learned_share import learned_share
 from tests.evaluators.scavenging._toys import SL4_SLATES, biased_pages, s6, sl4
 
 
