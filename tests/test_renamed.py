@@ -288,16 +288,17 @@ def test_parameters_of_evaluators_are_keyword_only():
 
 
 def test_one_default_each():
-    """Policies are seeded, everything else is as scikit-learn's is."""
+    """Policies and audits are seeded, everything else is as scikit-learn's is."""
     for name, value in public_callables():
         try:
             parameters = inspect.signature(value).parameters
         except ValueError:
             continue
-        is_policy = hasattr(value, "predict_proba") or hasattr(value, "slot_marginals")
+        seeded = hasattr(value, "predict_proba") or hasattr(value, "slot_marginals")
+        seeded = seeded or value.__name__ == "audit"
         for one in ("random_state", "n_bootstrap", "n_jobs"):
             if one in parameters:
-                expected = 0 if is_policy and one == "random_state" else None
+                expected = 0 if seeded and one == "random_state" else None
                 assert parameters[one].default is expected, name
 
 

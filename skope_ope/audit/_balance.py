@@ -12,6 +12,7 @@ evidence that the weights that are possible and were not met do not explain it: 
 e-value of the mean weight (`_mean_weight`) on :math:`\pm w (g - \bar g)`.
 """
 
+from functools import partial
 from math import log
 
 import numpy as np
@@ -26,6 +27,8 @@ from skope_ope.logs._context_columns import (
     sampled_rows,
 )
 from skope_ope.logs._finding import Finding
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._validation import plain
 
 MOST_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations
@@ -57,7 +60,8 @@ def balance_of(rounds, random_state):
     largest = UNSEEN * max(1 / float(logs.propensity.min()), float(w.max()))
     measure = _Measure(w, omega, group, largest)
     columns = columns_of(logs.context, rows)
-    parts = [(column, *part) for column in columns for part in _parts(column)]
+    label = partial(_label, logs.context, rows)
+    parts = [(column, *part) for column in columns for part in _parts(column, label)]
     found = [(column, what, measure(values)) for column, what, values in parts]
     found = [one for one in found if one[2] is not None]
     found.sort(key=lambda one: -abs(one[2].distance))
@@ -82,7 +86,13 @@ def balance_of(rounds, random_state):
     return facts, [_finding(off)] if off else []
 
 
-def _parts(column):
+def _label(context, rows, name, place):
+    """Return the value of a column of a frame in one of the rows that are looked at."""
+    frame = import_narwhals().from_native(context, eager_only=True)
+    return plain(frame.get_column(name)[int(place if rows is None else rows[place])])
+
+
+def _parts(column, label):
     """Yield what is measured of a column: its numbers, or its frequent categories."""
     values = column.values
     if not column.categorical:
@@ -92,7 +102,8 @@ def _parts(column):
         inside = values == level
         if not inside.any():
             return
-        yield f" = category {level + 1}", inside.astype(float)
+        value = label(column.name, int(inside.argmax()))
+        yield f" = {value!r}", inside.astype(float)
 
 
 class _Measure:

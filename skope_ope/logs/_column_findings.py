@@ -78,7 +78,7 @@ def column_findings(logs, random_state=0):
             _note(
                 "missing_values",
                 f"Values are missing or infinite in {labels(missing)}: "
-                f"up to {most / n_rounds:.1%} of the rounds.",
+                f"up to {most:,} of {n_rounds:,} rounds.",
                 "Models and policies must take them, as trees on histograms do, or "
                 "fill them. What is missing only where something happened later "
                 "gives away what happened.",

@@ -82,7 +82,8 @@ def action_leak_findings(logs, random_state=0):
     frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
     chance = frequency
     if known:
-        chance = logs.propensity[rows] + rounding_error(logs.propensity)
+        chance = logs.propensity[rows]
+        chance = chance + rounding_error(chance, logs.n_actions)
     level = SURE + log(max(len(columns), 1)) if known else ALMOST_ALL
     open_to_chance = -float(np.log(frequency).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)

@@ -45,13 +45,20 @@ def order_findings(logs, random_state=None):
     return {}, found + trailing_zero_findings(logs) + _reward_drift(logs)
 
 
-def trailing_zero_findings(logs):
+def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     r"""Return a finding where the rewards of the last rounds seem to be missing.
 
     Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
     :math:`L` are all without reward with probability
     :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where rounds
     have groups, each group counts with its last round.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    chance_below : float, default=TRAILING_CHANCE
+        How improbable the zeros must be.
     """
     reward = logs.reward
     if not logs._in_order:
@@ -70,7 +77,7 @@ def trailing_zero_findings(logs):
         return []
     chance = _log_binomial(n_units - n_last, n_rewarded)
     chance = exp(chance - _log_binomial(n_units, n_rewarded))
-    if chance >= TRAILING_CHANCE:
+    if chance >= chance_below:
         return []
     rate = np.count_nonzero(reward) / (n_rounds - length)
     expected = f"{rate * length:,.3g} were to be expected"

@@ -7,7 +7,8 @@ import numpy as np
 from skope_ope.logs._e_value import log_e_value, log_mean_exp
 
 SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
-MOST_CELLS = 200_000  # of the logging distribution
+MOST_CELLS = 32_000  # of the logging distribution, but for
+FEWEST_ROUNDS = 1000
 
 
 def calibration_evidence(mu, action, share=None, group=None):
@@ -20,7 +21,7 @@ def calibration_evidence(mu, action, share=None, group=None):
     Parameters
     ----------
     mu : ndarray of shape (n_rounds, n_actions)
-        The distribution; of more than 200,000 entries only some rows are looked at.
+        The distribution; of more than 32,000 entries some 1,000 rows are enough.
     action : ndarray of int of shape (n_rounds,)
         The logged actions.
     share, group : ndarray of shape (n_rounds,), default=None
@@ -34,7 +35,8 @@ def calibration_evidence(mu, action, share=None, group=None):
         The :math:`\beta` that fits best: 2 where the logger was surer of its actions
         (half the temperature), .5 where it was less sure.
     """
-    rows = slice(None, None, -(-mu.size // MOST_CELLS))
+    most = max(MOST_CELLS // mu.shape[1], FEWEST_ROUNDS)
+    rows = slice(None, None, -(-len(mu) // most))
     mu, action = mu[rows], action[rows]
     share = None if share is None else share[rows]
     group = None if group is None else group[rows]

@@ -108,7 +108,8 @@ def test_columns_of_all_kinds():
         pi, BanditLogs(frame, logs.action, logs.reward, logs.propensity)
     )
     assert set(found.columns) == {"side", "gone"}
-    assert "column 'side' = category" in found.text.lower()
+    assert "column 'side' = 'left' by +" in found.text.replace("Col", "col")
+    assert "other = 'u'" in facts[KEY]["column"]
     assert not any(name.startswith("constant") for name in facts[KEY]["column"])
     matrix = sparse.csr_matrix(logs.context)
     given = BanditLogs(matrix, logs.action, logs.reward, logs.propensity)

@@ -32,7 +32,7 @@ def test_the_action_as_a_column(temperature):
     logs = softmax_logs(logging_temperature=temperature)
     (one,) = found(with_column(logs, logs.action))
     assert (one.name, one.severity, one.columns) == ("action_leak", "error", (4,))
-    assert "ontext column 4 tells the logged action" in one.found
+    assert one.found.startswith("Context column 4 tells the logged action")
     assert "written after" in one.advice[0]
     assert one.number > np.log(1000)
     assert one.effect > 0.05

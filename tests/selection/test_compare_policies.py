@@ -456,6 +456,7 @@ def test_logs_without_propensities(evaluator):
         compare_policies(always(bare, 0), bare, evaluator=evaluator)
 
 
+@pytest.mark.filterwarnings("ignore:The last 100 of 3,000 rounds have no reward")
 def test_groups_count():
     # 60 users who repeat themselves 50 times: 3,000 rounds, 60 independent ones
     rng = np.random.RandomState(3)

@@ -22,6 +22,8 @@ from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.policies._learned_rounds import learned_rounds
 
 FEW = 30  # accepted rounds
+# An audit looks at a log once; searches and repeated runs look at thousands of parts.
+LATE_REWARDS_CHANCE = 1e-7
 UNEVEN = 0.05  # of the mean count, that an action is off where it matters
 FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
@@ -89,7 +91,8 @@ def learned_warnings(policy, logs):
 
 def rounds_warnings(policy, logs):
     """Return what is wrong with the rounds for any estimate of a policy."""
-    found = learned_findings(policy, logs) + trailing_zero_findings(logs)
+    found = learned_findings(policy, logs)
+    found += trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
     return warnings_of(found)
 
 

@@ -107,6 +107,7 @@ def test_a_model_that_cannot_be_weighted_is_refused():
         quiet(MRDR().fit(a_log(1e-200)), PI)
 
 
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.PropensityWarning")
 def test_rounds_are_not_accepted_because_of_the_ratio():
     fitted = RejectionSampling(random_state=0).fit(a_log(1e-9))
     with (
