@@ -243,6 +243,7 @@ API_REFERENCE = {
             "exceptions.TailWarning",
             "exceptions.LoggerWarning",
             "exceptions.SingleTrajectoryWarning",
+            "exceptions.RowError",
         ],
     },
 }

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Warnings that carry the number that triggered them."""
+"""Warnings that carry the number that triggered them, and errors that name a row."""
 
 from skope_ope._harmless import harmless
 
@@ -109,3 +109,52 @@ class TailWarning(OPEWarning):
     :math:`G = |\sum_i c_i^3| / (\sum_i c_i^2)^{3/2}` of the deviations of the round
     values from the estimate; it is NaN where they are all alike.
     """
+
+
+class RowError(ValueError):
+    """A round that cannot be; who knows the row's place elsewhere can name it there.
+
+    Parameters
+    ----------
+    before : str
+        The sentence up to "at row 3", without a blank at its end.
+    row : int
+        The row, from 0.
+    after : str, default=""
+        The sentence from there on, with its remedy.
+
+    Examples
+    --------
+    >>> from skope_ope.exceptions import RowError
+    >>> error = RowError("propensity is 0", 3, ": drop the row.")
+    >>> str(error)
+    'propensity is 0 at row 3: drop the row.'
+    >>> error.told_of("line 5")
+    'propensity is 0 at line 5: drop the row.'
+    """
+
+    def __init__(self, before, row, after=""):
+        super().__init__(before, int(row), after)
+
+    @property
+    def row(self):
+        """The row, from 0."""
+        return self.args[1]
+
+    def told_of(self, place):
+        """Return the message with another name of the row.
+
+        Parameters
+        ----------
+        place : str
+            Such as "line 7".
+
+        Returns
+        -------
+        message : str
+        """
+        before, _, after = self.args
+        return f"{before} at {place}{after}"
+
+    def __str__(self):
+        return self.told_of(f"row {self.row}")

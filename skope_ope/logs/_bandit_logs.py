@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._frames import Framed
@@ -15,7 +16,6 @@ from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
-from skope_ope.logs._row_error import RowError
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
 from skope_ope.logs._validation import (

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.exceptions import RowError
 from skope_ope.logs._row_container import read_only
-from skope_ope.logs._row_error import RowError
 from skope_ope.logs._validation import (
     as_array,
     check_labels,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skope_ope.exceptions import RowError
 from skope_ope.logs._contexts import check_context
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
-from skope_ope.logs._row_error import RowError
 from skope_ope.logs._validation import (
     as_numbers,
     check_length,

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._row_error import RowError
+from skope_ope.exceptions import RowError
 from skope_ope.logs._validation import (
     as_numbers,
     check_agreement,

@@ -5,8 +5,8 @@
 import numpy as np
 from scipy import sparse
 
+from skope_ope.exceptions import RowError
 from skope_ope.logs._row_container import keep, read_only
-from skope_ope.logs._row_error import RowError
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from skope_ope._sklearn import validate_params
+from skope_ope.exceptions import RowError
 from skope_ope.logs._bandit_logs import BanditLogs
-from skope_ope.logs._row_error import RowError
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.readers._numbers import numbers, quoted
 from skope_ope.readers._open_bandit_table import (

@@ -4,7 +4,7 @@
 
 from contextlib import contextmanager
 
-from skope_ope.logs._row_error import RowError
+from skope_ope.exceptions import RowError
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class PolicyScorer:
     >>> from sklearn.model_selection import GridSearchCV
     >>> from skope_ope import ClassifierPolicy, DoublyRobust, PolicyScorer
     >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(reward="binary", random_state=0)
+    >>> logs = make_bandit_logs(3000, reward="binary", random_state=0)
     >>> search = GridSearchCV(ClassifierPolicy(), {"epsilon": [0.0, 1.0]},
     ...                       scoring=PolicyScorer(DoublyRobust(reward_model=Ridge())))
     >>> search.fit(logs).best_params_

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs
-from skope_ope.logs._row_error import RowError
+from skope_ope.exceptions import RowError
 
 
 def test_a_row_can_be_told_by_another_name():

@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from skope_ope.logs._row_error import RowError
+from skope_ope.exceptions import RowError
 from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._table_logs import Roles, read_table_logs
 
