@@ -325,7 +325,6 @@ SEEN_BY = dict.fromkeys(FAULTS, "audit") | {
     "argmax action": "evaluate",
     "temperature halved": "evaluate",
     "actions renamed": "evaluate",
-    "trailing zeros": "evaluate",
     "constant weight": "evaluate",
     "policy copied the action": "evaluate",
 }
