@@ -83,8 +83,10 @@ def sampled_rows(n_rounds, most, random_state):
     if n_rounds <= most:
         return np.arange(n_rounds)
     random = check_random_state(random_state)
-    # with replacement and without its repeats: no permutation of all rows
-    return np.unique(random.randint(0, n_rounds, most))
+    # with replacement and without its repeats: no permutation of all rows, no sort
+    drawn = np.zeros(n_rounds, dtype=bool)
+    drawn[random.randint(0, n_rounds, most)] = True
+    return np.flatnonzero(drawn)
 
 
 def rows_apart(logs, most, random):

@@ -18,7 +18,7 @@ OTHER_POOLING = (
     "divergences={...: np.inf}."
 )
 ROUNDING = 1e-9  # of a mass
-MATTERS = 1e-3  # of a mass: less moves no estimate by more than chance does
+MATTERS = 5e-3  # of a mass: less hardly moves an estimate
 
 
 def support_findings(overlap):
@@ -45,7 +45,7 @@ def support_findings(overlap):
 
 def _unsupported(mass, what, advice):
     matters = mass >= MATTERS
-    share = f"{mass:.2%}" if matters else f"{mass:.1g}"
+    share = f"{mass:.2%}" if mass >= 1e-4 else f"{mass:.1g}"
     return Finding(
         "unsupported_mass",
         "warning" if matters else "note",

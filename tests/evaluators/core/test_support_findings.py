@@ -39,7 +39,8 @@ def test_what_moves_nothing_is_a_note():
     [found] = of(2e-5)  # where propensities of two digits are 1.00
     assert not found.is_alarm
     assert "2e-05 of its probability" in found.text
-    assert of(1e-3)[0].is_alarm
+    assert not of(4e-3)[0].is_alarm
+    assert of(5e-3)[0].is_alarm
 
 
 def test_loggers_are_named():
