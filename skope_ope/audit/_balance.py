@@ -19,16 +19,16 @@ import numpy as np
 
 from skope_ope.evaluators.core._mean_weight import SURE, UNSEEN, log_evidence
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._context_columns import (
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._context_columns import (
     capital,
     columns_of,
     columns_tested,
     listed,
     sampled_rows,
 )
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 50_000
 DISTANCE = 0.1  # standard deviations

@@ -12,14 +12,14 @@ from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
-from skope_ope.logs._column_findings import column_findings
-from skope_ope.logs._leak_findings import action_leak_findings
-from skope_ope.logs._log_facts import log_facts
-from skope_ope.logs._order_findings import order_findings
-from skope_ope.logs._propensity_findings import propensity_findings
-from skope_ope.logs._propensity_fit import fitted_propensity_findings
-from skope_ope.logs._repeated_rounds import repeated_findings
-from skope_ope.logs._shift_findings import shift_findings
+from skope_ope.logs.checks._column_findings import column_findings
+from skope_ope.logs.checks._leak_findings import action_leak_findings
+from skope_ope.logs.checks._log_facts import log_facts
+from skope_ope.logs.checks._order_findings import order_findings
+from skope_ope.logs.checks._propensity_findings import propensity_findings
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._repeated_rounds import repeated_findings
+from skope_ope.logs.checks._shift_findings import shift_findings
 
 LOG_CHECKS = (
     log_facts,

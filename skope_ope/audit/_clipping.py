@@ -5,7 +5,7 @@
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._snips import SNIPS
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._finding import Finding
 
 WIDTH = 1.96  # half an interval, in standard errors
 LEVELS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)

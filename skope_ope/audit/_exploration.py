@@ -11,9 +11,9 @@ from skope_ope.evaluators.scavenging._predictability import (
     predictability,
 )
 from skope_ope.exceptions import ExplorationWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 2000  # of a logger
 MOST_LOGGERS = 3  # the largest ones

@@ -9,11 +9,11 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.scavenging._predictability import HIGH_Z, predictability
 from skope_ope.exceptions import LoggerWarning, PropensityWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._propensity_audit import estimating_step, propensity_by_action
-from skope_ope.logs._propensity_findings import quick_propensity_findings
-from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, plain
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 FEW = 30  # rounds of a logger
 MOST_ROUNDS = 5000  # of a logger, whose propensities are tested

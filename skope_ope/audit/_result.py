@@ -3,7 +3,7 @@
 """What an audit tells: facts about a log, and findings, the worst first."""
 
 from skope_ope.audit._texts import audit_html, audit_text, plain_record
-from skope_ope.logs._finding import SEVERITIES
+from skope_ope.logs.checks._finding import SEVERITIES
 
 
 class Audit:

@@ -9,13 +9,13 @@ from skope_ope.audit._interpolation import LEAST_R2, interpolated, r2_of, varies
 from skope_ope.audit._reward_model import reward_models
 from skope_ope.audit._sure_rewards import sure_rewards
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import (
+from skope_ope.logs.checks._context_columns import (
     capital,
     columns_of,
     listed,
     rows_apart,
 )
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 50

@@ -6,8 +6,8 @@ import numpy as np
 
 from skope_ope.audit._interpolation import LEAST_R2, interpolated, r2_of, varies
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import listed
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._context_columns import listed
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ROUNDS = 4_000
 MOST_TERMS = 250  # of the model

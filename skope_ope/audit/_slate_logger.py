@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._propensity_fit import fitted_propensity_findings
 from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 MOST_CELLS = 60_000  # decisions times candidates: the time stays bounded
 FEWEST = 30  # rounds

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from skope_ope.evaluators.core._support_findings import support_findings
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ACTIONS = 20  # of a table
 OUT_OF_REACH = 0.05  # of the policy's probability: then it is worth a note

@@ -7,8 +7,8 @@ from math import log
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import capital
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._context_columns import capital
+from skope_ope.logs.checks._finding import Finding
 
 LEAST_CHANCE = 1e-12  # that all rounds of a value are rewarded
 FEWEST = 30  # rounds of a value

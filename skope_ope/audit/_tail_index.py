@@ -16,7 +16,7 @@ from math import isnan, nan, sqrt
 import numpy as np
 
 from skope_ope.exceptions import TailWarning
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._finding import Finding
 
 FEWEST = 20  # terms of a tail
 UNRELIABLE = 0.7

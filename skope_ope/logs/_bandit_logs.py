@@ -14,7 +14,6 @@ from skope_ope.logs._frames import Framed
 from skope_ope.logs._groups import Grouped, check_group
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
-from skope_ope.logs._propensity_findings import quick_propensity_findings
 from skope_ope.logs._row_container import RowContainer, read_only
 from skope_ope.logs._summary import bandit_summary
 from skope_ope.logs._told_propensity import agreed_propensity, check_logger_proba
@@ -356,7 +355,13 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         """Codes of the actions that were never logged."""
         return np.flatnonzero(self.action_counts == 0)
 
-    quick_propensity_findings = cached_property(quick_propensity_findings)
+    @cached_property
+    def quick_propensity_findings(self):
+        """Facts and findings of the tests that every value makes of propensities."""
+        from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+
+        return quick_propensity_findings(self)
+
     inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
     action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)

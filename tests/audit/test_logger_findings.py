@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from skope_ope import BanditLogs, audit
 from skope_ope.audit._logger_findings import logger_findings
-from skope_ope.logs._propensity_findings import quick_propensity_findings
-from skope_ope.logs._propensity_fit import fitted_propensity_findings
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 K = 4
 

@@ -9,7 +9,7 @@ import pytest
 
 from skope_ope import Audit
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._finding import Finding
 
 NOTE = Finding("some_note", "note", "A column <b> is constant.", columns=("<b>",))
 DOUBT = Finding("some_doubt", "warning", "Few rewards.", ("Wait.",), 3, rows=(7,))

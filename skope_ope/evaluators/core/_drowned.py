@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
 
 HUGE = 1e75  # squares of what is larger, times rewards, leave the range of floats
 ADVICE = (

@@ -14,8 +14,8 @@ from skope_ope.evaluators.core._mean_weight import (
     surprise,
 )
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._propensity_audit import estimating_step
+from skope_ope.logs.checks._finding import Finding
 
 MADE_FROM_ACTIONS = (
     "The policy's probabilities were made from the logged actions, or learned from "

@@ -5,7 +5,7 @@
 from math import nan
 
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
-from skope_ope.logs._finding import Finding
+from skope_ope.logs.checks._finding import Finding
 
 LEFT_OUT = (
     "The estimate leaves out (or, with a reward model, extrapolates) what they would "

@@ -16,9 +16,9 @@ from skope_ope.exceptions import (
     LowOverlapWarning,
     PropensityWarning,
 )
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._order_findings import trailing_zero_findings
 from skope_ope.logs._propensity_audit import group_sizes
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._order_findings import trailing_zero_findings
 from skope_ope.policies._learned_rounds import learned_rounds
 
 FEW = 30  # accepted rounds

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs._order_findings import order_findings, trailing_zero_findings
+from skope_ope.logs.checks._order_findings import order_findings, trailing_zero_findings
 
 
 def logs_of(reward, action=None, **fields):

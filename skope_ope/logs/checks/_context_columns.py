@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._groups import factorise
-from skope_ope.logs._moderate import moderate
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import is_frame
+from skope_ope.logs.checks._moderate import moderate
 
 MOST_COLUMNS = 200  # that a check looks at one by one
 MOST_CATEGORIES = 512  # that are told apart; the others count as one

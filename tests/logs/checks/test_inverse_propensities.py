@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs
-from skope_ope.logs._inverse_propensities import (
+from skope_ope.logs.checks._inverse_propensities import (
     Excess,
     InversePropensities,
     rounding_error,
 )
 from tests._worlds import d8
-from tests.logs.test_propensity_findings import logs_of, world
+from tests.logs.checks.test_propensity_findings import logs_of, world
 
 
 def test_the_means_by_hand():

@@ -6,7 +6,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._e_value import (
+from skope_ope.logs._propensity_audit import uneven_weight
+from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
@@ -15,12 +17,10 @@ from skope_ope.logs._e_value import (
     misfit_effect,
     probability_ratio,
 )
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._inverse_propensities import rounding_error
-from skope_ope.logs._logger_model import held_out_proba
-from skope_ope.logs._propensity_audit import uneven_weight
-from skope_ope.logs._propensity_findings import estimate_advice, power_of_ten
-from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._inverse_propensities import rounding_error
+from skope_ope.logs.checks._logger_model import held_out_proba
+from skope_ope.logs.checks._propensity_findings import estimate_advice, power_of_ten
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 30

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from skope_ope.logs._context_columns import columns_of
+from skope_ope.logs.checks._context_columns import columns_of
 
 MANY_ACTIONS = 20  # above it frequencies alone are predicted
 MOST_CATEGORIES = 16  # of a column of texts, one feature each

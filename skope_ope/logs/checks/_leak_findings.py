@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._context_columns import (
+from skope_ope.logs.checks._context_columns import (
     Column,
     binned,
     capital,
@@ -18,7 +18,7 @@ from skope_ope.logs._context_columns import (
     listed,
     rows_apart,
 )
-from skope_ope.logs._e_value import (
+from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
@@ -28,9 +28,9 @@ from skope_ope.logs._e_value import (
     misfit_effect,
     probability_ratio,
 )
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._inverse_propensities import rounding_error
-from skope_ope.logs._logger_model import held_out_proba
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._inverse_propensities import rounding_error
+from skope_ope.logs.checks._logger_model import held_out_proba
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100

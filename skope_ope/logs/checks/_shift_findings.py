@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import columns_of
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs.checks._context_columns import columns_of
+from skope_ope.logs.checks._finding import Finding
 
 BLOCK, MOST_BLOCKS = 1000, 10  # consecutive rows
 FEWEST_ROUNDS = 100

@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs.checks._finding import Finding
 
 MOST_ACTIONS = 100  # in a table; of more, those logged most and least
 SHOWN = 5

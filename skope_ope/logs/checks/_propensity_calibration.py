@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.logs._e_value import log_e_value, log_mean_exp
+from skope_ope.logs.checks._e_value import log_e_value, log_mean_exp
 
 SHARPNESS = (0.5, 2 / 3, 0.8, 1.25, 1.5, 2.0)
 MOST_CELLS = 32_000  # of the logging distribution, but for

@@ -5,9 +5,9 @@
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._known_rows import done_words
 from skope_ope.logs._row_content import column_words, combined
+from skope_ope.logs.checks._finding import Finding
 
 HIGH_Z = 5
 HIGH_SHARE = 0.02  # of the rounds

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from skope_ope import BanditLogs, PropensityEstimator
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.logs._leak_findings import action_leak_findings, independent_rows
+from skope_ope.logs.checks._leak_findings import action_leak_findings, independent_rows
 
 
 def softmax_logs(seed=0, n_rounds=3000, **params):

@@ -39,7 +39,7 @@ class Finding:
 
     Examples
     --------
-    >>> from skope_ope.logs._finding import Finding
+    >>> from skope_ope.logs.checks._finding import Finding
     >>> found = Finding("constant_column", "note", "Column 'a' has one value.")
     >>> found.is_alarm, found.text
     (False, "Column 'a' has one value.")

@@ -9,10 +9,15 @@ import pytest
 from scipy import sparse
 
 from skope_ope import PropensityEstimator
-from skope_ope.logs._e_value import SURE, log_e_value, log_mean_exp, probability_ratio
-from skope_ope.logs._logger_model import held_out_proba
-from skope_ope.logs._propensity_fit import fitted_propensity_findings
-from tests.logs.test_propensity_findings import draw, logs_of, softmax, world
+from skope_ope.logs.checks._e_value import (
+    SURE,
+    log_e_value,
+    log_mean_exp,
+    probability_ratio,
+)
+from skope_ope.logs.checks._logger_model import held_out_proba
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
+from tests.logs.checks.test_propensity_findings import draw, logs_of, softmax, world
 
 
 def alarms(logs, random_state=0):

@@ -7,8 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope.logs._propensity_calibration import SHARPNESS, calibration_evidence
-from tests.logs.test_propensity_findings import draw, world
+from skope_ope.logs.checks._propensity_calibration import (
+    SHARPNESS,
+    calibration_evidence,
+)
+from tests.logs.checks.test_propensity_findings import draw, world
 
 
 def test_its_mean_is_one_under_right_probabilities():

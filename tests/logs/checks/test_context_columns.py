@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skope_ope.logs._context_columns import (
+from skope_ope.logs.checks._context_columns import (
     Column,
     binned,
     columns_of,

@@ -8,7 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._context_columns import (
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._row_container import take_rows
+from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs.checks._context_columns import (
     capital,
     chosen_columns,
     column_names,
@@ -18,10 +21,7 @@ from skope_ope.logs._context_columns import (
     listed,
     sampled_rows,
 )
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._row_container import take_rows
-from skope_ope.logs._validation import is_frame, is_missing
+from skope_ope.logs.checks._finding import Finding
 
 SAMPLE = 1000  # rounds that show which columns may be constant or alike
 

@@ -6,7 +6,7 @@ import pytest
 
 from skope_ope import BanditLogs
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.logs._shift_findings import shift_findings
+from skope_ope.logs.checks._shift_findings import shift_findings
 
 
 def softmax_logs(seed=0, n_rounds=3000, **params):

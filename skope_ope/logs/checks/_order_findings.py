@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs._finding import Finding
 from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs.checks._finding import Finding
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds

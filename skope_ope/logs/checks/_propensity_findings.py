@@ -7,13 +7,6 @@ from math import exp, log
 import numpy as np
 
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs._context_columns import sampled_rows
-from skope_ope.logs._e_value import SURE
-from skope_ope.logs._finding import Finding
-from skope_ope.logs._inverse_propensities import (
-    FEWEST_CLUSTERS,
-    InversePropensities,
-)
 from skope_ope.logs._propensity_audit import (
     ROUNDING,
     count_chance,
@@ -23,8 +16,15 @@ from skope_ope.logs._propensity_audit import (
     propensity_by_action,
     uneven_weight,
 )
-from skope_ope.logs._propensity_calibration import calibration_evidence
 from skope_ope.logs._validation import plain
+from skope_ope.logs.checks._context_columns import sampled_rows
+from skope_ope.logs.checks._e_value import SURE
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._inverse_propensities import (
+    FEWEST_CLUSTERS,
+    InversePropensities,
+)
+from skope_ope.logs.checks._propensity_calibration import calibration_evidence
 
 SURPRISE = 1e-5  # chances below this are told
 SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions

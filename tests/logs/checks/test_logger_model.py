@@ -5,12 +5,12 @@
 import numpy as np
 
 from skope_ope import BanditLogs
-from skope_ope.logs._logger_model import (
+from skope_ope.logs.checks._logger_model import (
     MOST_FEATURES,
     held_out_proba,
     logger_features,
 )
-from tests.logs.test_propensity_findings import logs_of, world
+from tests.logs.checks.test_propensity_findings import logs_of, world
 
 
 def test_features():

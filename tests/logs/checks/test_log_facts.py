@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs._log_facts import log_facts
+from skope_ope.logs.checks._log_facts import log_facts
 
 
 def found(logs):

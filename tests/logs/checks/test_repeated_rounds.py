@@ -14,8 +14,8 @@ from skope_ope import (
     audit,
 )
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs import _repeated_rounds
-from skope_ope.logs._repeated_rounds import repeated_findings
+from skope_ope.logs.checks import _repeated_rounds
+from skope_ope.logs.checks._repeated_rounds import repeated_findings
 
 N = 3000
 TEST = "test of repeated rounds"

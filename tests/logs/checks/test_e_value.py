@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skope_ope.logs._e_value import (
+from skope_ope.logs.checks._e_value import (
     STAKES,
     log_e_value,
     log_mean_exp,

@@ -10,7 +10,7 @@ import pytest
 
 from skope_ope import IPS, BanditLogs, PropensityEstimator, UniformPolicy
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
-from skope_ope.logs._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
 
 def softmax(logits):
