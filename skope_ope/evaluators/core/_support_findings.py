@@ -50,12 +50,13 @@ def support_findings(overlap, logs=None):
 def _are_stood_for(mass, logs):
     """Whether chance alone left actions out, and weights make up for what they miss.
 
-    Of actions that are about alike for the logger each has a share of 1 / K. As long
-    as a policy wants no more of those that are left out, the weights of the others
-    average to one.
+    Of actions that are about alike for the logger each has a share of 1 / K. The
+    weights of those that were logged then average to (1 - mass) / (1 - U / K), which
+    is one for a policy that wants no more of the U others than the logger.
     """
-    lost = mass - len(logs.unseen) / logs.n_actions
-    return mass >= MATTERS and lost < MATTERS and logs.left_out_by_chance
+    logged = 1 - len(logs.unseen) / logs.n_actions
+    whole = 1 - mass >= (1 - MATTERS) * logged
+    return mass >= MATTERS and whole and logs.left_out_by_chance
 
 
 def _left_out_by_chance(mass, logs):
