@@ -79,7 +79,9 @@ def quick_propensity_findings(logs):
         _too_large(logs, inverse),
         _rounded(logs, inverse),
     ]
-    return {what: "made"}, [one for one in found if one is not None]
+    found = [one for one in found if one is not None]
+    alarms = ", ".join(one.name for one in found if one.is_alarm)
+    return {what: alarms or "passed"}, found
 
 
 def _alarm(name, found, advice, number, effect, **more):
@@ -226,7 +228,7 @@ def _miscounted(logs, inverse):
         ),
         z,
         effect[worst],
-        columns=(plain(logs.actions[worst]),),
+        actions=(plain(logs.actions[worst]),),
         rows=_first(logs.action_index == worst).tolist(),
     )
 
@@ -293,7 +295,7 @@ def _too_small(logs, inverse):
         _small_advice(logs),
         excess.z,
         excess.ratio - 1,
-        columns=(label,),
+        actions=(label,),
         rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
     )
 

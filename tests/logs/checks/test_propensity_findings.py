@@ -158,11 +158,11 @@ def test_counts_where_the_law_is_known():
     excess = (action == 0).sum() - 2000 / 3
     assert alarm.number == pytest.approx(excess / np.sqrt(2000 * 2 / 9))
     assert alarm.effect == pytest.approx(excess / (2000 / 3))
-    assert alarm.columns == (0,)
+    assert alarm.actions == (0,)
     assert (action[list(alarm.rows)] == 0).all()
     mu = np.tile([0.3, 0.2, 0.5], (2000, 1))
     alarm = found(plain_logs(action, None, logging_proba=mu))["action_too_rare"]
-    assert alarm.columns == (2,)
+    assert alarm.actions == (2,)
     assert "dropped" in alarm.text
 
 
@@ -186,8 +186,8 @@ def test_propensities_that_are_too_small():
     # of a single action
     one = np.where(action == 2, 0.7 * p, p)
     alarm = found(logs_of(x, action, one))["propensity_too_small"]
-    assert alarm.columns in ((2,), ())
-    assert (action[list(alarm.rows)] == 2).all() or not alarm.columns
+    assert alarm.actions in ((2,), ())
+    assert (action[list(alarm.rows)] == 2).all() or not alarm.actions
 
 
 def test_all_rounds_alike():
@@ -268,7 +268,7 @@ def test_estimated_propensities_are_not_tested():
     assert list(found(logs, alarms=False)) == ["estimated_propensities"]
     wrong = logs.replace(propensity=np.roll(p, 1) / 2)
     assert found(wrong)
-    assert quick_propensity_findings(wrong)[0] == {"propensity tests": "made"}
+    assert quick_propensity_findings(wrong)[0] == {"propensity tests": "propensity_too_small"}
 
 
 def test_logs_that_allow_no_test():
