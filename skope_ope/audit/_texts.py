@@ -17,6 +17,7 @@ from skope_ope.logs._validation import plain
 SHOWN = 12  # rows of a table
 SOME = 6  # columns, actions or rows of a finding
 DIGITS = 4  # of a fact
+LONGEST = 40  # characters of a label
 HEADER = ("severity", "finding", "what was found and what to do", "where")
 
 
@@ -96,7 +97,7 @@ def places(finding):
     if isfinite(finding.effect):
         told.append(f"effect: {finding.effect:.3g}")
     for name in ("columns", "actions", "rows"):
-        values = [harmless(plain(one)) for one in getattr(finding, name)]
+        values = [_short(plain(one)) for one in getattr(finding, name)]
         if values:
             more = ", ..." if len(values) > SOME else ""
             told.append(f"{name}: {', '.join(values[:SOME])}{more}")
@@ -120,6 +121,11 @@ def _told(fact):
     return number_text(fact, DIGITS)
 
 
+def _short(label):
+    text = harmless(label)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
 def _is_table(fact):
     if not isinstance(fact, Mapping) or not fact:
         return False
@@ -132,7 +138,7 @@ def _cells(columns):
     n_rows = len(next(iter(columns.values())))
     first, *others = (values[:SHOWN] for values in columns.values())
     rows = [
-        [str(plain(label)), *(_told(plain(one)) for one in row)]
+        [_short(plain(label)), *(_told(plain(one)) for one in row)]
         for label, *row in zip(first, *others, strict=True)
     ]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""

@@ -78,7 +78,7 @@ class Finding:
         if len(self.advice) < 2:
             return " ".join((self.found, *self.advice))
         steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
-        return f"{self.found} Likely causes, most likely first: {steps}"
+        return f"{self.found} What to check, most likely first: {steps}"
 
     def warning(self):
         """Return the warning that carries this text and this number."""

@@ -31,6 +31,7 @@ from skope_ope.logs.checks._e_value import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
+from skope_ope.logs.checks._propensity_findings import least_possible
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
@@ -69,6 +70,8 @@ def action_leak_findings(logs, random_state=0):
     """
     random = check_random_state(random_state)
     rows = independent_rows(logs, MOST_ROUNDS, random)
+    if logs.propensity is not None:  # a placeholder is no column's fault
+        rows = rows[logs.propensity[rows] >= least_possible(logs)]
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}

@@ -71,7 +71,11 @@ def test_uniform_loggers_are_left_alone():
 def test_a_third_written_as_33_percent():
     action = np.random.default_rng(0).integers(3, size=200_000)
     logs = plain_logs(action, np.full(200_000, 0.33))
-    assert found(logs, alarms=False) == {}
+    assert list(found(logs, alarms=False)) == ["rounded_propensities"]
+    assert found(logs) == {}
+    # one of four that was never logged is no rounding
+    quarter = plain_logs(action, np.full(200_000, 0.25))
+    assert "rounded_propensities" not in found(quarter, alarms=False)
 
 
 def test_a_logger_without_a_choice():
@@ -268,12 +272,14 @@ def test_estimated_propensities_are_not_tested():
     assert list(found(logs, alarms=False)) == ["estimated_propensities"]
     wrong = logs.replace(propensity=np.roll(p, 1) / 2)
     assert found(wrong)
-    assert quick_propensity_findings(wrong)[0] == {"propensity tests": "propensity_too_small"}
+    [told] = quick_propensity_findings(wrong)[0].values()
+    assert told == "propensity_too_small"
 
 
 def test_logs_that_allow_no_test():
     x, _, action, p = world(50)
-    assert found(logs_of(x, action, None), alarms=False) == {}
+    unknown = found(logs_of(x, action, None), alarms=False)
+    assert list(unknown) == ["unknown_propensities"]
     for n in (1, 2, 3):
         logs = logs_of(x[:n], action[:n], p[:n])
         assert found(logs, alarms=False) == {}
