@@ -58,7 +58,7 @@ def _roles(args, saved, policy_columns):
         "action": args.action,
         "reward": args.reward,
         "propensity": None if args.propensity == "estimate" else args.propensity,
-        "context": args.context or None,
+        "context": args.context,
         "exclude": args.exclude,
         "actions": args.actions,
         "logger": args.logger,

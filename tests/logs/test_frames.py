@@ -126,7 +126,8 @@ def test_a_context_is_never_guessed(make_frame):
     names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
     message = (
         r"Name the columns of the context with context, or those that do not belong "
-        r"there with exclude\. Columns that mean nothing else: "
+        r"there with exclude; context=\[\] is for logs without features\. "
+        r"Columns that mean nothing else: "
         r"'city', 'mu_a', 'mu_b', 'mu_c'\.$"
     )
     with pytest.raises(ValueError, match=message):

@@ -143,11 +143,12 @@ def test_a_policy_is_audited_too(path, columns, run, tmp_path, words):
     saved.write_bytes(pickle.dumps(UniformPolicy()))
     files = {"TABLE": str(table), "SAVED": str(saved)}
     words = [files.get(word, word) for word in words]
-    code, out = run(path, *COLUMNS, *words, "--json")
+    columns = (*COLUMNS, "--context", "")
+    code, out = run(path, *columns, *words, "--json")
     record = json.loads(out)
     assert code == (0 if record["ok"] else 1)
     assert "policy" in record["about"]
-    alone = json.loads(run(path, *COLUMNS, "--json")[1])
+    alone = json.loads(run(path, *columns, "--json")[1])
     assert len(record["facts"]) > len(alone["facts"])
 
 
@@ -198,7 +199,10 @@ def test_warnings_of_the_reader_are_told(tmp_path, run):
         (["--context", "*"], "Columns that mean nothing else: 'age', 'city', 'shown'"),
         (["--context", "age", "--exclude", "city"], "--context and --exclude are both"),
         (["--exclude", "spend"], "no column 'spend'"),
-        (["--policy", "always:opera"], "'opera' is not among 'book', 'film', 'song'"),
+        (
+            ["--policy", "always:opera", *CONTEXT],
+            "'opera' is not among 'book', 'film', 'song'",
+        ),
         (["--policy", "LEARNS", "--trust", *CONTEXT], "LinUCB learns while it acts"),
         (["--policy", "OTHER", "--trust", *CONTEXT], "column 'city' holds texts"),
         (["--evaluators", "IPS"], "unrecognized arguments: --evaluators IPS"),
