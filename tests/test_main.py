@@ -396,6 +396,11 @@ def test_a_context_that_is_not_said_ends_with_the_columns(log, fails, command, p
     assert told.endswith(f"{listed}', 'city', 'user', 'w', 'day'.\n")
 
 
+def test_a_context_without_an_action_names_what_is_missing(log, fails):
+    told = fails("evaluate", log, *CONTEXT, "--policy", "uniform")
+    assert "is read as csv: name the columns of the action and the reward" in told
+
+
 def test_logs_without_features_are_asked_for(log, values, frame):
     others = [name for name in frame if name not in ("item", "click", "p")]
     words = (log, *FIELDS, "--policy", "uniform", "--evaluators", "DirectMethod")

@@ -67,7 +67,7 @@ def test_a_right_log_raises_no_alarm(path, columns, run):
     code, text = run(path, *COLUMNS, *CONTEXT)
     assert code == 0
     lines = text.splitlines()
-    told = f"log {path} (csv): 1,200 rounds, 3 actions, 3 features"
+    told = f"log {path} (csv): 1,200 rounds, 3 actions, 2 features (as 3 "
     assert " ".join(text.split()).startswith(told)
     assert any(line.startswith("Audit: ") for line in lines)
     assert not text.endswith("\n\n")
@@ -122,6 +122,16 @@ def test_json_holds_all_of_it(path, columns, run):
         context=["age", "city"],
     )
     assert record["findings"] == audit(logs, random_state=3).to_records()
+
+
+def test_features_are_counted_as_the_file_has_them(path, run):
+    pytest.importorskip("pandas")
+    record = json.loads(run(path, *COLUMNS, *CONTEXT, "--json")[1])
+    told = "2 features (as 3 columns where texts are encoded), reward"
+    assert told in record["about"]["log"]
+    assert record["facts"]["features"] == 2
+    record = json.loads(run(path, *COLUMNS, "--context", "age", "--json")[1])
+    assert "1 features, reward" in record["about"]["log"]
 
 
 POLICIES = {
