@@ -42,7 +42,9 @@ def order_findings(logs, random_state=None):
     by_value = _sorted_rounds(logs)
     if by_value:  # then neither the end nor a trend says anything about time
         return {}, found + by_value
-    return {}, found + trailing_zero_findings(logs) + _reward_drift(logs)
+    late = trailing_zero_findings(logs)
+    arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
+    return {}, found + late + _reward_drift(arrived)
 
 
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
