@@ -4,13 +4,16 @@
 
 from dataclasses import replace
 
+IMPOSSIBLE = "impossible_propensity"
+
 
 def explained(findings):
     """Return findings without the echoes of a column that leaks.
 
     A column that holds the reward tells the action, too, as far as rewards depend on
     it; and a model of the logger that is fitted to a column which leaks beats right
-    propensities. The first says nothing more; the second names the column first.
+    propensities. The first says nothing more; the second names the column first. A
+    propensity that cannot be is told by the log, and once more by the policy's weights.
 
     Parameters
     ----------
@@ -25,6 +28,8 @@ def explained(findings):
     kept = []
     for one in findings:
         if one.name == "action_leak" and set(one.columns) <= rewards:
+            continue
+        if one.name == IMPOSSIBLE and any(other.name == IMPOSSIBLE for other in kept):
             continue
         if one.name == "propensity_misfit" and leaks:
             named = ", ".join(repr(column) for column in sorted(leaks, key=str))

@@ -1,10 +1,12 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
-from skope_ope import audit
+import numpy as np
+
+from skope_ope import UniformPolicy, audit
 from skope_ope.audit._explained import explained
 from skope_ope.logs.checks._finding import Finding
-from tests._faults import faulty
+from tests._faults import faulty, right
 
 MISFIT = Finding("propensity_misfit", "error", "Wrong.", ("Check them.",))
 
@@ -35,3 +37,12 @@ def test_other_columns_that_tell_the_action_are_kept():
 def test_without_leaks_nothing_changes():
     doubt = Finding("reward_leak", "warning", "A model.", columns=("a", "b"))
     assert explained([MISFIT, doubt]) == [MISFIT, doubt]
+
+
+def test_a_placeholder_is_told_once():
+    logs = right("softmax", 500, seed=0)[0]
+    p = np.array(logs.propensity)
+    p[7] = 1e-80
+    found = audit(UniformPolicy(), logs.replace(propensity=p, logging_proba=None))
+    assert [one.name for one in found.alarms].count("impossible_propensity") == 1
+    assert "action_leak" not in {one.name for one in found.findings}
