@@ -32,6 +32,7 @@ from skope_ope.logs.checks._e_value import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
+from skope_ope.logs.checks._propensity_findings import least_possible
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
@@ -71,6 +72,8 @@ def action_leak_findings(logs, random_state=0):
     """
     random = check_random_state(random_state)
     rows = independent_rows(logs, MOST_ROUNDS, random)
+    if logs.propensity is not None:  # a placeholder is no column's fault
+        rows = rows[logs.propensity[rows] >= least_possible(logs)]
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}
@@ -111,7 +114,9 @@ def action_leak_findings(logs, random_state=0):
         rest = held_out_proba(logs, rows, half, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
         blamed = not (_evidence(ratio, half)[1] and _matters(ratio))
-    return facts, [_known_finding(found, blamed, len(rows))]
+    if not blamed:
+        return facts, [_innocent_finding(found)]
+    return facts, [_known_finding(found, len(rows))]
 
 
 @dataclass(frozen=True)
@@ -174,27 +179,43 @@ def _matters(ratio):
     return misfit_effect(ratio) > LEAST_EFFECT
 
 
-def _known_finding(leaks, blamed, n_rounds):
-    """Tell of columns that beat propensities; `blamed`: whether the first one leaks."""
+def _known_finding(leaks, n_rounds):
+    """Tell of columns that beat propensities which are fine without the first one."""
     first, others = leaks[0], _so_do(leaks[1:])
     gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
     better = f"{1 + effect:.3g} times as likely as they say"
     if gain > LEAST_EFFECT:
         better = f"{gain:.3g} nats a round"
     label = capital(first.column.label)
-    advice = (
-        _written(label),
-        "The propensities are not those of this logger: compare them with the code "
-        "that draws the actions.",
-    )
     return Finding(
         "action_leak",
-        "error" if blamed else "warning",  # other findings are about the propensities
+        "error",
         f"{label} tells the logged action far better than the propensities do: "
         f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        advice if blamed else advice[::-1],
+        (
+            _written(label),
+            "The propensities are not those of this logger: compare them with the code "
+            "that draws the actions.",
+        ),
         number=first.number,
         effect=effect,
+        columns=[one.column.name for one in leaks],
+        category=PropensityWarning,
+    )
+
+
+def _innocent_finding(leaks):
+    """Tell of columns that beat propensities which are wrong without them, too."""
+    first, others = leaks[0], _so_do(leaks[1:])
+    return Finding(
+        "action_leak",
+        "note",
+        f"{capital(first.column.label)} tells the logged action better than the "
+        f"propensities do.{others} But a model without {first.column.label} does so, "
+        "too: the propensities are wrong, or several columns tell of the decision.",
+        ("Mend the propensities, and audit the log again.",),
+        number=first.number,
+        effect=misfit_effect(first.ratio),
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )

@@ -42,7 +42,9 @@ def order_findings(logs, random_state=None):
     by_value = _sorted_rounds(logs)
     if by_value:  # then neither the end nor a trend says anything about time
         return {}, found + by_value
-    return {}, found + trailing_zero_findings(logs) + _reward_drift(logs)
+    late = trailing_zero_findings(logs)
+    arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
+    return {}, found + late + _reward_drift(arrived)
 
 
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
@@ -86,8 +88,8 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
             "trailing_zeros",
             "warning",
             f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
-            f"{expected} by the rate before them; chance does this once in "
-            f"{1 / max(chance, 1e-99):.2g} logs.",
+            f"{expected} by the rate before them; chance does this in "
+            f"{_rarely(chance)}.",
             (
                 "The rewards of the last rounds have not arrived yet: drop these "
                 "rounds, and all that are younger than the longest delay of a reward.",
@@ -102,6 +104,12 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
             category=LogsWarning,
         )
     ]
+
+
+def _rarely(chance):
+    if chance < 1e-9:
+        return "less than one of a billion logs"
+    return f"one of {float(f'{1 / chance:.2g}'):,.0f} logs"
 
 
 def _last_rewarded(reward, block=4096):
@@ -147,7 +155,7 @@ def _reward_drift(logs):
     rows_after = f"after row {at:,}"
     found = (
         f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
-        f"{after:.4g} {rows_after} (p = {chance:.1g})."
+        f"{after:.4g} {rows_after} {_p_value(chance)}."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
@@ -169,6 +177,10 @@ def _reward_drift(logs):
         "The rounds are not in the order of time: sort them by time.",
     )
     return [Finding("reward_drift", "warning", found, advice, **number)]
+
+
+def _p_value(chance):
+    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {chance:.1g})"
 
 
 def _largest_partial_sum(deviation, logs):

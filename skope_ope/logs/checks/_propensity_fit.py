@@ -149,6 +149,6 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         evidence,
         effect,
         rows=np.sort(show).tolist(),
-        columns=(label,),
+        actions=(label,),
         category=PropensityWarning,
     )

@@ -63,14 +63,15 @@ def test_e_value_of_columns_accuses_fewer_than_its_level():
     assert alarms <= 2 + 4 * np.sqrt(2)
 
 
-def test_propensities_of_another_logger_come_first_where_columns_tell_little():
+def test_propensities_of_another_logger_accuse_no_column():
     logs = softmax_logs(logging_temperature=0.5)
     uniform = BanditLogs(logs.context, logs.action, logs.reward, np.full(3000, 0.25))
     (one,) = found(uniform)
     assert len(one.columns) > 1
-    assert one.severity == "warning"  # what is about propensities comes first
-    assert "not those of this logger" in one.advice[0]
+    assert not one.is_alarm  # what is about propensities is one
+    assert "the propensities are wrong" in one.found
     assert "So do" in one.found
+    assert "written after" not in one.text
 
 
 def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
@@ -80,8 +81,8 @@ def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
     assert "was written after" in one.advice[0]
     shuffled = np.random.default_rng(0).permutation(logs.propensity)
     (one,) = found(with_column(logs, logs.reward, shuffled))
-    assert one.severity == "warning"
-    assert "not those of this logger" in one.advice[0]
+    assert not one.is_alarm
+    assert "the propensities are wrong" in one.found
 
 
 def test_without_propensities_or_with_estimated_ones():

@@ -107,7 +107,7 @@ def test_rounds_that_were_subsampled():
     x, action, p, weight = x[rows], action[rows], p[rows], 1 / kept[rows]
     assert alarms(logs_of(x, action, p, sample_weight=weight)) == []
     [alarm] = alarms(logs_of(x, action, p))
-    assert alarm.columns == (0,)
+    assert alarm.actions == (0,)
     assert alarms(logs_of(x, action, np.roll(p, 1), sample_weight=weight))
 
 
@@ -152,7 +152,7 @@ def test_wrong_propensities_are_beaten(fault, scale):
     assert alarm.severity == "error"
     assert alarm.number > SURE
     assert alarm.effect > 0.035
-    [worst] = alarm.columns
+    [worst] = alarm.actions
     assert len(alarm.rows) == 10
     assert (action[list(alarm.rows)] == worst).all()
     assert "estimate them with PropensityEstimator." in alarm.advice[-1]
