@@ -62,7 +62,7 @@ def action_leak_findings(logs, random_state=0):
     logs : BanditLogs
         The rounds.
     random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn where there are many, and their halves.
+        Which rounds are drawn where there are many.
 
     Returns
     -------
