@@ -31,7 +31,7 @@ def support_of(rounds):
         )
     found = [
         replace(one, actions=_never_logged(rounds))
-        for one in support_findings(rounds.overlap)
+        for one in support_findings(rounds.overlap, rounds.logs)
     ]
     if rounds.wanted is not None:
         facts["actions of the policy"] = _by_action(rounds)
