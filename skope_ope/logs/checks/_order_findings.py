@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
-from skope_ope.logs.checks._rounds_alike import long_run_spread
+from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
@@ -53,8 +53,10 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
 
     Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
     :math:`L` are all without reward with probability
-    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where rounds
-    have groups, each group counts with its last round.
+    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps
+    between rewards have a heavier tail than independent rounds give them (sessions),
+    the chance is that of a gap from this tail. Where rounds have groups, each group
+    counts with its last round.
 
     Parameters
     ----------
@@ -71,15 +73,17 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     length = n_rounds - 1 - last
     if last < 0 or length <= TRAILING_SHARE * n_rounds:
         return []
-    n_units, n_last, n_rewarded = n_rounds, length, np.count_nonzero(reward)
+    units, n_last = reward, length
     if logs.group is not None:
-        ends = _last_rounds(in_stored_order(logs).group_index)
-        n_units, n_last = len(ends), int((ends > last).sum())
-        n_rewarded = np.count_nonzero(reward[ends])
+        ends = np.sort(_last_rounds(in_stored_order(logs).group_index))
+        units, n_last = reward[ends], int((ends > last).sum())
+    n_units, n_rewarded = len(units), np.count_nonzero(units)
     if n_rewarded > n_units - n_last or not n_rewarded:
         return []
     chance = _log_binomial(n_units - n_last, n_rewarded)
     chance = exp(chance - _log_binomial(n_units, n_rewarded))
+    if chance < chance_below:
+        chance = max(chance, chance_of_gap(units, n_last))
     if chance >= chance_below:
         return []
     rate = np.count_nonzero(reward) / (n_rounds - length)

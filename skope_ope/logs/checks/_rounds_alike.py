@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What chance does where rounds that follow each other are alike."""
 
-from math import sqrt
+from math import exp, sqrt
 
 import numpy as np
 
 N_BLOCKS = 40, 20
 FEWEST_IN_BLOCK = 5
+TAIL = 0.1  # of the gaps between rewards
+FEWEST_IN_TAIL = 10
+CLEARLY = 3.0  # standard errors by which a tail is heavier than chance makes it
 BY_CHANCE = 2.0  # standard errors that blocks of independent rounds often reach
 
 
@@ -42,3 +45,42 @@ def long_run_spread(steps):
         if alike > plain * sqrt(1 + BY_CHANCE * sqrt(3 / n_blocks)):
             spread = max(spread, alike)
     return spread
+
+
+def chance_of_gap(reward, length):
+    r"""Return the chance that the last rounds are without reward, by the gaps' tail.
+
+    Between rewards of independent rounds the gaps above any u exceed it by the mean
+    gap on average. Where rewards come in bursts, the largest tenth of them exceeds its
+    threshold by more: by :math:`e` in place of the mean gap :math:`d`. A log that ends
+    anywhere then has no reward for more than L rounds with probability
+
+    .. math:: \frac{m}{N} \, \frac{e}{d} \, \exp\Bigl(-\frac{L - u}{e}\Bigr)
+
+    for m of N gaps above u: the share of the time that lies in long gaps.
+
+    Parameters
+    ----------
+    reward : ndarray of shape (n,)
+        Rewards in the order of time.
+    length : int
+        Number of rounds at the end without reward.
+
+    Returns
+    -------
+    chance : float
+        Zero where the tail is no heavier than that of independent rounds, by three
+        standard errors, or where it has fewer than ten gaps.
+    """
+    gaps = np.diff(np.flatnonzero(reward))
+    if len(gaps) < FEWEST_IN_TAIL / TAIL:
+        return 0.0
+    threshold = np.quantile(gaps, 1 - TAIL, method="lower")
+    tail = gaps[gaps > threshold]
+    if len(tail) < FEWEST_IN_TAIL:
+        return 0.0
+    usual, excess = float(gaps.mean()), float((tail - threshold).mean())
+    if excess / usual - 1 <= CLEARLY / sqrt(len(tail)):
+        return 0.0
+    share = len(tail) / len(gaps)
+    return min(1.0, share * excess / usual * exp(-(length - threshold) / excess))

@@ -7,7 +7,7 @@ import pytest
 from scipy.signal import lfilter
 
 from skope_ope.logs.checks._order_findings import order_findings
-from skope_ope.logs.checks._rounds_alike import long_run_spread
+from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
 from tests.logs.checks.test_order_findings import clicks, logs_of
 
 
@@ -93,3 +93,66 @@ def test_a_drift_of_sessions_is_found_and_groups_are_advised():
         n_found += "reward_drift" in found
     assert n_found >= 19
     assert any("pass group=..." in text for text in found["reward_drift"].advice)
+
+
+# Trailing zeros
+
+
+def with_gaps(gaps):
+    reward = np.zeros(1 + sum(gaps))
+    reward[np.cumsum([0, *gaps])] = 1
+    return reward
+
+
+def test_a_tail_by_hand():
+    # 90 gaps of 1 and ten of 31: d = 4, u = 1, e = 30, m / N = .1
+    gaps = np.random.default_rng(0).permutation(np.repeat([1, 31], [90, 10]))
+    reward = with_gaps(gaps)
+    expected = 0.1 * 30 / 4 * np.exp(-99 / 30)
+    assert chance_of_gap(reward, 100) == pytest.approx(expected)
+    assert chance_of_gap(reward, 1) == pytest.approx(0.75)  # lies in a long gap
+    assert chance_of_gap(with_gaps(gaps[:99]), 100) == 0  # too few gaps
+    assert chance_of_gap(with_gaps([2] * 200), 100) == 0
+    # one standard error above the mean gap is chance
+    near = np.repeat([6, 1, 10], [90, 0, 10])
+    assert chance_of_gap(with_gaps(near), 100) == 0
+    assert chance_of_gap(np.zeros(1000), 100) == 0
+
+
+def test_the_chance_is_that_of_logs_that_end_anywhere():
+    # bursts: of the gaps between rewards one in ten is geometric with a mean of 200
+    rng = np.random.default_rng(0)
+    gaps = np.where(rng.random(30_000) < 0.9, 1, rng.geometric(1 / 200, 30_000))
+    last = np.cumsum(gaps)
+    ends = rng.integers(last[0], last[-1], 20_000)
+    since = ends - last[np.searchsorted(last, ends, "right") - 1]
+    reward = with_gaps(gaps[:2000])
+    for length in (200, 600):
+        share = (since >= length).mean()
+        assert chance_of_gap(reward, length) == pytest.approx(share, rel=0.25)
+
+
+def test_independent_rewards_have_no_heavy_tail():
+    heavy = sum(chance_of_gap(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
+    assert heavy <= 6
+
+
+@pytest.mark.parametrize("length", [60, 200])
+def test_sessions_that_end_without_reward(length):
+    rung = sum(
+        "trailing_zeros" in names(logs_of(sessions(length, s))) for s in range(40)
+    )
+    assert rung <= 1
+    for seed in range(10):
+        reward = sessions(60, seed)
+        reward[-2500:] = 0
+        assert "trailing_zeros" in names(logs_of(reward))
+
+
+def test_groups_in_a_row_that_are_alike():
+    # groups of two rounds, thirty of which follow each other in a session
+    rung = 0
+    for seed in range(20):
+        logs = logs_of(sessions(60, seed), group=np.arange(6000) // 2)
+        rung += "trailing_zeros" in names(logs)
+    assert rung <= 1
