@@ -30,8 +30,10 @@ from skope_ope.logs import BanditLogs
 
 N_ROUNDS = 300
 ITEMS = np.array(["book", "film", "song"])
-COLUMNS = ("--action", "item", "--reward", "click", "--propensity", "p")
-CONTEXT = ("--context", "x0,x1,x2,x3,x4")
+FIELDS = ("--action", "item", "--reward", "click", "--propensity", "p")
+NO_CONTEXT = ("--context", "")
+COLUMNS = (*FIELDS, *NO_CONTEXT)
+CONTEXT = ("--context", "x0,x1,x2,x3,x4")  # the last one counts
 OPEN_BANDIT = (
     "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
     "2019-11-24 00:00:01+00:00,1,3,0,0.5,young\n"
@@ -375,6 +377,7 @@ def test_open_bandit(open_bandit, tmp_path, values, run):
 
 def test_the_format_may_be_named(open_bandit, values, fails):
     options = ("--action", "item_id", "--reward", "click", "--propensity", "0.5")
+    options += NO_CONTEXT
     found = values(open_bandit, *options, "--policy", "uniform", "--format", "csv")
     assert found["IPS"]["value"] == pytest.approx(0.5)
     assert "read as csv" in fails(
@@ -383,9 +386,33 @@ def test_the_format_may_be_named(open_bandit, values, fails):
 
 
 # -- columns ------------------------------------------------------------------------
+@pytest.mark.parametrize("command", ["audit", "evaluate"])
+@pytest.mark.parametrize("policy", ["uniform", "greedy"])
+def test_a_context_that_is_not_said_ends_with_the_columns(log, fails, command, policy):
+    told = fails(command, log, *FIELDS, "--policy", policy)
+    assert "not said which columns are the context" in told
+    assert "--context '' is for logs without features" in told
+    listed = "'x0', 'x1', 'x2', 'x3', 'x4', 'pi_book', 'pi_film', 'pi_song', 'pi_logged"
+    assert told.endswith(f"{listed}', 'city', 'user', 'w', 'day'.\n")
+
+
+def test_a_context_without_an_action_names_what_is_missing(log, fails):
+    told = fails("evaluate", log, *CONTEXT, "--policy", "uniform")
+    assert "is read as csv: name the columns of the action and the reward" in told
+
+
+def test_logs_without_features_are_asked_for(log, values, frame):
+    others = [name for name in frame if name not in ("item", "click", "p")]
+    words = (log, *FIELDS, "--policy", "uniform", "--evaluators", "DirectMethod")
+    plain = values(*words, *NO_CONTEXT)
+    assert values(*words, "--exclude", ",".join(others)) == plain
+    assert values(*words, *CONTEXT, "--reward-model", "ridge") != plain
+
+
 @pytest.mark.parametrize("text", ["0.25", "1/4", ".25"])
 def test_one_propensity_for_all(log, values, text):
     options = ("--action", "item", "--reward", "click", "--policy", "uniform")
+    options += NO_CONTEXT
     found = values(log, *options, "--propensity", text, "--evaluators", "IPS,SNIPS")
     # 1/3 over 1/4 is a weight of 4/3 on every reward
     mean = found["SNIPS"]["value"]
@@ -400,6 +427,7 @@ def test_propensities_may_be_estimated_or_unknown(log, values, run):
     error = known["SNIPS"]["standard_error"]
     assert found["SNIPS"]["value"] != known["SNIPS"]["value"]
     assert abs(found["SNIPS"]["value"] - known["SNIPS"]["value"]) < 4 * error
+    options += NO_CONTEXT
     alone = values(*options)
     assert list(alone) == ["DirectMethod"]
     assert alone["DirectMethod"]["leaves_bias_out"]

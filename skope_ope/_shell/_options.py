@@ -133,10 +133,10 @@ def _add_log(command):
     add(
         "--context",
         type=names,
-        default=(),
         metavar="COLUMNS",
         help="what was known before the decision, for models and learned policies; "
-        "patterns such as 'user_*' match columns that mean nothing else",
+        "patterns such as 'user_*' match columns that mean nothing else; '' for logs "
+        "without features. It, or --exclude, is needed where there are such columns",
     )
     add(
         "--exclude",

@@ -54,11 +54,10 @@ def read_source(args, path, progress, saved=None, *, like=None, beside=None):
 
 def _roles(args, saved, policy_columns):
     """Return which column means what; None where no option names one."""
-    given = {
-        "action": args.action,
-        "reward": args.reward,
+    needed = {"action": args.action, "reward": args.reward}
+    given = needed | {
         "propensity": None if args.propensity == "estimate" else args.propensity,
-        "context": args.context or None,
+        "context": args.context,
         "exclude": args.exclude,
         "actions": args.actions,
         "logger": args.logger,
@@ -72,7 +71,7 @@ def _roles(args, saved, policy_columns):
         extra += [(name, "number") for name in args.policy_columns]
     if args.policy_table_by:
         extra.append((args.policy_table_by, "label"))
-    return Roles(extra=tuple(extra), **given) if given else None
+    return Roles(extra=tuple(extra), **(needed | given)) if given else None
 
 
 def extra_column(source, name, kind):
@@ -90,8 +89,14 @@ def extra_column(source, name, kind):
 def log_text(path, source):
     """Say what was read."""
     logs, about = source.logs, source.logs.summary()
+    features = f"{logs.n_features:,} features"
+    if source.features and len(source.features) != logs.n_features:
+        features = (
+            f"{len(source.features):,} features (as {logs.n_features:,} columns where "
+            "texts are encoded)"
+        )
     return (
         f"{path} ({source.format}): {about['rounds']} rounds, {logs.n_actions:,} "
-        f"actions, {logs.n_features:,} features, reward {about['reward']}, propensity "
+        f"actions, {features}, reward {about['reward']}, propensity "
         f"{about['propensity']}"
     )

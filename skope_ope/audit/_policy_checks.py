@@ -8,8 +8,8 @@ from skope_ope.audit._balance import balance_of
 from skope_ope.audit._clipping import clipping_of
 from skope_ope.audit._policy_rounds import PolicyRounds
 from skope_ope.audit._policy_weights import weights_of_policy
+from skope_ope.audit._rows_not_recognised import training_findings
 from skope_ope.audit._support import support_of
-from skope_ope.evaluators.core._warnings import learned_findings
 
 NO_WEIGHTS = "not possible: no propensities"
 
@@ -30,7 +30,7 @@ def policy_findings(policy, logs, random_state):
         return {"checks of the policy": "not possible: all sample weights are 0"}, []
     rounds = PolicyRounds(policy, logs)
     facts, found = support_of(rounds)
-    found = learned_findings(policy, logs) + found
+    found = training_findings(policy, logs) + found
     if not rounds.known:
         return facts | {"weights of the policy": NO_WEIGHTS}, found
     parts = [weights_of_policy(rounds)]

@@ -6,12 +6,12 @@ from math import isnan, nan
 
 import numpy as np
 
+from skope_ope.audit._rows_not_recognised import training_findings
 from skope_ope.audit._tail_index import tail_findings, tail_shape
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
 from skope_ope.evaluators.core._support_findings import slate_support_findings
-from skope_ope.evaluators.core._warnings import learned_findings
 from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
@@ -44,7 +44,7 @@ def slate_policy_findings(policy, logs, random_state):
         Not used: all rounds are looked at.
     """
     target = SlateTarget(policy, logs, may_move=True)
-    found = learned_findings(policy, logs)
+    found = training_findings(policy, logs)
     if target.only_moves:
         told = "not possible: the policy moves what was shown, it has no weights"
         return {"weights of the policy": told}, found

@@ -30,7 +30,7 @@ def support_of(rounds):
             "what the policy does elsewhere"
         )
     found = [
-        replace(one, columns=_never_logged(rounds))
+        replace(one, actions=_never_logged(rounds))
         for one in support_findings(rounds.overlap, rounds.logs)
     ]
     if rounds.wanted is not None:

@@ -89,7 +89,9 @@ def check_context_names(context, fields):
         raise ValueError(f"the context names column {twice[0]!r} twice.")
 
 
-def choose_context(others, context, exclude, *, say=("context", "exclude")):
+def choose_context(
+    others, context, exclude, *, say=("context", "exclude", "context=[]")
+):
     """Return the columns of the context, by name or by exclusion.
 
     Parameters
@@ -100,18 +102,18 @@ def choose_context(others, context, exclude, *, say=("context", "exclude")):
         Those that are named.
     exclude : sequence of str or None
         Those that are named as no part of it: all others are taken.
-    say : tuple of (str, str), default=("context", "exclude")
-        What the user calls the two.
+    say : tuple of (str, str, str), default=("context", "exclude", "context=[]")
+        What the user calls the two, and how none are named.
     """
-    by_name, by_exclusion = say
+    by_name, by_exclusion, none = say
     more = f" and {len(others) - LISTED:,} more" if len(others) > LISTED else ""
     if exclude is None and context is None and others:
         raise ValueError(
             "it is not said which columns are the context, which is what was known "
             "before the decision: an outcome in it, such as what was spent later, "
             "makes every answer wrong. Name the columns of the context with "
-            f"{by_name}, or those that do not belong there with {by_exclusion}. "
-            "Columns that mean nothing else: "
+            f"{by_name}, or those that do not belong there with {by_exclusion}; "
+            f"{none} is for logs without features. Columns that mean nothing else: "
             f"{', '.join(map(repr, others[:LISTED]))}{more}."
         )
     if exclude is None:

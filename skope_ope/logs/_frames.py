@@ -3,6 +3,7 @@
 """Logs from and to data frames of any library, by way of narwhals."""
 
 from itertools import chain
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
@@ -55,8 +56,9 @@ class Framed:
             One row per round. It is not written to.
         action, reward : str
             Names of the columns.
-        propensity : str, default=None
-            Name of the column.
+        propensity : str or float in (0, 1], default=None
+            Name of the column, or the one propensity of all rounds: 1/3 for a trial
+            that drew among three arms.
         context : list of str, default=None
             Names of the columns that were known before the decision, kept as a frame
             of the same library; `[]` for logs without features.
@@ -153,6 +155,7 @@ def _from_frame(
         )
     frame = narwhals.from_native(frame, eager_only=True)
     single = {field: name for field, name in single.items() if name is not None}
+    constant = _constant_propensity(single, frame)
     for field in ("action", "reward"):
         if field not in single:
             raise ValueError(f"from_frame needs the name of the {field} column.")
@@ -173,7 +176,7 @@ def _from_frame(
         )
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)
-    fields = {field: _column(frame, name) for field, name in single.items()}
+    fields = constant | {name: _column(frame, col) for name, col in single.items()}
     for field, names in tables.items():
         if names:
             fields[field] = np.column_stack([_column(frame, name) for name in names])
@@ -190,6 +193,21 @@ def _from_frame(
     if columns:
         logs = logs.with_columns(**{name: _column(frame, name) for name in columns})
     return logs
+
+
+def _constant_propensity(single, frame):
+    """Take a number out of the named columns; return it as a field of all rounds."""
+    value = single.get("propensity")
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or value in frame.columns:  # names of pandas columns may be numbers
+        return {}
+    if not 0 < value <= 1:
+        raise ValueError(
+            f"propensity {value!r} is neither a column of the frame nor a number in "
+            "(0, 1], the one propensity of all rounds (1/3 for a trial that drew among "
+            "three arms)."
+        )
+    return {"propensity": np.full(len(frame), float(single.pop("propensity")))}
 
 
 def _names(argument, names):

@@ -4,6 +4,7 @@
 
 from copy import copy
 from functools import cached_property, partial
+from math import nan
 
 import numpy as np
 from scipy.special import bdtrc, pdtr
@@ -76,6 +77,19 @@ class KnownRows:
         inside = rows < len(known)
         return inside & known[np.where(inside, rows, 0)]
 
+    def share_in_doubt(self, logs):
+        """Return the share of rows of logs that may be known though nothing tells it.
+
+        They have the content of a known one. The share is 0 where `row_id` or content
+        tells, NaN where contents cannot be compared.
+        """
+        return 0.0 if logs._origin == self._origin else self._content.share_alike(logs)
+
+    @property
+    def repeats(self):
+        """Share of the known rows whose content an earlier one has."""
+        return self._content.repeats
+
 
 class Content:
     """What stands in rows, by which they are recognised in logs that were built anew.
@@ -102,18 +116,39 @@ class Content:
         apart.
     words : ndarray of uint64 of shape (n_rounds,) or None
         Hashes of the contents, sorted.
+    repeats : float
+        Share of the rows whose content, all fields included, an earlier one has.
     """
 
     def __init__(self, logs):
         self.n_features = logs.n_features
         self.names = column_names(logs.context) if is_frame(logs.context) else None
         self.fields = self.words = self._order = None
+        self.repeats = 1.0
         fields = list(_fields(logs))
         # where all fields do not tell the rows apart, some of them do not either
         if not self._try(logs, []) and fields and self._try(logs, fields):
             for size in range(1, len(fields)):
                 if self._try(logs, fields[:size]):
                     break
+        if self.words is None:
+            # what comes back may have been given another reward
+            self._before = [name for name in fields if "reward" not in name]
+            self._distinct = np.unique(self._plain_words(logs))
+
+    def _plain_words(self, logs):
+        """Return a word for what is known of rounds but rewards, None if unlike."""
+        situation = self._situation(logs, self._before)
+        return None if situation is None else _word(situation, done_words(logs), False)
+
+    def share_alike(self, logs):
+        """Return the share of rows that have a known content which does not tell."""
+        if self.words is not None or not len(logs):
+            return 0.0
+        words = self._plain_words(logs)
+        return (
+            nan if words is None else len(_find(self._distinct, words)[0]) / len(logs)
+        )
 
     def _try(self, logs, fields):
         """Take these fields if they tell the rows apart."""
@@ -123,6 +158,7 @@ class Content:
             order = np.argsort(words)
             ordered = words[order]
             alike = _alike(ordered & _SITUATION if split else ordered)
+            self.repeats = min(self.repeats, float(alike.sum() / max(len(words), 1)))
             if alike.sum() <= (1 - DISTINCT) * len(words):
                 self.fields, self._split = tuple(fields), split
                 self.words, self._order = ordered, order

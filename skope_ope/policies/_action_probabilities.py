@@ -84,7 +84,8 @@ def resolve_policy(policy, logs):
         if policy not in logs.columns:
             raise ValueError(
                 f"policy {policy!r} is not a column of the logs (they have "
-                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+                f"{sorted(logs.columns)}). Add it with logs.with_columns, or pass a "
+                "policy, which is an object such as UniformPolicy()."
             )
         policy = logs.columns[policy]
     if isinstance(policy, (np.ndarray, list, tuple)) or (

@@ -41,10 +41,36 @@ def learned_rounds(policy, logs):
     learned : ndarray of bool of shape (n_rounds,)
     """
     learned = np.zeros(len(logs), dtype=bool)
-    for part in _parts(policy):
-        for known in getattr(part, "_learned_from", ()):
-            learned |= known.has(logs)
+    for known in _learned_from(policy):
+        learned |= known.has(logs)
     return learned
+
+
+def rounds_in_doubt(policy, logs):
+    """Return how many rounds a policy may have learned from though nothing tells it.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        What is evaluated.
+    logs : BanditLogs or SlateLogs
+        The rounds that it is evaluated on.
+
+    Returns
+    -------
+    share, repeats : float
+        Share of the rounds that have the content of one of other logs that it has
+        learned from (NaN: they cannot be compared), and of the rounds there that repeat
+        an earlier one. Both are 0 where it is known what it has learned from.
+    """
+    doubts = ((one.share_in_doubt(logs), one.repeats) for one in _learned_from(policy))
+    return next((doubt for doubt in doubts if doubt[0] != 0), (0.0, 0.0))
+
+
+def _learned_from(policy):
+    """Yield the rounds of a policy and of those that it is made of."""
+    for part in _parts(policy):
+        yield from getattr(part, "_learned_from", ())
 
 
 def _parts(policy):

@@ -28,8 +28,9 @@ class Roles:
         Columns of the logged actions and rewards.
     propensity : str or float, default=None
         Column, or the one propensity of all rounds.
-    context : tuple of str, default=()
-        Columns, or patterns such as `user_*` for columns that mean nothing else.
+    context : tuple of str, default=None
+        Columns, or patterns such as `user_*` for columns that mean nothing else;
+        `()`: no features.
     exclude : tuple of str, default=None
         Columns that are not to be in the context; all others that mean nothing else
         are then, as `*` says in words.
@@ -44,7 +45,7 @@ class Roles:
     action: str
     reward: str
     propensity: object = None
-    context: tuple = ()
+    context: tuple = None
     exclude: tuple = None
     logger: str = None
     timestamp: str = None
@@ -72,23 +73,30 @@ class Roles:
 
     def context_names(self, path, names):
         """Return the columns of the context, patterns replaced by what they match."""
+        patterns = self.context or ()
         check_context_names(
-            [name for name in self.context if name in names],
+            [name for name in patterns if name in names],
             {field: name for field, (name, _) in self.fields().items()},
         )
-        used = {name for name, _ in (*self.fields().values(), *self.extra)}
+        wanted = (*self.fields().values(), *self.extra)
+        check_names(path, names, [name for name, _ in wanted])
+        # what a policy looks at may be context as well
+        used = {name for name, kind in wanted if kind != "feature"}
         others = [name for name in names if name not in used]
         all_others = any(
-            name not in names and set(name) <= set("*?") for name in self.context
+            name not in names and set(name) <= set("*?") for name in patterns
         )
-        if all_others or self.exclude is not None:
+        if self.context is None or all_others or self.exclude is not None:
             check_names(path, names, self.exclude or ())
-            named = None if all_others else self.context or None
+            named = None if all_others else self.context
             return choose_context(
-                others, named, self.exclude, say=("--context", "--exclude")
+                others,
+                named,
+                self.exclude,
+                say=("--context", "--exclude", "--context ''"),
             )
         found = []
-        for wanted in self.context:
+        for wanted in patterns:
             if wanted in names or not set("*?[") & set(wanted):
                 found.append(wanted)
                 continue

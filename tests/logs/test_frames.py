@@ -4,6 +4,7 @@
 import builtins
 import datetime
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -100,6 +101,28 @@ def test_every_field_comes_from_its_column(make_frame):
     assert logs.reward_range == (0, 1)
 
 
+@pytest.mark.parametrize("value", [1 / 3, 1, np.float32(0.5), Fraction(1, 3)])
+def test_a_trial_has_one_propensity(make_frame, value):
+    names = {**NAMES, "propensity": value, "logging_proba": None}
+    logs = BanditLogs.from_frame(make_frame(), **names)
+    assert logs.propensity.dtype == float
+    assert_array_equal(logs.propensity, [float(value)] * 4)
+
+
+def test_a_number_that_names_a_column_is_that_column():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0, 0.25, 1], [1, 0.75, 0]])
+    logs = BanditLogs.from_frame(frame, action=0, reward=2, propensity=1)
+    assert_array_equal(logs.propensity, [0.25, 0.75])
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.5, 1.5, 7, float("nan"), float("inf")])
+def test_other_numbers_are_no_propensity(make_frame, value):
+    message = r"neither a column of the frame nor a number in \(0, 1\]"
+    with pytest.raises(ValueError, match=f"propensity {value!r} is {message}"):
+        BanditLogs.from_frame(make_frame(), **{**NAMES, "propensity": value})
+
+
 def test_the_context_stays_a_frame_of_its_library(make_frame):
     frame = make_frame()
     logs = BanditLogs.from_frame(frame, **NAMES)
@@ -126,7 +149,8 @@ def test_a_context_is_never_guessed(make_frame):
     names = {**NAMES, "context": None, "logging_proba": None, "columns": ["age"]}
     message = (
         r"Name the columns of the context with context, or those that do not belong "
-        r"there with exclude\. Columns that mean nothing else: "
+        r"there with exclude; context=\[\] is for logs without features\. "
+        r"Columns that mean nothing else: "
         r"'city', 'mu_a', 'mu_b', 'mu_c'\.$"
     )
     with pytest.raises(ValueError, match=message):

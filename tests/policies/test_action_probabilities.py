@@ -254,7 +254,8 @@ def test_a_column_stands_for_a_policy():
     proba = np.eye(3)[np.arange(60) % 3]
     logs = logs_of().with_columns(pi=proba)[[5, 1]]
     assert_array_equal(action_probabilities("pi", logs), proba[[5, 1]])
-    with pytest.raises(ValueError, match=r"'mu' is not a column .* \['pi'\]"):
+    message = r"'mu' is not a column .* \['pi'\].* an object such as UniformPolicy\(\)"
+    with pytest.raises(ValueError, match=message):
         action_probabilities("mu", logs)
 
 

@@ -7,7 +7,9 @@ import pytest
 from skope_ope.readers._read_logs import FORMATS, VW_FORMATS, read_logs
 from skope_ope.readers._table_logs import Roles
 
-ROLES = Roles(action="item_id", reward="click", propensity="propensity_score")
+ROLES = Roles(
+    action="item_id", reward="click", propensity="propensity_score", context=()
+)
 OPEN_BANDIT = (
     "timestamp,item_id,position,click,propensity_score,user_feature_0\n"
     "2019-11-24 00:00:01+00:00,1,3,0,0.5,young\n"

@@ -29,6 +29,7 @@ def test_every_role_becomes_a_field(path):
         timestamp="day",
         group="user",
         sample_weight="w",
+        context=(),
     )
     logs = read_table_logs(path, roles).logs
     assert logs.action.tolist() == ["b", "a", "b"]
@@ -42,7 +43,7 @@ def test_every_role_becomes_a_field(path):
 
 
 def test_one_propensity_for_all(path):
-    roles = Roles(action="item", reward="click", propensity=0.5)
+    roles = Roles(action="item", reward="click", propensity=0.5, context=())
     np.testing.assert_array_equal(read_table_logs(path, roles).logs.propensity, 0.5)
 
 
@@ -67,14 +68,14 @@ def test_patterns_match_columns_that_mean_nothing_else(path):
 NAMED = {"action": "item", "reward": "click", "propensity": "p"}
 
 
-@pytest.mark.parametrize("context", [(), ("*",), ("age", "*")])
+@pytest.mark.parametrize("context", [None, ("*",), ("age", "*")])
 def test_columns_that_are_no_context_may_be_named(path, context):
     roles = Roles(**NAMED, context=context, exclude=("w", "user", "click"))
     assert list(read_table_logs(path, roles).features) == ["day", "age", "city"]
 
 
-@pytest.mark.parametrize("context", [("*",), ("**",), ("age", "?*")])
-def test_a_pattern_without_a_letter_names_nothing(path, context):
+@pytest.mark.parametrize("context", [None, ("*",), ("**",), ("age", "?*")])
+def test_a_pattern_without_a_letter_names_no_more_than_silence(path, context):
     message = (
         "context with --context, .* with --exclude.*: 'day', 'user', 'age', 'city'"
     )
@@ -85,8 +86,25 @@ def test_a_pattern_without_a_letter_names_nothing(path, context):
 def test_exclusions_that_mean_nothing_are_refused(path):
     with pytest.raises(ValueError, match="no column 'spend'"):
         read_table_logs(path, Roles(**NAMED, exclude=("spend",)))
-    with pytest.raises(ValueError, match="--context and --exclude are both given"):
-        read_table_logs(path, Roles(**NAMED, context=("age",), exclude=("w",)))
+    for context in (("age",), ()):
+        with pytest.raises(ValueError, match="--context and --exclude are both given"):
+            read_table_logs(path, Roles(**NAMED, context=context, exclude=("w",)))
+
+
+def test_nothing_needs_to_be_said_where_no_column_is_left(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("item,click,p\na,1,0.5\nb,0,0.5\n")
+    assert read_table_logs(path, Roles(**NAMED)).logs.n_features == 0
+
+
+def test_a_missing_column_is_told_before_the_context(path):
+    with pytest.raises(ValueError, match=r"no column 'clicks'\. Did you mean 'click'"):
+        read_table_logs(path, Roles(action="item", reward="clicks"))
+
+
+def test_what_a_saved_policy_looks_at_may_be_context_as_well(path):
+    roles = Roles(**NAMED, exclude=("day", "user", "w"), extra=(("age", "feature"),))
+    assert list(read_table_logs(path, roles).features) == ["age", "city"]
 
 
 def test_another_file_is_not_asked_for_more_columns(path, tmp_path):
@@ -102,7 +120,8 @@ def test_another_file_is_not_asked_for_more_columns(path, tmp_path):
 
 
 def test_extra_columns_come_beside_the_logs(path):
-    roles = Roles(action="item", reward="click", extra=(("age", "feature"),))
+    extra = (("age", "feature"),)
+    roles = Roles(action="item", reward="click", context=(), extra=extra)
     extra = read_table_logs(path, roles).extra
     np.testing.assert_array_equal(extra["age", "feature"], [20, 40, np.nan])
 
@@ -141,7 +160,7 @@ def test_listed_actions_are_of_the_kind_of_the_logged_ones(
 
 
 def test_an_action_that_is_not_listed_is_refused(path):
-    roles = Roles(action="item", reward="click", actions=("a", "c"))
+    roles = Roles(action="item", reward="click", context=(), actions=("a", "c"))
     with pytest.raises(ValueError, match="action 'b' at line 2 is not among actions"):
         read_table_logs(path, roles)
 

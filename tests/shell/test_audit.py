@@ -67,7 +67,7 @@ def test_a_right_log_raises_no_alarm(path, columns, run):
     code, text = run(path, *COLUMNS, *CONTEXT)
     assert code == 0
     lines = text.splitlines()
-    told = f"log {path} (csv): 1,200 rounds, 3 actions, 3 features"
+    told = f"log {path} (csv): 1,200 rounds, 3 actions, 2 features (as 3 "
     assert " ".join(text.split()).startswith(told)
     assert any(line.startswith("Audit: ") for line in lines)
     assert not text.endswith("\n\n")
@@ -124,6 +124,16 @@ def test_json_holds_all_of_it(path, columns, run):
     assert record["findings"] == audit(logs, random_state=3).to_records()
 
 
+def test_features_are_counted_as_the_file_has_them(path, run):
+    pytest.importorskip("pandas")
+    record = json.loads(run(path, *COLUMNS, *CONTEXT, "--json")[1])
+    told = "2 features (as 3 columns where texts are encoded), reward"
+    assert told in record["about"]["log"]
+    assert record["facts"]["features"] == 2
+    record = json.loads(run(path, *COLUMNS, "--context", "age", "--json")[1])
+    assert "1 features, reward" in record["about"]["log"]
+
+
 POLICIES = {
     "uniform": ["--policy", "uniform"],
     "always": ["--policy", "always:film"],
@@ -143,11 +153,12 @@ def test_a_policy_is_audited_too(path, columns, run, tmp_path, words):
     saved.write_bytes(pickle.dumps(UniformPolicy()))
     files = {"TABLE": str(table), "SAVED": str(saved)}
     words = [files.get(word, word) for word in words]
-    code, out = run(path, *COLUMNS, *words, "--json")
+    columns = (*COLUMNS, "--context", "")
+    code, out = run(path, *columns, *words, "--json")
     record = json.loads(out)
     assert code == (0 if record["ok"] else 1)
     assert "policy" in record["about"]
-    alone = json.loads(run(path, *COLUMNS, "--json")[1])
+    alone = json.loads(run(path, *columns, "--json")[1])
     assert len(record["facts"]) > len(alone["facts"])
 
 
@@ -198,7 +209,10 @@ def test_warnings_of_the_reader_are_told(tmp_path, run):
         (["--context", "*"], "Columns that mean nothing else: 'age', 'city', 'shown'"),
         (["--context", "age", "--exclude", "city"], "--context and --exclude are both"),
         (["--exclude", "spend"], "no column 'spend'"),
-        (["--policy", "always:opera"], "'opera' is not among 'book', 'film', 'song'"),
+        (
+            ["--policy", "always:opera", *CONTEXT],
+            "'opera' is not among 'book', 'film', 'song'",
+        ),
         (["--policy", "LEARNS", "--trust", *CONTEXT], "LinUCB learns while it acts"),
         (["--policy", "OTHER", "--trust", *CONTEXT], "column 'city' holds texts"),
         (["--evaluators", "IPS"], "unrecognized arguments: --evaluators IPS"),

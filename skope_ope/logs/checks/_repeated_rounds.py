@@ -51,13 +51,13 @@ def repeated_findings(logs, random_state=None):
     rows = _rows_of_some_contexts(logs._context_words)
     situation, choice, whole = _keys(logs, rows)
     copies = np.flatnonzero(_first_alike(whole) < np.arange(len(rows)))
-    facts = {"share of rounds equal to an earlier one": len(copies) / len(rows)}
+    facts = {"rounds equal to an earlier one in all fields": len(copies) / len(rows)}
     p = _chances(logs, rows)
     if isinstance(p, str):
-        facts["test of repeated rounds"] = f"not possible: {p}"
+        facts["repeated choices"] = f"not possible: {p}"
         return facts, _unexplained(situation, whole, copies, rows, p)
     test = _Repeats(situation, choice, p)
-    facts["test of repeated rounds"] = test.told()
+    facts["repeated choices"] = test.told()
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
         return facts, [_misled(test, rows) if wrong else _finding(test, whole, rows)]

@@ -55,13 +55,16 @@ def check_n_slots(n_slots, logs):
         )
 
 
-def row_values(values, logs, name):
-    """Return a parameter that may be an array, a function of the logs or a column."""
+def row_values(values, logs, name, instead=""):
+    """Return a parameter that may be an array, a function of the logs or a column.
+
+    `instead` is what else the message about a missing column advises.
+    """
     if isinstance(values, str):
         if values not in logs.columns:
             raise ValueError(
                 f"{name} {values!r} is not a column of the logs (they have "
-                f"{sorted(logs.columns)}). Add it with logs.with_columns."
+                f"{sorted(logs.columns)}). Add it with logs.with_columns{instead}."
             )
         return logs.columns[values]
     return values(logs) if callable(values) else values

@@ -48,7 +48,12 @@ def slate_policy(policy, logs):
         )
     if is_slate_policy(policy):
         return policy
-    array = row_values(policy, logs, "policy") if isinstance(policy, str) else policy
+    array = policy
+    if isinstance(policy, str):
+        instead = (
+            ", or pass a policy, which is an object such as UniformSlatePolicy(n_slots)"
+        )
+        array = row_values(policy, logs, "policy", instead)
     if isinstance(array, (list, tuple)) or (
         hasattr(array, "__array__") and not isinstance(array, RowContainer)
     ):

@@ -8,6 +8,7 @@ from scipy import sparse
 from skope_ope import BanditLogs, PropensityEstimator
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.logs.checks._leak_findings import action_leak_findings, independent_rows
+from tests.logs.checks.test_propensity_fit import urn
 
 
 def softmax_logs(seed=0, n_rounds=3000, **params):
@@ -51,6 +52,14 @@ def test_right_logs_are_quiet(temperature):
     for seed in range(10):
         logs = softmax_logs(seed, 1000, logging_temperature=temperature)
         assert found(logs, seed) == []
+
+
+def test_a_logger_that_learns_in_every_segment():
+    # an urn each: what was drawn early is drawn ever more often
+    for seed in range(3):
+        logs = urn(2000, 10, seed, n_segments=4)
+        assert found(logs, seed) == []
+        assert found(logs.replace(propensity=logs.propensity * 0.7), seed)
 
 
 @pytest.mark.theory

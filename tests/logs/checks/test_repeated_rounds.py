@@ -18,8 +18,8 @@ from skope_ope.logs.checks import _repeated_rounds
 from skope_ope.logs.checks._repeated_rounds import repeated_findings
 
 N = 3000
-TEST = "test of repeated rounds"
-SHARE = "share of rounds equal to an earlier one"
+TEST = "repeated choices"
+SHARE = "rounds equal to an earlier one in all fields"
 
 
 def softmax_rounds(seed, n_rounds=N, scale=1.0, n_actions=4, context=None):

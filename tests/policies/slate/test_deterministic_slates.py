@@ -69,7 +69,11 @@ def test_marginals_alone(global_random_seed):
         (SLATES + 1, ValueError, "candidate 3 at row 0, slot 1"),
         (SLATES * 0.5, TypeError, "must hold integers"),
         ([[0, 1], [2], [0, 1]], ValueError, "no rectangular array: .* Fill empty"),
-        ("absent", ValueError, "'absent' is not a column"),
+        (
+            "absent",
+            ValueError,
+            r"'absent' is not a column .* an object such as UniformSlatePolicy\(n_sl",
+        ),
         (UniformSlatePolicy, TypeError, "the class UniformSlatePolicy; make an inst"),
         (LinearRegression(), TypeError, "expected, .* got LinearRegression"),
         (np.zeros(3, dtype=int), TypeError, r"got ndarray of shape \(3,\)"),

@@ -1,0 +1,51 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a policy has learned from the rounds, and whether anybody can tell."""
+
+from math import isnan
+
+from skope_ope.evaluators.core._warnings import learned_findings
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.policies._learned_rounds import rounds_in_doubt
+
+
+def training_findings(policy, logs):
+    """Return a finding where a policy has learned from the rounds, or may have.
+
+    Parameters
+    ----------
+    policy : policy, array or str
+        What is audited.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+
+    Returns
+    -------
+    findings : list of Finding
+        `learned_rounds`; without it `rows_not_recognised`, a note, where the policy has
+        learned from other logs whose content does not tell rounds apart.
+    """
+    learned = learned_findings(policy, logs)
+    share, repeats = (0.0, 0.0) if learned else rounds_in_doubt(policy, logs)
+    if share == 0:
+        return learned
+    alike = f"{share:.1%} of these rounds have the same content as one of those"
+    if isnan(share):
+        alike = "these rounds lack columns or fields that those have"
+    return [
+        Finding(
+            "rows_not_recognised",
+            "note",
+            "The policy has learned from other logs, whose rounds are not told apart "
+            f"by their content ({repeats:.1%} repeat an earlier one): {alike}, and "
+            "whether it has learned from these rounds is not known.",
+            (
+                "If both come from one table, its value may be too good: build the "
+                "logs once and split them, train, test = train_test_split(logs); parts "
+                "of one log object are always told apart. If they hold other rounds, "
+                "nothing is to be done.",
+            ),
+            number=repeats,
+            effect=share,
+        )
+    ]
