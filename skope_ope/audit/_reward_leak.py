@@ -52,7 +52,8 @@ def reward_leak_findings(logs, random_state=0):
     columns = columns_of(logs.context, rows)
     action = getattr(logs, "action_index", None)
     action = None if action is None else action[rows]
-    found = _single_columns(columns, reward) or sure_rewards(columns, reward, action)
+    found = _single_columns(columns, reward)
+    found = found or sure_rewards(columns, reward, action, len(logs))
     return {}, found or reward_models(columns, reward, action, random)
 
 

@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
-from skope_ope.logs.checks._context_columns import capital
+from skope_ope.logs.checks._context_columns import capital, listed
 from skope_ope.logs.checks._finding import Finding
 
 LEAST_CHANCE = 1e-12  # that all rounds of a value are rewarded
@@ -16,7 +16,7 @@ FEWEST_OF_ACTION = 5
 MOST_VALUES = 64  # of a column: more are numbers, not categories
 
 
-def sure_rewards(columns, reward, action):
+def sure_rewards(columns, reward, action, n_rounds):
     """Return the finding of values whose rounds all have the rarer kind of reward.
 
     Whoever converted has visited: a column may say little about the reward in most
@@ -32,6 +32,8 @@ def sure_rewards(columns, reward, action):
         Their rewards.
     action : ndarray of int of shape (n_rounds,) or None
         Their actions.
+    n_rounds : int
+        Rounds of the log, of which these may be a sample.
 
     Returns
     -------
@@ -53,13 +55,17 @@ def sure_rewards(columns, reward, action):
         return []
     column, what, count = found[0]
     label = capital(column.label)
+    others = [one.label for one, _, _ in found[1:]]
+    more = f" The same is true of values of {listed(others)}." if others else ""
+    looked_at = f"{len(reward):,} rounds"
+    if len(reward) < n_rounds:
+        looked_at += f" drawn from {n_rounds:,}"
     return [
         Finding(
             "reward_leak",
             "warning",
             f"All {count:,} rounds in which {column.label} {what} are rewarded, "
-            f"whatever was done; of all {len(reward):,} that were looked at "
-            f"{rate:.1%} are.",
+            f"whatever was done; of all {looked_at} {rate:.1%} are.{more}",
             (
                 f"{label} is an outcome, or was written after the reward: take it out "
                 "of the context, which is what was known before the decision.",

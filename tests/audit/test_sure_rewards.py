@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import re
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,19 @@ def test_who_bought_has_visited():
     assert one.number == count
     (one,) = found(bought * rng.gamma(2, 50, len(bought)), action, visit)
     assert "is not 0" in one.found
+
+
+def test_all_columns_and_the_rounds_drawn_are_told():
+    rng, action, visit, bought = visits(n_rounds=24_000)
+    spend = bought * rng.gamma(2, 50, len(bought))
+    context = np.column_stack([bought, spend])
+    logs = BanditLogs(context * 1.0, action, visit * 1.0)
+    (one,) = reward_leak_findings(logs)[1]
+    assert one.columns == (0, 1)
+    assert "The same is true of values of context column 1." in one.found
+    assert re.search(r"; of all \d,\d{3} rounds drawn from 24,000 1\d\.\d% ", one.found)
+    (one,) = reward_leak_findings(logs[:8000])[1]
+    assert re.search(r"; of all 8,000 rounds 1\d\.\d% are\.", one.found)
 
 
 def test_names_and_missing_values():
