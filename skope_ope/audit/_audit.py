@@ -8,6 +8,7 @@ from skope_ope.audit._checks import (
     SLATE_CHECKS,
     SLATE_POLICY_CHECKS,
 )
+from skope_ope.audit._explained import explained
 from skope_ope.audit._result import Audit
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -79,4 +80,4 @@ def audit(policy, logs=None, *, random_state=0):
             told, found = check(policy, logs, random_state)
             facts |= told
             findings += found
-    return Audit(facts, findings)
+    return Audit(facts, explained(findings))

@@ -102,7 +102,7 @@ def _few_rounds(logs, acting):
             ("Pool them with pooling='balanced', or leave them out.",),
             number=int(logs.logger_counts[fewest]),
             effect=float(logs.logger_counts[few].sum() / len(logs)),
-            columns=[plain(logs.loggers[k]) for k in few[:SHOWN]],
+            actions=[plain(logs.loggers[k]) for k in few[:SHOWN]],
         )
     ]
 
@@ -140,7 +140,7 @@ def _other_actions(logs, rows):
             ),
             number=n_lost,
             effect=share,
-            columns=[plain(label) for label in logs.actions[lost.any(axis=0)][:SHOWN]],
+            actions=[plain(label) for label in logs.actions[lost.any(axis=0)][:SHOWN]],
         )
     ]
 
@@ -180,7 +180,7 @@ def _contradictions(logs):
             number=len(off),
             effect=float(np.median(np.abs(own[off] / p[off] - 1))),
             rows=off[:SHOWN].tolist(),
-            columns=[plain(label) for label in logs.loggers[of][:SHOWN]],
+            actions=[plain(label) for label in logs.loggers[of][:SHOWN]],
             category=PropensityWarning,
         )
     ]

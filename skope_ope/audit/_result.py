@@ -5,6 +5,9 @@
 from skope_ope.audit._texts import audit_html, audit_text, plain_record
 from skope_ope.logs.checks._finding import SEVERITIES
 
+PLACES = ["columns", "actions", "rows"]
+COLUMNS = ["severity", "finding", "number", "effect", *PLACES, "text"]
+
 
 class Audit:
     """What a log holds, and what was found in it.
@@ -24,8 +27,8 @@ class Audit:
     findings : tuple of Finding
         Errors, then warnings, then notes. Each has `name`, `severity`, `found` (a
         sentence), `advice` (sentences, the most likely cause first), `number` (what
-        triggered it), `effect` (how large it is, as a share), `rows`, `columns` and
-        `text`.
+        triggered it), `effect` (how large it is, as a share), some `rows`, the
+        `columns` and `actions` that it is about, and `text`.
 
     Examples
     --------
@@ -59,7 +62,7 @@ class Audit:
         -------
         records : list of dict
             Keys: severity, finding (its name), number, effect (None where there is
-            none), columns, rows (lists), text.
+            none), columns, actions, rows (lists), text.
         """
         return [
             plain_record(
@@ -69,6 +72,7 @@ class Audit:
                     "number": one.number,
                     "effect": one.effect,
                     "columns": one.columns,
+                    "actions": one.actions,
                     "rows": one.rows,
                     "text": one.text,
                 }
@@ -102,8 +106,7 @@ class Audit:
                 "to_frame needs pandas: pip install 'skope-ope[frames]'; to_records "
                 "gives the same rows without."
             ) from error
-        columns = ("severity", "finding", "number", "effect", "columns", "rows", "text")
-        return pd.DataFrame(self.to_records(), columns=list(columns))
+        return pd.DataFrame(self.to_records(), columns=COLUMNS)
 
     def __repr__(self):
         return audit_text(self)

@@ -30,8 +30,8 @@ def support_of(rounds):
             "what the policy does elsewhere"
         )
     found = [
-        replace(one, columns=_never_logged(rounds))
-        for one in support_findings(rounds.overlap)
+        replace(one, actions=_never_logged(rounds))
+        for one in support_findings(rounds.overlap, rounds.logs)
     ]
     if rounds.wanted is not None:
         facts["actions of the policy"] = _by_action(rounds)

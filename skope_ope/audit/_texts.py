@@ -8,12 +8,16 @@ from numbers import Real
 
 import numpy as np
 
+from skope_ope._harmless import harmless
 from skope_ope.evaluators.core._diagnostics import number_text
 from skope_ope.logs._html import summary_html, table_html
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.logs._validation import plain
 
 SHOWN = 12  # rows of a table
+SOME = 6  # columns, actions or rows of a finding
+DIGITS = 4  # of a fact
+LONGEST = 40  # characters of a label
 HEADER = ("severity", "finding", "what was found and what to do", "where")
 
 
@@ -88,12 +92,16 @@ def headline(audit):
 
 
 def places(finding):
-    """Return the columns and rows that a finding is about, as short texts."""
-    return [
-        f"{name}: {number_text(list(values))}"
-        for name, values in (("columns", finding.columns), ("rows", finding.rows))
-        if values
-    ]
+    """Return how large an effect is and where it shows, as short texts."""
+    told = []
+    if isfinite(finding.effect):
+        told.append(f"effect: {finding.effect:.3g}")
+    for name in ("columns", "actions", "rows"):
+        values = [_short(plain(one)) for one in getattr(finding, name)]
+        if values:
+            more = ", ..." if len(values) > SOME else ""
+            told.append(f"{name}: {', '.join(values[:SOME])}{more}")
+    return told
 
 
 def _parted(facts):
@@ -105,8 +113,17 @@ def _parted(facts):
 
 def _told(fact):
     """Return a fact as a short text, "-" where there is no number."""
-    unknown = isinstance(fact, Real) and not isinstance(fact, bool) and isnan(fact)
-    return "-" if unknown else number_text(fact)
+    if isinstance(fact, Real) and not isinstance(fact, bool):
+        if isnan(fact):
+            return "-"
+        if 1e3 <= abs(fact) < 1e15:
+            return f"{fact:,.0f}"
+    return number_text(fact, DIGITS)
+
+
+def _short(label):
+    text = harmless(label)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _is_table(fact):
@@ -121,7 +138,7 @@ def _cells(columns):
     n_rows = len(next(iter(columns.values())))
     first, *others = (values[:SHOWN] for values in columns.values())
     rows = [
-        [str(plain(label)), *(_told(plain(one)) for one in row)]
+        [_short(plain(label)), *(_told(plain(one)) for one in row)]
         for label, *row in zip(first, *others, strict=True)
     ]
     more = f"... and {n_rows - SHOWN:,} more" if n_rows > SHOWN else ""

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from skope_ope.evaluators._defaults import default_evaluators
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._passes import values_of
-from skope_ope.evaluators._recommended import recommended_row
+from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
@@ -138,6 +138,7 @@ def quiet_table(
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
     shared = SharedModel(reward_model, cv, logs)
     found = values_of(wanted, evaluators, shared, sample_weight, n_jobs)
+    reason = doubted_reason(recommended, reason, logs, found.values())
     results = {
         name if single else (policy, name): value
         for (policy, name), value in found.items()

@@ -10,11 +10,20 @@ from skope_ope.evaluators._defaults import (
     PSEUDO_INVERSES,
     SLATE_RATIO,
 )
+from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._propensity_audit import acting_loggers
 
 # What an evaluator may be given without becoming another estimator.
 INPUTS = {"reward_model", "cv", "random_state"}
+MISFIT = (
+    "the propensities do not fit the logged actions, and no row of this table is to be "
+    "trusted until that is mended"
+)
+WRONG_WEIGHTS = (
+    "the weights are wrong, by the propensities or by the policy's probabilities, and "
+    "no row that warns of it is to be trusted until that is mended"
+)
 
 
 class Recommendation(NamedTuple):
@@ -136,6 +145,41 @@ def recommended_row(logs, evaluators):
         names = ", ".join(map(str, alike))
         return None, f"nothing but their reward models tells {names} apart"
     return None, f"these logs allow {found.name}, which is not among the evaluators"
+
+
+def doubted_reason(name, reason, logs, values):
+    """Return the reason for a row, unless propensities or weights are wrong: then that.
+
+    Parameters
+    ----------
+    name : str or None
+        The row that is recommended, if one is.
+    reason : str
+        Why that one, or why none.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    values : iterable of PolicyValue
+        All rows of the table.
+
+    Returns
+    -------
+    reason : str
+    """
+    doubt = _doubt(logs, values)
+    if not doubt:
+        return reason
+    return f"{doubt}; {reason}" if name is None else doubt
+
+
+def _doubt(logs, values):
+    """Return what is wrong with the weights of all rows, or of some; or nothing."""
+    if isinstance(logs, SlateLogs) or logs.propensity is None:
+        return ""
+    if any(one.is_alarm for one in logs.quick_propensity_findings[1]):
+        return MISFIT
+    # not its subclass, which tells of a bias by design
+    kinds = {type(warning) for value in values for warning in value.warnings}
+    return WRONG_WEIGHTS if PropensityWarning in kinds else ""
 
 
 def _is_one_of(evaluator, recommended):

@@ -362,6 +362,13 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
         return quick_propensity_findings(self)
 
+    @cached_property
+    def left_out_by_chance(self):
+        """Whether the logger could take the actions that it never took."""
+        from skope_ope.logs.checks._left_out import left_out_by_chance
+
+        return left_out_by_chance(self)
+
     inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
     action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)

@@ -311,10 +311,12 @@ def check_propensity(
                 "Nobody draws what is that improbable, and one over it is infinite. "
                 f"Correct these rows, drop them or {instead}."
             )
+        elif array[bad[0]] < 0:
+            remedy = f"No probability is negative. Correct these rows or {instead}."
         else:
             remedy = (
-                "A round with propensity 0 cannot have been logged; drop these rows or "
-                f"{instead}."
+                "A round with propensity 0 cannot have been logged. Was it rounded to "
+                f"0? Then pass it with all digits. Else drop these rows or {instead}."
             )
         raise RowError(
             f"propensity must lie in (0, 1], got {array[bad[0]]:.9g}",

@@ -15,6 +15,7 @@ from skope_ope.reward_models._action_reward_model import (
     match_actions,
 )
 
+SHOWN = 5  # labels, and folds, that a warning names
 LARGEST_TABLE = 1 << 30  # bytes of predictions that are kept for several candidates
 
 
@@ -89,29 +90,43 @@ class CrossFittedModel:
         self.cv = cv
         self.sample_weight = sample_weight
         self.held_out_ = HeldOut(logs, cv)
+        if getattr(model, "by_action", True):
+            self._warn_of_missing_actions()
         self.models_ = {
-            k: self._fit(train, k) for k, train in enumerate(self.held_out_.train)
+            k: self._fit(train) for k, train in enumerate(self.held_out_.train)
         }
         open_rows = self.held_out_.fold == UNCOVERED
         self.n_uncovered_ = int(open_rows.sum())
         if self.n_uncovered_:
             self.models_[UNCOVERED] = MeanReward().fit(logs[~open_rows])
 
-    def _fit(self, train, fold):
+    def _warn_of_missing_actions(self):
+        """Warn, of all folds at once, of actions that a fold model has not seen."""
+        logs, by_fold = self.logs, {}
+        anywhere = np.zeros(logs.n_actions, dtype=bool)
+        for fold, train in enumerate(self.held_out_.train):
+            counts = np.bincount(logs.action_index[train], minlength=logs.n_actions)
+            missing = (counts == 0) & (logs.action_counts > 0)
+            if missing.any():
+                by_fold[fold] = int(missing.sum())
+                anywhere |= missing
+        if not by_fold:
+            return
+        labels = logs.actions[anywhere].tolist()
+        shown = _first(map(repr, labels))
+        folds = _first(f"{n} in fold {fold}" for fold, n in by_fold.items())
+        warnings.warn(
+            ModelErrorWarning(
+                f"{len(labels)} action(s) have no round in the training part of a fold "
+                f"([{shown}]; {folds}): the reward model of that fold predicts "
+                f"{self._for_unseen()} for them.",
+                len(labels),
+            ),
+            stacklevel=5,
+        )
+
+    def _fit(self, train):
         logs = self.logs
-        counts = np.bincount(logs.action_index[train], minlength=logs.n_actions)
-        missing = (counts == 0) & (logs.action_counts > 0)
-        if missing.any() and getattr(self.model, "by_action", True):
-            labels = logs.actions[missing].tolist()
-            warnings.warn(
-                ModelErrorWarning(
-                    f"{missing.sum()} action(s) have no round in the training part of "
-                    f"fold {fold} ({labels[:5]}): the reward model predicts "
-                    f"{self._for_unseen()} for them.",
-                    int(missing.sum()),
-                ),
-                stacklevel=6,
-            )
         model = clone(self.model)
         if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
             return model._fit_rows(logs, train, self.sample_weight)
@@ -158,6 +173,13 @@ class CrossFittedModel:
     def shared(self, logs):
         """Return what several evaluators of these rounds share."""
         return kept_predictions(self, logs)
+
+
+def _first(texts):
+    """Return the first few texts of a list that may be long."""
+    texts = list(texts)
+    more = ", ..." if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more
 
 
 class KeptPredictions:

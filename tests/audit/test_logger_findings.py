@@ -165,7 +165,7 @@ def test_actions_that_one_of_them_lacks():
     )
     (one,) = logger_findings(logs)[1]
     assert one.name == "loggers_without_overlap" and one.severity == "note"
-    assert "logger 1 cannot take action 2" in one.found and one.columns == (2,)
+    assert "logger 1 cannot take action 2" in one.found and one.actions == (2,)
     blind = logs.replace(logger_proba=None)
     (one,) = logger_findings(blind)[1]
     assert "logger 1 never took action 2" in one.found
@@ -178,7 +178,7 @@ def test_a_logger_with_a_few_rounds():
     (one,) = logger_findings(logs)[1]
     count = int((logs.logger == "young").sum())
     assert one.name == "few_rounds_of_a_logger" and one.severity == "note"
-    assert one.number == count and one.columns == ("young",)
+    assert one.number == count and one.actions == ("young",)
 
 
 def test_logs_of_every_kind():

@@ -81,10 +81,12 @@ def test_many_actions():
     logs = BanditLogs(
         rng.normal(size=(n, 2)), rng.randint(k, size=n), np.ones(n), p, actions=range(k)
     )
-    _, found = checked(UniformPolicy(), logs)
-    assert names(found) == [("unsupported_mass", "warning")]
+    facts, found = checked(UniformPolicy(), logs)
+    assert names(found) == [("unsupported_mass", "note")]  # all weights are one
+    assert facts["unsupported mass"] > 0.99 and facts["mean weight"] == 1
     _, found = checked(ConstantPolicy(k - 1), logs)
     assert ("low_overlap", "error") in names(found)
+    assert ("unsupported_mass", "warning") in names(found)
 
 
 def test_the_audit_runs_them():

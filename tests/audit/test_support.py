@@ -42,7 +42,7 @@ def test_actions_that_were_never_logged_are_named():
         facts, [found] = support(pi, one)
         assert facts["unsupported mass"] == pytest.approx(0.4)
         assert names([found]) == [("unsupported_mass", "warning")]
-        assert found.columns == ("f", "e")
+        assert found.actions == ("f", "e")
         assert (found.number, found.effect) == pytest.approx((0.4, 0.4))
     # a share that moves nothing is a note
     pi = np.tile([0.9996, 1e-4, 1e-4, 1e-4, 1e-4, 0.0], (len(logs), 1))

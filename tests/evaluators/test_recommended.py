@@ -19,7 +19,12 @@ from skope_ope import (
     UniformSlatePolicy,
     evaluate,
 )
-from skope_ope.evaluators._recommended import recommended_evaluator, recommended_row
+from skope_ope.evaluators._recommended import (
+    MISFIT,
+    WRONG_WEIGHTS,
+    recommended_evaluator,
+    recommended_row,
+)
 
 N = 60
 CODE = np.arange(N) % 2
@@ -110,3 +115,46 @@ def test_the_form_counts():
         named = {"x": MultiLoggerDR(pooling=pooling)}
         assert recommended_row(LOGGERS, named)[0] == expected
     assert recommended_row(SLATES, {"x": PseudoInverse()})[0] is None
+
+
+# -- wrong propensities ---------------------------------------------------------------
+WORD = "propensities do not fit the logged actions"
+
+
+def drawn_logs(claimed):
+    """3,000 rounds of a logger of three actions that claims these probabilities."""
+    random = np.random.RandomState(0)
+    action = random.choice(3, 3000, p=[0.6, 0.3, 0.1])
+    reward = (random.random_sample(3000) < 0.2).astype(float)
+    return BanditLogs(np.zeros((3000, 1)), action, reward, np.array(claimed)[action])
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_wrong_propensities_are_the_first_to_be_told():
+    logs = drawn_logs([0.1, 0.6, 0.3])
+    table = evaluate(UniformPolicy(), logs)
+    assert table.recommended == "DoublyRobust"
+    assert table.reason == MISFIT and WORD in MISFIT
+    assert "unbiased" not in repr(table)
+    other = evaluate(UniformPolicy(), logs, evaluators=["IPS"])
+    assert other.recommended is None
+    assert other.reason.startswith(f"{MISFIT}; these logs allow DoublyRobust")
+
+
+def test_right_propensities_leave_the_reason_alone():
+    table = evaluate(UniformPolicy(), drawn_logs([0.6, 0.3, 0.1]))
+    assert table.reason == recommended_evaluator(PLAIN).reason
+    # a bias by design is no fault of the propensities
+    table = evaluate(UniformPolicy(), PLAIN, evaluators=["DoublyRobust", "DRos"])
+    assert table.reason == recommended_evaluator(PLAIN).reason
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_weights_of_a_policy_that_copies_what_was_logged():
+    logs = drawn_logs([0.6, 0.3, 0.1])
+    copies = np.eye(3)[logs.action_index]
+    table = evaluate({"copy": copies, "uniform": UniformPolicy()}, logs)
+    assert table.recommended == "DoublyRobust"
+    assert table.reason == WRONG_WEIGHTS
+    alone = evaluate(copies, logs, evaluators=["DirectMethod"])
+    assert alone.reason.startswith("these logs allow DoublyRobust")

@@ -241,8 +241,11 @@ def test_mixed_objects_are_class_targets_as_codes():
 @pytest.mark.parametrize(
     ("propensity", "message"),
     [
-        ([0.5, 0.0], r"got 0 at row 1 \(1 such rows\).*PropensityEstimator"),
-        ([-0.1, -0.2], r"got -0\.1 at row 0 \(2 such rows\)"),
+        ([0.5, 0.0], r"got 0 at row 1 \(1 such.*rounded to 0.*PropensityEstimator"),
+        (
+            [-0.1, -0.2],
+            r"got -0\.1 at row 0 \(2 such rows\)\. No probability is negative",
+        ),
         ([1.0, 1.2], r"must lie in \(0, 1\], got 1\.2 at row 1"),
         ([0.5], "propensity has 1 rows, action has 2"),
         ([0.5, np.nan], "must be finite, got nan at row 1"),

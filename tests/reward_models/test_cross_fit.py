@@ -246,13 +246,29 @@ def test_an_action_missing_from_a_fold_warns_and_gets_the_mean_reward():
         source = CrossFittedModel(ActionRewardModel(Ridge()), logs, 5)
     assert [w.message.value for w in record] == [1]
     message = str(record[0].message)
-    assert "1 action(s) have no round in the training part of fold 4 ([2])" in message
+    assert (
+        "1 action(s) have no round in the training part of a fold ([2]; 1 in fold 4)"
+        in message
+    )
     assert "the mean reward of that part" in message
     q_hat = predictions(source, logs)
     assert_allclose(q_hat[8:, 2], REWARD[:8].mean())
     # an action that was logged nowhere gets the mean as well, and no warning
     assert_allclose(q_hat[8:, 3], REWARD[:8].mean())
     assert_allclose(q_hat[:2, 3], REWARD[2:10].mean())
+
+
+def test_all_folds_warn_once():
+    code = np.arange(10)  # all logged once: every fold lacks two of them
+    logs = BanditLogs(X[:10], code, REWARD[:10])
+    with pytest.warns(ModelErrorWarning) as record:
+        CrossFittedModel(ActionRewardModel(Ridge()), logs, 5)
+    [message] = [str(w.message) for w in record]
+    assert message.startswith("10 action(s) have no round in the training part of a")
+    assert "([0, 1, 2, 3, 4, ...]; 2 in fold 0, 2 in fold 1, " in message
+    with pytest.warns(ModelErrorWarning, match=r"1 in fold 4, \.\.\.\)") as record:
+        CrossFittedModel(ActionRewardModel(Ridge()), logs, 10)
+    assert [w.message.value for w in record] == [10]
 
 
 def test_one_model_for_all_actions_says_what_it_does_instead():

@@ -81,21 +81,20 @@ def group_entries(estimate):
     }
 
 
-def number_text(value):
+def number_text(value, digits=6):
     """Return a number, or the first of several, as a short text."""
     if isinstance(value, (bool, str)) or value is None:
         return harmless(value)
     if isinstance(value, Real):
         whole = float(value).is_integer() and abs(value) < 1e15
-        return f"{value:,.0f}" if whole else f"{value:.6g}"
+        return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
     if isinstance(value, Mapping):
-        pairs = [
-            f"{harmless(label)}: {number_text(one)}" for label, one in value.items()
-        ]
+        pairs = [f"{harmless(k)}: {number_text(v, digits)}" for k, v in value.items()]
         return _shortened(pairs, len(pairs))
     if isinstance(value, (np.ndarray, list, tuple)):
         flat = np.asarray(value).ravel()
-        return _shortened([number_text(v) for v in flat[:SHOWN].tolist()], len(flat))
+        texts = [number_text(one, digits) for one in flat[:SHOWN].tolist()]
+        return _shortened(texts, len(flat))
     return harmless(value)
 
 

@@ -21,13 +21,15 @@ ROUNDING = 1e-9  # of a mass
 MATTERS = 5e-3  # of a mass: less hardly moves an estimate
 
 
-def support_findings(overlap):
+def support_findings(overlap, logs=None):
     """Return a finding if the policy wants what the logger never does.
 
     Parameters
     ----------
     overlap : Overlap or None
         Of the policy with the logs.
+    logs : BanditLogs, default=None
+        The rounds, which tell whether chance alone left the actions out.
     """
     if overlap is None:
         return []
@@ -40,7 +42,34 @@ def support_findings(overlap):
     mass = overlap.missing_mass
     if mass <= ROUNDING:
         return []
+    if logs is not None and _are_stood_for(mass, logs):
+        return [_left_out_by_chance(mass, logs)]
     return [_unsupported(mass, overlap.lacking, LEFT_OUT)]
+
+
+def _are_stood_for(mass, logs):
+    """Whether chance alone left actions out, and weights make up for what they miss.
+
+    Of actions that are about alike for the logger each has a share of 1 / K. As long
+    as a policy wants no more of those that are left out, the weights of the others
+    average to one.
+    """
+    lost = mass - len(logs.unseen) / logs.n_actions
+    return mass >= MATTERS and lost < MATTERS and logs.left_out_by_chance
+
+
+def _left_out_by_chance(mass, logs):
+    return Finding(
+        "unsupported_mass",
+        "note",
+        f"The policy gives {mass:.2%} of its probability to {len(logs.unseen):,} of "
+        f"{logs.n_actions:,} actions that chance left out of the log: by the "
+        "propensities the logger takes them about as often, and weighted estimates "
+        "allow for it.",
+        number=mass,
+        effect=mass,
+        category=SupportWarning,
+    )
 
 
 def _unsupported(mass, what, advice):

@@ -56,7 +56,7 @@ def overlap_findings(overlap, logs=None, target=None, uses_model=False):
     """
     if overlap is None:
         return []
-    found = support_findings(overlap)
+    found = support_findings(overlap, logs)
     if overlap.sum_w == 0:
         found.append(
             Finding(

@@ -302,7 +302,7 @@ class SequentialEvaluator(BaseEvaluator):
         """Return warnings about the overlap of the policy with the logs."""
         if history.adaptive:
             return []
-        return warnings_of(support_findings(history.overlap))
+        return warnings_of(support_findings(history.overlap, history.logs))
 
     def _acceptance_warnings(self, history, diagnostics):
         """Return warnings about the simulated history."""

@@ -108,7 +108,7 @@ class RejectionSampling(AcceptedMean):
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         # Accepted rounds have no weights: those of the policy tell of propensities.
-        found = support_findings(overlap) + mean_weight_findings(overlap, logs)
+        found = support_findings(overlap, logs) + mean_weight_findings(overlap, logs)
         return warnings_of(found) + propensity_warnings(logs)
 
     def _diagnostics(self, history):

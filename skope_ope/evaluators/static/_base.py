@@ -147,7 +147,8 @@ class StaticEvaluator(BaseEvaluator):
             warned = warnings_of(found)
             warned += self._propensity_warnings(job, positive.logs)
         else:  # a model extrapolates to what was never logged
-            warned, overlap = warnings_of(support_findings(overlap)), None
+            warned = warnings_of(support_findings(overlap, positive.logs))
+            overlap = None
         unsupported = overlap is not None and overlap.missing_mass > 1 - 1e-9
         if unsupported and not self._uses_model:
             estimate = estimate.without_value()  # the logs say nothing of this policy

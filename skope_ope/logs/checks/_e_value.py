@@ -10,6 +10,7 @@ FLOOR = 0.01  # share of the uniform distribution in every prediction
 LARGEST = 1e9  # ratio that counts: more is no better evidence, and sums stay finite
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
+SURE_LATER = log(100)  # the same of the later half, which loggers that learn obey too
 LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 
 
@@ -77,6 +78,46 @@ def log_e_value(ratio, share=None, group=None):
         gap = np.bincount(group, gap)[sizes > 0] / sizes[sizes > 0]
     with np.errstate(divide="ignore"):  # all is lost where f = 0 and the stake is all
         return log_mean_exp([np.log1p(stake * gap).sum() for stake in STAKES])
+
+
+def halves_by_time(rank):
+    """Return the half, 0 or 1, of rounds or groups by their rank in the log's order."""
+    half = np.empty(len(rank), dtype=np.intp)
+    half[np.argsort(rank, kind="stable")] = np.arange(len(rank)) * 2 // len(rank)
+    return half
+
+
+def log_e_of_halves(ratio, half, share=None, group=None):
+    r"""Return the evidence of two halves that predict each other, and the later one's.
+
+    A logger that learns from its past obeys the second alone: what the earlier half
+    predicts of the later one is a fair bet, but the later half knows what became of
+    the choices of the earlier one, so that the mean of the first may exceed one.
+
+    Parameters
+    ----------
+    ratio : ndarray of shape (n_rounds,)
+        The f.
+    half : ndarray of int of shape (n_rounds,)
+        0 for rounds of the earlier half, 1 for those of the later one.
+    share, group : ndarray of shape (n_rounds,), default=None
+        As of `log_e_value`.
+
+    Returns
+    -------
+    log_e : float
+        Logarithm of the mean of the e-values of both halves.
+    log_e_later : float
+        Logarithm of the e-value of the later half.
+    """
+
+    def of(part):
+        s = None if share is None else share[part]
+        g = None if group is None else group[part]
+        return log_e_value(ratio[part], s, g)
+
+    later = of(half == 1)
+    return log_mean_exp([of(half == 0), later]), later
 
 
 def log_mean_exp(logs):

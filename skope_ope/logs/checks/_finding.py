@@ -26,14 +26,17 @@ class Finding:
     advice : sequence of str, default=()
         What to do: the most likely cause first.
     number : float, default=nan
-        What triggered it: a z, the logarithm of an e-value, a share.
+        What triggered it: a number of standard errors, a chance, a share, the natural
+        logarithm of an e-value; the sentence says which.
     effect : float, default=nan
         How large the deviation is, as a share: .1 is ten percent. An alarm about
         chance needs both, a number beyond chance and an effect that matters.
     rows : sequence of int, default=()
         Some rows that show it, by position in the log; at most ten.
     columns : sequence, default=()
-        The columns or actions that it is about.
+        The columns of the context that it is about; at most ten.
+    actions : sequence, default=()
+        The actions, or loggers, that it is about; at most ten.
     category : type, default=OPEWarning
         Which warning tells of it where an evaluator finds it.
 
@@ -53,6 +56,7 @@ class Finding:
     effect: float = nan
     rows: tuple = ()
     columns: tuple = ()
+    actions: tuple = ()
     category: type = OPEWarning
 
     def __post_init__(self):
@@ -60,7 +64,7 @@ class Finding:
             raise ValueError(
                 f"severity must be one of {SEVERITIES}, got {self.severity}"
             )
-        for name in ("advice", "rows", "columns"):
+        for name in ("advice", "rows", "columns", "actions"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
@@ -74,7 +78,7 @@ class Finding:
         if len(self.advice) < 2:
             return " ".join((self.found, *self.advice))
         steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
-        return f"{self.found} Likely causes, most likely first: {steps}"
+        return f"{self.found} What to check, most likely first: {steps}"
 
     def warning(self):
         """Return the warning that carries this text and this number."""

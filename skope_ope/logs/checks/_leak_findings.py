@@ -22,8 +22,9 @@ from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
-    log_e_value,
-    log_mean_exp,
+    SURE_LATER,
+    halves_by_time,
+    log_e_of_halves,
     mean_gain,
     misfit_effect,
     probability_ratio,
@@ -31,6 +32,7 @@ from skope_ope.logs.checks._e_value import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
+from skope_ope.logs.checks._propensity_findings import least_possible
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
@@ -44,12 +46,13 @@ MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 def action_leak_findings(logs, random_state=0):
     r"""Return a finding where single columns tell the action better than p does.
 
-    Rounds fall into two halves. The frequencies of the actions in the bins of a
-    column, learned from one half, are a bet against the propensities of the other:
-    with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`, products of
+    Rounds fall into an earlier and a later half. The frequencies of the actions in the
+    bins of a column, learned from one half, are a bet against the propensities of the
+    other: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`, products of
     :math:`1 + \lambda (f_i - 1)` have an expectation of at most one where :math:`p`
     is right, however skewed they are. One above 1,000 times the number of columns, of
-    any of them, happens in less than one log of 1,000.
+    any of them, happens in less than one log of 1,000. That of the later half, whose
+    bets a logger that learns does not make unfair, has to exceed 100 times as many.
 
     Where propensities are not known, or estimated, a column is found that tells
     almost all about the action.
@@ -59,7 +62,7 @@ def action_leak_findings(logs, random_state=0):
     logs : BanditLogs
         The rounds.
     random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn where there are many, and their halves.
+        Which rounds are drawn where there are many.
 
     Returns
     -------
@@ -69,14 +72,18 @@ def action_leak_findings(logs, random_state=0):
     """
     random = check_random_state(random_state)
     rows = independent_rows(logs, MOST_ROUNDS, random)
+    if logs.propensity is not None:  # a placeholder is no column's fault
+        rows = rows[logs.propensity[rows] >= least_possible(logs)]
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}
     if len(rows) < FEWEST_ROUNDS or (action == action[0]).all():
         return facts, []
-    half = random.permutation(len(rows)) % 2
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
+    half = random.permutation(len(rows)) % 2
+    if known:
+        half = halves_by_time(logs.row_id.position[rows])
     one_bin = np.zeros(len(rows), dtype=np.intp)
     frequency = _learned_chance(one_bin, action, logs.n_actions, half)
     frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
@@ -84,7 +91,7 @@ def action_leak_findings(logs, random_state=0):
     if known:
         chance = logs.propensity[rows]
         chance = chance + rounding_error(chance, logs.n_actions)
-    level = SURE + log(max(len(columns), 1)) if known else ALMOST_ALL
+    n_tests = log(max(len(columns), 1))
     open_to_chance = -float(np.log(frequency).mean())
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
     found = []
@@ -92,8 +99,10 @@ def action_leak_findings(logs, random_state=0):
         learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
         ratio = probability_ratio(learned, chance, logs.n_actions)
         told = mean_gain(ratio * (chance / frequency)) / open_to_chance
-        number = _evidence(ratio, half) if known else told
-        if number > level and _matters(ratio):
+        number, sure = told, told > ALMOST_ALL
+        if known:
+            number, sure = _evidence(ratio, half, n_tests)
+        if sure and _matters(ratio):
             found.append(_Leak(column, told, number, ratio))
     found.sort(key=lambda one: -one.told)
     if not found:
@@ -104,8 +113,10 @@ def action_leak_findings(logs, random_state=0):
     if not blamed:  # unless the propensities are wrong without the column, too
         rest = held_out_proba(logs, rows, half, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
-        blamed = not (_evidence(ratio, half) > SURE and _matters(ratio))
-    return facts, [_known_finding(found, blamed, len(rows))]
+        blamed = not (_evidence(ratio, half)[1] and _matters(ratio))
+    if not blamed:
+        return facts, [_innocent_finding(found)]
+    return facts, [_known_finding(found, len(rows))]
 
 
 @dataclass(frozen=True)
@@ -158,35 +169,53 @@ def _counts(learned, wanted):
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
 
 
-def _evidence(ratio, half):
-    return log_mean_exp([log_e_value(ratio[half == k]) for k in (0, 1)])
+def _evidence(ratio, half, n_tests=0.0):
+    """Return the evidence, and whether it suffices for one of exp(n_tests) tests."""
+    number, later = log_e_of_halves(ratio, half)
+    return number, number > SURE + n_tests and later > SURE_LATER + n_tests
 
 
 def _matters(ratio):
     return misfit_effect(ratio) > LEAST_EFFECT
 
 
-def _known_finding(leaks, blamed, n_rounds):
-    """Tell of columns that beat propensities; `blamed`: whether the first one leaks."""
+def _known_finding(leaks, n_rounds):
+    """Tell of columns that beat propensities which are fine without the first one."""
     first, others = leaks[0], _so_do(leaks[1:])
     gain, effect = mean_gain(first.ratio), misfit_effect(first.ratio)
     better = f"{1 + effect:.3g} times as likely as they say"
     if gain > LEAST_EFFECT:
         better = f"{gain:.3g} nats a round"
     label = capital(first.column.label)
-    advice = (
-        _written(label),
-        "The propensities are not those of this logger: compare them with the code "
-        "that draws the actions.",
-    )
     return Finding(
         "action_leak",
-        "error" if blamed else "warning",  # other findings are about the propensities
+        "error",
         f"{label} tells the logged action far better than the propensities do: "
         f"{better} on average over {n_rounds:,} rounds that were left out.{others}",
-        advice if blamed else advice[::-1],
+        (
+            _written(label),
+            "The propensities are not those of this logger: compare them with the code "
+            "that draws the actions.",
+        ),
         number=first.number,
         effect=effect,
+        columns=[one.column.name for one in leaks],
+        category=PropensityWarning,
+    )
+
+
+def _innocent_finding(leaks):
+    """Tell of columns that beat propensities which are wrong without them, too."""
+    first, others = leaks[0], _so_do(leaks[1:])
+    return Finding(
+        "action_leak",
+        "note",
+        f"{capital(first.column.label)} tells the logged action better than the "
+        f"propensities do.{others} But a model without {first.column.label} does so, "
+        "too: the propensities are wrong, or several columns tell of the decision.",
+        ("Mend the propensities, and audit the log again.",),
+        number=first.number,
+        effect=misfit_effect(first.ratio),
         columns=[one.column.name for one in leaks],
         category=PropensityWarning,
     )

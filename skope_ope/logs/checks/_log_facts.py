@@ -235,7 +235,7 @@ def _unseen_actions(logs):
             ),
             number=float(len(unseen)),
             effect=len(unseen) / logs.n_actions,
-            columns=unseen[:10],
+            actions=unseen[:10],
             category=SupportWarning,
         )
     ]

@@ -10,6 +10,7 @@ from scipy.special import gammaln
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
 
 TRAILING_CHANCE = 3e-4  # of so many zeros at the end; about 8.1 rewards are missing
 TRAILING_SHARE = 0.005  # of the rounds
@@ -42,7 +43,9 @@ def order_findings(logs, random_state=None):
     by_value = _sorted_rounds(logs)
     if by_value:  # then neither the end nor a trend says anything about time
         return {}, found + by_value
-    return {}, found + trailing_zero_findings(logs) + _reward_drift(logs)
+    late = trailing_zero_findings(logs)
+    arrived = logs[: late[0].rows[0]] if late else logs  # what is missing is no drift
+    return {}, found + late + _reward_drift(arrived)
 
 
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
@@ -50,8 +53,10 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
 
     Of :math:`n` rounds in random order of which :math:`k` are rewarded, the last
     :math:`L` are all without reward with probability
-    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where rounds
-    have groups, each group counts with its last round.
+    :math:`\binom{n - L}{k} / \binom{n}{k}`, about :math:`(1 - k/n)^L`. Where the gaps
+    between rewards have a heavier tail than independent rounds give them (sessions),
+    the chance is that of a gap from this tail. Where rounds have groups, each group
+    counts with its last round.
 
     Parameters
     ----------
@@ -68,15 +73,17 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     length = n_rounds - 1 - last
     if last < 0 or length <= TRAILING_SHARE * n_rounds:
         return []
-    n_units, n_last, n_rewarded = n_rounds, length, np.count_nonzero(reward)
+    units, n_last = reward, length
     if logs.group is not None:
-        ends = _last_rounds(in_stored_order(logs).group_index)
-        n_units, n_last = len(ends), int((ends > last).sum())
-        n_rewarded = np.count_nonzero(reward[ends])
+        ends = np.sort(_last_rounds(in_stored_order(logs).group_index))
+        units, n_last = reward[ends], int((ends > last).sum())
+    n_units, n_rewarded = len(units), np.count_nonzero(units)
     if n_rewarded > n_units - n_last or not n_rewarded:
         return []
     chance = _log_binomial(n_units - n_last, n_rewarded)
     chance = exp(chance - _log_binomial(n_units, n_rewarded))
+    if chance < chance_below:
+        chance = max(chance, chance_of_gap(units, n_last))
     if chance >= chance_below:
         return []
     rate = np.count_nonzero(reward) / (n_rounds - length)
@@ -86,8 +93,8 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
             "trailing_zeros",
             "warning",
             f"The last {length:,} of {n_rounds:,} rounds have no reward, where "
-            f"{expected} by the rate before them; chance does this once in "
-            f"{1 / max(chance, 1e-99):.2g} logs.",
+            f"{expected} by the rate before them; chance does this in "
+            f"{_rarely(chance)}.",
             (
                 "The rewards of the last rounds have not arrived yet: drop these "
                 "rounds, and all that are younger than the longest delay of a reward.",
@@ -102,6 +109,12 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
             category=LogsWarning,
         )
     ]
+
+
+def _rarely(chance):
+    if chance < 1e-9:
+        return "less than one of a billion logs"
+    return f"one of {float(f'{1 / chance:.2g}'):,.0f} logs"
 
 
 def _last_rewarded(reward, block=4096):
@@ -129,7 +142,8 @@ def _reward_drift(logs):
     """Return a finding where the mean reward changes along the log.
 
     The statistic is the largest partial sum of the centred rewards; in random order
-    it follows Kolmogorov's law. Sums of groups stand in the order in which the groups
+    it follows Kolmogorov's law, in units of a spread that allows for rounds that are
+    like those before them. Sums of groups stand in the order in which the groups
     appear, so rows that are sorted by user are no trend.
     """
     reward = logs.reward
@@ -147,7 +161,7 @@ def _reward_drift(logs):
     rows_after = f"after row {at:,}"
     found = (
         f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
-        f"{after:.4g} {rows_after} (p = {chance:.1g})."
+        f"{after:.4g} {rows_after} {_p_value(chance)}."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
@@ -166,13 +180,18 @@ def _reward_drift(logs):
         "time that you ask about.",
         "The logger has learned, or the users have changed: then this is no fault, and "
         "a value holds for the average over the log's time.",
+        "Rounds that follow each other are alike (sessions, users): pass group=...",
         "The rounds are not in the order of time: sort them by time.",
     )
     return [Finding("reward_drift", "warning", found, advice, **number)]
 
 
+def _p_value(chance):
+    return "(p < 1e-9)" if chance < 1e-9 else f"(p = {chance:.1g})"
+
+
 def _largest_partial_sum(deviation, logs):
-    """Return the largest partial sum in units of its spread, and its row."""
+    """Return the largest partial sum in units of the sum's spread, and its row."""
     steps, first = deviation, None
     if logs.group is not None:
         first = len(steps) - 1 - _last_rounds(logs.group_index[::-1])
@@ -180,7 +199,7 @@ def _largest_partial_sum(deviation, logs):
         totals = np.bincount(logs.group_index, deviation)
         steps = totals[logs.group_index[first]]
     sums = np.abs(np.cumsum(steps))
-    spread = float(np.linalg.norm(steps))
+    spread = long_run_spread(steps)
     if len(steps) < FEWEST or spread <= TINY * len(steps):
         return 0.0, 0
     at = int(sums[:-1].argmax())

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a few sums tell of recorded propensities, and what to do about it."""
 
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def quick_propensity_findings(logs):
     """
     what = "propensity tests"
     if logs.propensity is None:
-        return {what: "not possible: the log has no propensities"}, []
+        return {what: "not possible: the log has no propensities"}, [_unknown(logs)]
     if logs.propensity_estimated:
         return {what: "none: the propensities were estimated"}, [_estimated(logs)]
     if logs.propensity.min() >= 1 - 1e-9:
@@ -68,7 +68,7 @@ def quick_propensity_findings(logs):
     rows = rows if share is None else rows[share > 0]
     found = [_impossible(logs)]
     if found[0] is not None:
-        rows = rows[logs.propensity[rows] >= _least_possible(logs)]
+        rows = rows[logs.propensity[rows] >= least_possible(logs)]
     if len(rows) < FEWEST_CLUSTERS:
         told = f"not possible: fewer than {FEWEST_CLUSTERS} rounds"
         return {what: told}, [one for one in found if one is not None]
@@ -79,7 +79,9 @@ def quick_propensity_findings(logs):
         _too_large(logs, inverse),
         _rounded(logs, inverse),
     ]
-    return {what: "made"}, [one for one in found if one is not None]
+    found = [one for one in found if one is not None]
+    alarms = ", ".join(one.name for one in found if one.is_alarm)
+    return {what: alarms or "passed"}, found
 
 
 def _alarm(name, found, advice, number, effect, **more):
@@ -131,11 +133,28 @@ def _certain():
     )
 
 
+def _unknown(logs):
+    return Finding(
+        "unknown_propensities",
+        "note",
+        "The log has no propensities: a value of another policy rests on a reward "
+        "model alone, and nothing here tells whether the model is right.",
+        (
+            "Record the probability with which an action is drawn.",
+            f"{estimating_step(logs)} estimates it from the context, if that holds all "
+            "that the logger looked at.",
+            "ExplorationScavenging needs none, if the logger ignored the context.",
+        ),
+        category=PropensityWarning,
+    )
+
+
 def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
-    by_action = propensity_by_action(logs) if step >= ROUGH * lowest else None
-    exact = by_action is not None and abs(by_action.sum() - 1) < ROUNDING
-    if step < ROUGH * lowest or exact:
+    by_action = propensity_by_action(logs) if step else None
+    off = inf if by_action is None else abs(by_action.sum() - 1)
+    told = ROUNDING < off <= step * logs.n_actions  # as .33 three times
+    if off < ROUNDING or not (step >= ROUGH * lowest or told):
         return None
     effect = step / lowest
     return Finding(
@@ -159,7 +178,7 @@ def _impossible(logs):
     probability of at most n K p. Actions that were taken once do not count: there may
     be any number of those, as there are of rankings.
     """
-    p, least = logs.propensity, _least_possible(logs)
+    p, least = logs.propensity, least_possible(logs)
     if p.min() >= least:
         return None
     rows = np.flatnonzero(p < least)
@@ -185,7 +204,8 @@ def _impossible(logs):
     )
 
 
-def _least_possible(logs):
+def least_possible(logs):
+    """Return what no propensity of a log of this size should lie below."""
     return SURPRISE / (len(logs) * logs.n_actions)
 
 
@@ -226,7 +246,7 @@ def _miscounted(logs, inverse):
         ),
         z,
         effect[worst],
-        columns=(plain(logs.actions[worst]),),
+        actions=(plain(logs.actions[worst]),),
         rows=_first(logs.action_index == worst).tolist(),
     )
 
@@ -293,7 +313,7 @@ def _too_small(logs, inverse):
         _small_advice(logs),
         excess.z,
         excess.ratio - 1,
-        columns=(label,),
+        actions=(label,),
         rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
     )
 

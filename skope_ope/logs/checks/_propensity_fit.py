@@ -12,8 +12,9 @@ from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
-    log_e_value,
-    log_mean_exp,
+    SURE_LATER,
+    halves_by_time,
+    log_e_of_halves,
     misfit_effect,
     probability_ratio,
 )
@@ -31,7 +32,8 @@ MANY_TIMES = 3.0  # effect above which its digits tell nothing
 def fitted_propensity_findings(logs, random_state=0):
     r"""Return a finding where a model of the logger beats the recorded propensities.
 
-    Each half of at most 10,000 rounds predicts the other half's actions. With
+    The earlier and the later half of at most 10,000 rounds predict each other's
+    actions. With
     :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i`, whose mean is at most one
     under right propensities,
 
@@ -41,7 +43,9 @@ def fitted_propensity_findings(logs, random_state=0):
        \prod_i (1 + \lambda (f_i - 1))
 
     has a mean of at most one however skewed 1/p is: E > 1,000 happens in at most one
-    right log of a thousand. An alarm needs this and an effect, the larger of the means
+    right log of a thousand, where choices do not depend on those before. For loggers
+    that learn this holds of the half that its past predicts, whose own e-value has to
+    exceed 100, too. An alarm needs both and an effect, the larger of the means
     of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The
     rounds of a group enter by their mean, weighted rounds by their share of the largest
     weight, rounded propensities by the largest that they may stand for. Propensities
@@ -52,7 +56,7 @@ def fitted_propensity_findings(logs, random_state=0):
     logs : BanditLogs
         The rounds.
     random_state : int, RandomState instance or None, default=0
-        Which rounds are drawn, and their halves.
+        Which rounds are drawn.
 
     Returns
     -------
@@ -75,42 +79,37 @@ def fitted_propensity_findings(logs, random_state=0):
     ratio = probability_ratio(predicted, largest, could)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
-    evidence = log_mean_exp(
-        [
-            log_e_value(ratio[part], _part(share, part), _part(group, part))
-            for part in (half == 0, half == 1)
-        ]
-    )
+    evidence, later = log_e_of_halves(ratio, half, share, group)
+    sure = evidence > SURE and later > SURE_LATER
     effect = misfit_effect(ratio, share)
     told = "no fitted model predicts the logged actions better"
-    if evidence > SURE:
+    if sure:
         told = f"a fitted model makes a logged action likelier {_by(effect)}"
     facts = {what: told}
-    if not (evidence > SURE and effect > LEAST_EFFECT):
+    if not (sure and effect > LEAST_EFFECT):
         return facts, []
     return facts, [_misfit(logs, rows, predicted, ratio, evidence, effect)]
 
 
-def _part(values, rows):
-    return None if values is None else values[rows]
-
-
 def _drawn_halves(logs, random):
-    """Return some rows and their halves; the rounds of a group stay together."""
+    """Return some rows and their halves in time; a group's rounds stay together."""
     weight = logs.sample_weight
+    rank = logs.row_id.position
     if logs.group is None:
         rows = np.arange(len(logs)) if weight is None else np.flatnonzero(weight)
         rows = random.permutation(rows)[:MOST_ROUNDS]
-        return rows, np.arange(len(rows)) % 2
+        return rows, halves_by_time(rank[rows])
     order = random.permutation(logs.n_groups)
     n_groups = int(np.searchsorted(logs.group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
     if min(n_groups, logs.n_groups) < FEWEST_ROUNDS:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-    place = np.full(logs.n_groups, -1)
-    place[order[:n_groups]] = np.arange(len(order[:n_groups]))
-    of_round = place[logs.group_index]
+    first = np.full(logs.n_groups, rank.max() + 1)
+    np.minimum.at(first, logs.group_index, rank)
+    half = np.full(logs.n_groups, -1)
+    half[order[:n_groups]] = halves_by_time(first[order[:n_groups]])
+    of_round = half[logs.group_index]
     rows = np.flatnonzero((of_round >= 0) & (True if weight is None else weight > 0))
-    return rows, of_round[rows] % 2
+    return rows, of_round[rows]
 
 
 def _by(effect):
@@ -150,6 +149,6 @@ def _misfit(logs, rows, predicted, ratio, evidence, effect):
         evidence,
         effect,
         rows=np.sort(show).tolist(),
-        columns=(label,),
+        actions=(label,),
         category=PropensityWarning,
     )

@@ -8,6 +8,8 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_rows import done_words
 from skope_ope.logs._row_content import column_words, combined
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+from skope_ope.logs.checks._propensity_fit import fitted_propensity_findings
 
 HIGH_Z = 5
 HIGH_SHARE = 0.02  # of the rounds
@@ -43,20 +45,22 @@ def repeated_findings(logs, random_state=None):
     facts : dict
         How many rounds equal an earlier one in all fields, and what the test says.
     findings : list of Finding
-        `repeated_rounds`, if there are more repeats than chance explains.
+        `repeated_rounds`, if there are more repeats than chance explains: a note
+        where wrong propensities explain them.
     """
     rows = _rows_of_some_contexts(logs._context_words)
     situation, choice, whole = _keys(logs, rows)
     copies = np.flatnonzero(_first_alike(whole) < np.arange(len(rows)))
-    facts = {"share of rounds equal to an earlier one": len(copies) / len(rows)}
+    facts = {"rounds equal to an earlier one in all fields": len(copies) / len(rows)}
     p = _chances(logs, rows)
     if isinstance(p, str):
-        facts["test of repeated rounds"] = f"not possible: {p}"
+        facts["repeated choices"] = f"not possible: {p}"
         return facts, _unexplained(situation, whole, copies, rows, p)
     test = _Repeats(situation, choice, p)
-    facts["test of repeated rounds"] = test.told()
+    facts["repeated choices"] = test.told()
     if test.is_alarm:
-        return facts, [_finding(test, whole, rows)]
+        wrong = _misfits(logs, rows, whole)
+        return facts, [_misled(test, rows) if wrong else _finding(test, whole, rows)]
     if not test.open.any():
         why = "no other choice was possible there"
         return facts, _unexplained(situation, whole, copies, rows, why)
@@ -134,6 +138,41 @@ class _Repeats:
             f"{self.n_repeats} repeats of an action in its context, "
             f"{self.expected:.4g} expected"
         )
+
+
+def _misfits(logs, rows, whole):
+    """Whether the propensities are wrong, whatever the copies do to the tests.
+
+    Copies make chance look like evidence; without them, rounds that are alike by
+    chance are missing. Wrong propensities show in both.
+    """
+    if not hasattr(logs, "action_index"):
+        return False  # of slates nothing else is tested
+    distinct = rows[_first_alike(whole) == np.arange(len(rows))]
+    return all(
+        any(
+            one.is_alarm
+            for found in (quick_propensity_findings, fitted_propensity_findings)
+            for one in found(part)[1]
+        )
+        for part in (logs, logs[distinct])
+    )
+
+
+def _misled(test, rows):
+    """Return a note where the wrong propensities explain the repeats."""
+    return Finding(
+        "repeated_rounds",
+        "note",
+        f"{test.n_repeats:,} of {len(rows):,} rounds looked at repeat what was done "
+        f"before in the same context, where the propensities let expect "
+        f"{test.expected:,.4g}. But these do not fit the logged actions, so that "
+        "whether there are copies cannot be told.",
+        ("Mend the propensities, and audit the log again.",),
+        number=float(test.z),
+        effect=float(test.share),
+        category=LogsWarning,
+    )
 
 
 def _finding(test, whole, rows):

@@ -9,6 +9,8 @@ import pytest
 
 from skope_ope.logs.checks._e_value import (
     STAKES,
+    halves_by_time,
+    log_e_of_halves,
     log_e_value,
     log_mean_exp,
     misfit_effect,
@@ -64,6 +66,37 @@ def test_thinned_rounds_with_their_weights():
         log = np.array(log)
         total += law[log].prod() * np.exp(log_e_value(f[log], share[log]))
     assert total == pytest.approx(1, rel=1e-12)
+
+
+def test_what_its_past_predicts_is_fair_to_a_logger_that_learns():
+    # an urn: an action is drawn as often as it was, plus a half; frequencies of one
+    # half of six rounds are the bets on the other
+    both, alone = 0.0, 0.0
+    half = halves_by_time(np.arange(6))
+    for log in product(range(2), repeat=6):
+        action, drawn = np.array(log), np.full(2, 0.5)
+        p = np.empty(6)
+        for t, a in enumerate(action):
+            p[t] = drawn[a] / drawn.sum()
+            drawn[a] += 1
+        often = np.array([np.bincount(action[half != h], minlength=2) for h in (0, 1)])
+        f = often[half, action] / 3 / p
+        mean, later = log_e_of_halves(f, half)
+        both += p.prod() * np.exp(mean)
+        alone += p.prod() * np.exp(later)
+    assert alone == pytest.approx(1, rel=1e-12)
+    assert both > 1.05
+
+
+def test_halves_and_what_belongs_to_them():
+    np.testing.assert_array_equal(halves_by_time(np.array([7, 1, 3, 5])), [1, 0, 0, 1])
+    np.testing.assert_array_equal(halves_by_time(np.array([2, 9, 4])), [0, 1, 0])
+    f, half = np.array([2.0, 0.5, 3.0, 0.1]), np.array([0, 1, 0, 1])
+    share, group = np.array([1.0, 0.5, 1.0, 1.0]), np.array([0, 1, 0, 1])
+    e = [log_e_value(f[half == k], share[half == k], np.zeros(2, int)) for k in (0, 1)]
+    mean, later = log_e_of_halves(f, half, share, group)
+    assert later == pytest.approx(e[1])
+    assert np.exp(mean) == pytest.approx(np.exp(e).mean())
 
 
 def test_a_wrong_round_ruins_a_better_who_stakes_all():

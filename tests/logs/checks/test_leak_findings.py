@@ -8,6 +8,7 @@ from scipy import sparse
 from skope_ope import BanditLogs, PropensityEstimator
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.logs.checks._leak_findings import action_leak_findings, independent_rows
+from tests.logs.checks.test_propensity_fit import urn
 
 
 def softmax_logs(seed=0, n_rounds=3000, **params):
@@ -53,6 +54,14 @@ def test_right_logs_are_quiet(temperature):
         assert found(logs, seed) == []
 
 
+def test_a_logger_that_learns_in_every_segment():
+    # an urn each: what was drawn early is drawn ever more often
+    for seed in range(3):
+        logs = urn(2000, 10, seed, n_segments=4)
+        assert found(logs, seed) == []
+        assert found(logs.replace(propensity=logs.propensity * 0.7), seed)
+
+
 @pytest.mark.theory
 def test_e_value_of_columns_accuses_fewer_than_its_level():
     # the level is 1 in 1,000 for a log; logs as small as can be tested have most
@@ -63,14 +72,15 @@ def test_e_value_of_columns_accuses_fewer_than_its_level():
     assert alarms <= 2 + 4 * np.sqrt(2)
 
 
-def test_propensities_of_another_logger_come_first_where_columns_tell_little():
+def test_propensities_of_another_logger_accuse_no_column():
     logs = softmax_logs(logging_temperature=0.5)
     uniform = BanditLogs(logs.context, logs.action, logs.reward, np.full(3000, 0.25))
     (one,) = found(uniform)
     assert len(one.columns) > 1
-    assert one.severity == "warning"  # what is about propensities comes first
-    assert "not those of this logger" in one.advice[0]
+    assert not one.is_alarm  # what is about propensities is one
+    assert "the propensities are wrong" in one.found
     assert "So do" in one.found
+    assert "written after" not in one.text
 
 
 def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
@@ -80,8 +90,8 @@ def test_a_weak_leak_is_blamed_where_the_other_columns_are_fine():
     assert "was written after" in one.advice[0]
     shuffled = np.random.default_rng(0).permutation(logs.propensity)
     (one,) = found(with_column(logs, logs.reward, shuffled))
-    assert one.severity == "warning"
-    assert "not those of this logger" in one.advice[0]
+    assert not one.is_alarm
+    assert "the propensities are wrong" in one.found
 
 
 def test_without_propensities_or_with_estimated_ones():

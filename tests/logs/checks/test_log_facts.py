@@ -72,7 +72,7 @@ def test_unseen_actions():
     one = found(logs)["unseen_actions"]
     assert (one.severity, one.number, one.effect) == ("note", 8, 0.8)
     assert "8 (2, 3, 4, 5, 6 and 3 more)" in one.found
-    assert one.columns == (2, 3, 4, 5, 6, 7, 8, 9)
+    assert one.actions == (2, 3, 4, 5, 6, 7, 8, 9)
 
 
 def test_few_rewards():

@@ -56,6 +56,21 @@ def test_nine_missing_rewards_are_found(rate, n_rounds):
     assert n_found >= 38
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_missing_rewards_are_no_drift(share):
+    reward = clicks(0.3)
+    drifted = clicks(np.linspace(0.1, 0.5, 3000))
+    for values, names in (
+        (reward, {"trailing_zeros"}),
+        (drifted, {"trailing_zeros", "reward_drift"}),
+    ):
+        values[-int(share * 3000) :] = 0
+        user = np.arange(3000) // 2
+        for logs in (logs_of(values), logs_of(values, group=user)):
+            alarms = {name for name, one in found(logs).items() if one.is_alarm}
+            assert alarms == names
+
+
 def test_rare_rewards_end_as_chance_has_it():
     # the chance told is one: at most its level of all logs are accused
     chances = []

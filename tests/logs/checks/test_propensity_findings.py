@@ -71,7 +71,10 @@ def test_uniform_loggers_are_left_alone():
 def test_a_third_written_as_33_percent():
     action = np.random.default_rng(0).integers(3, size=200_000)
     logs = plain_logs(action, np.full(200_000, 0.33))
-    assert found(logs, alarms=False) == {}
+    assert list(found(logs, alarms=False)) == ["rounded_propensities"]
+    assert found(logs) == {}
+    third = plain_logs(action, np.full(200_000, 1 / 3))
+    assert found(third, alarms=False) == {}
 
 
 def test_a_logger_without_a_choice():
@@ -158,11 +161,11 @@ def test_counts_where_the_law_is_known():
     excess = (action == 0).sum() - 2000 / 3
     assert alarm.number == pytest.approx(excess / np.sqrt(2000 * 2 / 9))
     assert alarm.effect == pytest.approx(excess / (2000 / 3))
-    assert alarm.columns == (0,)
+    assert alarm.actions == (0,)
     assert (action[list(alarm.rows)] == 0).all()
     mu = np.tile([0.3, 0.2, 0.5], (2000, 1))
     alarm = found(plain_logs(action, None, logging_proba=mu))["action_too_rare"]
-    assert alarm.columns == (2,)
+    assert alarm.actions == (2,)
     assert "dropped" in alarm.text
 
 
@@ -186,8 +189,8 @@ def test_propensities_that_are_too_small():
     # of a single action
     one = np.where(action == 2, 0.7 * p, p)
     alarm = found(logs_of(x, action, one))["propensity_too_small"]
-    assert alarm.columns in ((2,), ())
-    assert (action[list(alarm.rows)] == 2).all() or not alarm.columns
+    assert alarm.actions in ((2,), ())
+    assert (action[list(alarm.rows)] == 2).all() or not alarm.actions
 
 
 def test_all_rounds_alike():
@@ -268,12 +271,14 @@ def test_estimated_propensities_are_not_tested():
     assert list(found(logs, alarms=False)) == ["estimated_propensities"]
     wrong = logs.replace(propensity=np.roll(p, 1) / 2)
     assert found(wrong)
-    assert quick_propensity_findings(wrong)[0] == {"propensity tests": "made"}
+    [told] = quick_propensity_findings(wrong)[0].values()
+    assert told == "propensity_too_small"
 
 
 def test_logs_that_allow_no_test():
     x, _, action, p = world(50)
-    assert found(logs_of(x, action, None), alarms=False) == {}
+    unknown = found(logs_of(x, action, None), alarms=False)
+    assert list(unknown) == ["unknown_propensities"]
     for n in (1, 2, 3):
         logs = logs_of(x[:n], action[:n], p[:n])
         assert found(logs, alarms=False) == {}

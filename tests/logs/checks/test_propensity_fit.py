@@ -87,6 +87,32 @@ def test_a_logger_that_learns():
         assert alarms(logs_of(np.zeros((1500, 0)), action, p)) == []
 
 
+def urn(n_rounds, n_actions, seed, n_segments=1):
+    """A logger that draws an action as often as it was in the segment, plus a half."""
+    rng = np.random.default_rng(seed)
+    drawn = np.full((n_segments, n_actions), 0.5)
+    segment = rng.integers(n_segments, size=n_rounds)
+    action, p = np.zeros(n_rounds, dtype=int), np.zeros(n_rounds)
+    for t, mine in enumerate(segment):
+        below = drawn[mine].cumsum() < rng.random() * drawn[mine].sum()
+        action[t] = min(below.sum(), n_actions - 1)
+        p[t] = drawn[mine, action[t]] / drawn[mine].sum()
+        drawn[mine, action[t]] += 1
+    return logs_of(segment[:, None], action, p, actions=np.arange(n_actions))
+
+
+def test_a_logger_whose_future_tells_its_past():
+    # right propensities, but what was drawn early is drawn ever more often
+    for seed in range(4):
+        logs = urn(2000, 20, seed)
+        assert alarms(logs) == []
+        mixed = np.random.default_rng(seed).permutation(2000)
+        assert alarms(logs[mixed]) == []  # the order is the one in which they stood
+        assert alarms(logs.replace(group=np.arange(2000) // 2)) == []
+        wrong = logs.replace(propensity=logs.propensity * 0.8)
+        assert [one.name for one in alarms(wrong)] == ["propensity_misfit"]
+
+
 def test_rounds_that_repeat_the_choice_of_their_group():
     for seed in range(3):
         x, _, action, p = world(150, seed, scale=2)
@@ -107,7 +133,7 @@ def test_rounds_that_were_subsampled():
     x, action, p, weight = x[rows], action[rows], p[rows], 1 / kept[rows]
     assert alarms(logs_of(x, action, p, sample_weight=weight)) == []
     [alarm] = alarms(logs_of(x, action, p))
-    assert alarm.columns == (0,)
+    assert alarm.actions == (0,)
     assert alarms(logs_of(x, action, np.roll(p, 1), sample_weight=weight))
 
 
@@ -152,7 +178,7 @@ def test_wrong_propensities_are_beaten(fault, scale):
     assert alarm.severity == "error"
     assert alarm.number > SURE
     assert alarm.effect > 0.035
-    [worst] = alarm.columns
+    [worst] = alarm.actions
     assert len(alarm.rows) == 10
     assert (action[list(alarm.rows)] == worst).all()
     assert "estimate them with PropensityEstimator." in alarm.advice[-1]

@@ -18,8 +18,8 @@ from skope_ope.logs.checks import _repeated_rounds
 from skope_ope.logs.checks._repeated_rounds import repeated_findings
 
 N = 3000
-TEST = "test of repeated rounds"
-SHARE = "share of rounds equal to an earlier one"
+TEST = "repeated choices"
+SHARE = "rounds equal to an earlier one in all fields"
 
 
 def softmax_rounds(seed, n_rounds=N, scale=1.0, n_actions=4, context=None):
@@ -154,6 +154,34 @@ def test_rounds_of_a_user_may_repeat_a_choice():
     _, [found] = repeated_findings(logs)
     assert found.is_alarm
     assert found.effect == pytest.approx(800 / 3800, rel=0.02)
+
+
+def of_another_action(seed, n_rounds=N):
+    """Rounds of a logger of three actions with the propensities of another action."""
+    rng = np.random.RandomState(seed)
+    x = np.column_stack([rng.randint(18, 70, n_rounds), rng.randint(24, size=n_rounds)])
+    logits = (x - x.mean(axis=0)) / x.std(axis=0) @ [[1.0, -0.5, 0.2], [0.3, 0.8, -1]]
+    mu = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    action = (mu.cumsum(axis=1) < rng.random_sample((n_rounds, 1))).sum(axis=1)
+    action = np.minimum(action, 2)
+    reward = (rng.random_sample(n_rounds) < 0.1).astype(float)
+    row = np.arange(n_rounds)
+    right, wrong = mu[row, action], mu[row, (action + 1) % 3]
+    return (x.astype(float), action, reward, right), (x, action, reward, wrong)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_wrong_propensities_are_no_copies():
+    for seed in range(5):
+        right, wrong = of_another_action(seed)
+        assert repeated_findings(logs_of(right))[1] == []
+        [found] = repeated_findings(logs_of(wrong))[1]
+        assert not found.is_alarm
+        assert "do not fit the logged actions" in found.found
+        assert found.number > 5
+        again = np.append(np.arange(N), np.random.RandomState(seed).choice(N, N // 4))
+        [found] = repeated_findings(logs_of(right, again))[1]
+        assert found.is_alarm
 
 
 def test_every_logger_has_a_law_of_its_own():

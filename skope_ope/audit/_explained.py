@@ -1,0 +1,51 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Findings that another finding explains."""
+
+from dataclasses import replace
+
+IMPOSSIBLE = "impossible_propensity"
+
+
+def explained(findings):
+    """Return findings without the echoes of a column that leaks.
+
+    A column that holds the reward tells the action, too, as far as rewards depend on
+    it; and a model of the logger that is fitted to a column which leaks beats right
+    propensities. The first says nothing more; the second names the column first. A
+    propensity that cannot be is told by the log, and once more by the policy's weights.
+
+    Parameters
+    ----------
+    findings : list of Finding
+
+    Returns
+    -------
+    findings : list of Finding
+    """
+    rewards = _columns_of("reward_leak", findings)
+    leaks = rewards | _columns_of("action_leak", findings)
+    kept = []
+    for one in findings:
+        if one.name == "action_leak" and set(one.columns) <= rewards:
+            continue
+        if one.name == IMPOSSIBLE and any(other.name == IMPOSSIBLE for other in kept):
+            continue
+        if one.name == "propensity_misfit" and leaks:
+            named = ", ".join(repr(column) for column in sorted(leaks, key=str))
+            first = (
+                f"The context holds what was written later (column {named}, see the "
+                "finding of the leak): leave it out and audit again."
+            )
+            one = replace(one, advice=(first, *one.advice))
+        kept.append(one)
+    return kept
+
+
+def _columns_of(name, findings):
+    return {
+        column
+        for one in findings
+        if one.name == name and one.severity == "error"
+        for column in one.columns
+    }

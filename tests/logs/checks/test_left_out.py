@@ -1,0 +1,133 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Actions that chance left out of a log are told from those no logger takes."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from skope_ope import BanditLogs, PropensityEstimator, UniformPolicy, audit, evaluate
+from skope_ope.exceptions import SupportWarning
+from skope_ope.logs.checks._left_out import left_out_by_chance
+
+N, K = 1300, 300
+
+
+def rounds(seed=0, could=K, claimed=None, n_rounds=N):
+    """A uniform logger of the first `could` of 300 actions."""
+    random = np.random.RandomState(seed)
+    action = random.randint(could, size=n_rounds)
+    p = np.full(n_rounds, 1 / (claimed or could))
+    return action, (random.random_sample(n_rounds) < 0.1).astype(float), p
+
+
+def logs_of(action, reward, p, **fields):
+    fields = {"actions": np.arange(K)} | fields
+    return BanditLogs(np.zeros((len(action), 1)), action, reward, p, **fields)
+
+
+def support_warnings(logs):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(UniformPolicy(), logs, evaluators=["IPS", "DirectMethod"])
+    return [w for w in caught if isinstance(w.message, SupportWarning)]
+
+
+def test_a_right_uniform_logger_is_not_accused():
+    n_unseen = 0
+    for seed in range(10):
+        logs = logs_of(*rounds(seed))
+        n_unseen += len(logs.unseen)
+        assert support_warnings(logs) == []
+        found = audit(UniformPolicy(), logs)
+        assert found.ok
+        assert found.facts["unsupported mass"] == pytest.approx(len(logs.unseen) / K)
+    assert n_unseen > 20
+    [one] = [one for one in found.findings if one.name == "unsupported_mass"]
+    assert f"to {len(logs.unseen)} of 300 actions that chance left out" in one.text
+
+
+def test_a_policy_that_wants_what_was_left_out_loses_it():
+    logs = logs_of(*rounds(0))
+    proba = np.full(K, 0.8 / K)
+    proba[logs.unseen] += 0.2 / len(logs.unseen)
+    with pytest.warns(SupportWarning) as record:
+        value = evaluate(np.tile(proba, (N, 1)), logs, evaluators=["IPS"])["IPS"]
+    assert record[0].message.value == pytest.approx(0.2 + 0.8 * len(logs.unseen) / K)
+    assert value.diagnostics["mean_weight"] == pytest.approx(0.8)
+
+
+def test_the_mean_of_the_inverse_counts_what_could_be_taken():
+    for seed in range(10):
+        logs = logs_of(*rounds(seed, could=290))
+        assert not left_out_by_chance(logs)
+        [told] = support_warnings(logs)
+        assert told.message.value == pytest.approx(len(logs.unseen) / K)
+
+
+def test_chance_does_not_leave_out_what_is_logged_often():
+    # 10 actions are gone, and the propensities do not know it
+    assert not left_out_by_chance(logs_of(*rounds(0, 290, K, 10_000)))
+    dropped = np.array([0.1, 0.3, 0.3, 0.3])
+    action = np.random.RandomState(0).randint(1, 4, 3000)
+    reward = np.zeros(3000)
+    few = logs_of(action, reward, dropped[action], actions=np.arange(4))
+    assert not left_out_by_chance(few)
+
+
+def test_the_number_that_chance_leaves_out():
+    # at 4.3 rounds an action four of 300 are left out; at 33, none is
+    action, reward, p = rounds(0, n_rounds=10_000)
+    assert left_out_by_chance(logs_of(*rounds(0)))
+    kept = action != 7
+    assert not left_out_by_chance(logs_of(action[kept], reward[kept], p[kept]))
+
+
+def test_more_actions_than_rounds():
+    action = np.random.RandomState(0).randint(20_000, size=N)
+    p = np.full(N, 1 / 20_000)
+    logs = logs_of(action, np.zeros(N), p, actions=np.arange(20_000))
+    assert left_out_by_chance(logs)
+
+
+def test_varied_offers():
+    random = np.random.RandomState(0)
+    available = random.random_sample((N, K)) < 0.8
+    action = np.array([random.choice(np.flatnonzero(row)) for row in available])
+    p = 1 / available.sum(axis=1)
+    logs = logs_of(action, np.zeros(N), p, available=available)
+    assert len(logs.unseen)
+    assert left_out_by_chance(logs)
+    less = available.copy()
+    less[:, logs.unseen] = False  # nobody offers them, says the propensity
+    wrong = logs_of(action, np.zeros(N), 1 / less.sum(axis=1), available=available)
+    assert not left_out_by_chance(wrong)
+
+
+def test_groups_that_repeat_a_choice_have_made_it_once():
+    action, reward, p = (np.repeat(part, 10) for part in rounds(0))
+    user = np.repeat(np.arange(N), 10)
+    assert left_out_by_chance(logs_of(action, reward, p, group=user))
+    assert not left_out_by_chance(logs_of(action, reward, p))
+    apart = rounds(0, 290, K, 10 * N)
+    assert not left_out_by_chance(logs_of(*apart, group=user))
+
+
+def test_what_does_not_tell():
+    action, reward, p = rounds(0)
+    given = logs_of(action, reward, p)
+    assert left_out_by_chance(given)
+    unknown = logs_of(action, reward, None)
+    assert not left_out_by_chance(unknown)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimated = PropensityEstimator().fit_transform(unknown)
+    assert not left_out_by_chance(estimated)
+    weight = np.arange(N) % 2 + 1.0
+    assert not left_out_by_chance(logs_of(action, reward, p, sample_weight=weight))
+    mu = np.full((N, K), 1 / K)
+    assert not left_out_by_chance(logs_of(action, reward, p, logging_proba=mu))
+    assert not left_out_by_chance(logs_of(action[:1], reward[:1], p[:1]))
+    everything = logs_of(np.arange(K), np.zeros(K), np.full(K, 1 / K))
+    assert not left_out_by_chance(everything)
