@@ -14,7 +14,7 @@ from skope_ope.audit import audit
 from skope_ope.displays._value_report import about_lines, warning_lines, warning_records
 from skope_ope.logs._contexts import in_context
 from skope_ope.policies import action_probabilities
-from skope_ope.policies._policy_on_columns import named_columns
+from skope_ope.policies._policy_on_columns import can_name_columns, named_columns
 
 ALARM = 1
 
@@ -38,7 +38,9 @@ def run_audit(args, progress, caught):
     """
     has_policy = check_policy_options(args, needed=False)
     saved = saved_policy(args)
-    source = read_source(args, args.logs, progress, saved)
+    # a policy that is saved or learned here knows the encoded columns
+    as_frame = saved is None and args.policy not in LEARNED and can_name_columns()
+    source = read_source(args, args.logs, progress, saved, as_frame=as_frame)
     logs, policy, about = source.logs, None, {"log": log_text(args.logs, source)}
     if has_policy:
         logs, policy, told = rounds_and_target(args, source, saved, progress)

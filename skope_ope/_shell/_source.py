@@ -10,7 +10,9 @@ from skope_ope.readers._read_logs import read_logs
 from skope_ope.readers._table_logs import Roles
 
 
-def read_source(args, path, progress, saved=None, *, like=None, beside=None):
+def read_source(
+    args, path, progress, saved=None, *, like=None, beside=None, as_frame=False
+):
     """Read a log file as the options say.
 
     Parameters
@@ -27,6 +29,9 @@ def read_source(args, path, progress, saved=None, *, like=None, beside=None):
         Another log, with whose context and actions this one's shall agree.
     beside : str, default=None
         The file of the other log that is read in this run.
+    as_frame : bool, default=False
+        Whether a context that is no table of named columns shall be a frame, where its
+        reader can make one.
 
     Returns
     -------
@@ -41,6 +46,7 @@ def read_source(args, path, progress, saved=None, *, like=None, beside=None):
             format=args.format,
             like=like,
             align_with=beside,
+            as_frame=as_frame,
             on_error="skip" if args.skip_bad_lines else "raise",
             report=lambda n_rows: tell(f"{n_rows:,} rows"),
         )

@@ -82,11 +82,17 @@ def logs_on_columns(policy, source):
 
 def named_columns(source):
     """Return the context of a file as a pandas frame; None without pandas."""
+    return _frame_of(source.features) if can_name_columns() else None
+
+
+def can_name_columns():
+    """Tell whether what pandas frames need is installed."""
     try:
         import_narwhals()
-        return _frame_of(source.features)
+        _frame_of({})
     except ImportError:
-        return None
+        return False
+    return True
 
 
 def _array_of(policy, source):

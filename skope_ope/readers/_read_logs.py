@@ -18,6 +18,7 @@ def read_logs(
     format=None,
     like=None,
     align_with=None,
+    as_frame=False,
     on_error="raise",
     report=None,
 ):
@@ -36,6 +37,8 @@ def read_logs(
         Another log of the same kind, with whose context this one's shall agree.
     align_with : str or path-like, default=None
         The file of that other log, where both are of the Open Bandit Dataset.
+    as_frame : bool, default=False
+        Whether the context of a log of that dataset is a pandas frame.
     on_error : {"raise", "skip"}, default="raise"
         What to do with malformed lines of Vowpal Wabbit.
     report : callable, default=None
@@ -60,6 +63,7 @@ def read_logs(
             "and the other options that name columns, or name another --format."
         )
     if format == "open-bandit":
-        return LogFile(read_open_bandit(path, align_with=align_with), format)
+        logs = read_open_bandit(path, align_with=align_with, as_frame=as_frame)
+        return LogFile(logs, format)
     kind = VW_FORMATS.get(format)
     return LogFile(read_vw(path, format=kind, on_error=on_error), format)

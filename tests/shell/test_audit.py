@@ -106,6 +106,38 @@ def test_without_pandas_columns_of_the_context_are_told(path, run, monkeypatch):
     assert "action_leak" in text
 
 
+@pytest.fixture
+def open_bandit(tmp_path):
+    """A log of the Open Bandit Dataset, which names its columns itself."""
+    rng = np.random.RandomState(0)
+    rows = rng.randint([0, 1, 0], [3, 4, 2], size=(300, 3)).tolist()
+    header = "timestamp,item_id,position,click,propensity_score,user_feature_0"
+    lines = [
+        f"2019-11-24 00:{i // 60:02}:{i % 60:02}+00:00,{item},{position},{click},"
+        f"0.3333333333333333,{'old' if (i + item) % 2 else 'young'}"
+        for i, (item, position, click) in enumerate(rows)
+    ]
+    path = tmp_path / "men.csv"
+    path.write_text("\n".join([header, *lines]) + "\n")
+    return path
+
+
+def balanced(run, *words):
+    record = json.loads(run(*words, "--json")[1])
+    return set(record["facts"]["balance of the context"]["column"])
+
+
+def test_columns_of_the_open_bandit_dataset_have_names(open_bandit, run, monkeypatch):
+    pytest.importorskip("pandas")
+    users = {f"user_feature_0 = {age!r}" for age in ("old", "young")}
+    always = (open_bandit, "--policy", "always:1")
+    assert balanced(run, *always) == {"position", *users}
+    encoded = set("01234")  # as a policy knows them that was learned from these
+    assert balanced(run, open_bandit, "--policy", "greedy") == encoded
+    monkeypatch.setattr("skope_ope._shell._audit.can_name_columns", lambda: False)
+    assert balanced(run, *always) == encoded
+
+
 def test_json_holds_all_of_it(path, columns, run):
     code, out = run(path, *COLUMNS, *CONTEXT, "--json", "--random-state", 3)
     record = json.loads(out)
