@@ -10,7 +10,7 @@ FLOOR = 0.01  # share of the uniform distribution in every prediction
 LARGEST = 1e9  # ratio that counts: more is no better evidence, and sums stay finite
 STAKES = (0.1, 0.5, 1.0)
 SURE = log(1000)  # right propensities exceed it in one log of a thousand
-SURE_LATER = log(100)  # the same of the later half, which loggers that learn obey too
+SURE_FORWARD = log(100)  # of predictions from the past, fair for loggers that learn
 LEAST_EFFECT = 0.035  # weights are then off by the root of it, 19%
 
 
@@ -80,35 +80,41 @@ def log_e_value(ratio, share=None, group=None):
         return log_mean_exp([np.log1p(stake * gap).sum() for stake in STAKES])
 
 
-def halves_by_time(rank):
-    """Return the half, 0 or 1, of rounds or groups by their rank in the log's order."""
-    half = np.empty(len(rank), dtype=np.intp)
-    half[np.argsort(rank, kind="stable")] = np.arange(len(rank)) * 2 // len(rank)
-    return half
+def quarters_by_time(rank):
+    """Return the quarter, 0 to 3, of rounds or groups by their rank in the log."""
+    quarter = np.empty(len(rank), dtype=np.intp)
+    quarter[np.argsort(rank, kind="stable")] = np.arange(len(rank)) * 4 // len(rank)
+    return quarter
 
 
-def log_e_of_halves(ratio, half, share=None, group=None):
-    r"""Return the evidence of two halves that predict each other, and the later one's.
+def crosswise(half):
+    """Return masks (learned, predicted): two halves of the rounds predict each other.
 
-    A logger that learns from its past obeys the second alone: what the earlier half
-    predicts of the later one is a fair bet, but the later half knows what became of
-    the choices of the earlier one, so that the mean of the first may exceed one.
+    Fair bets where choices do not depend on those before. A logger that learns makes
+    them unfair: rounds that come later know what became of the earlier ones.
+    """
+    return [(half != k, half == k) for k in (0, 1)]
+
+
+def forwards(quarter):
+    """Return masks (learned, predicted): each quarter is predicted from its past.
+
+    Fair bets for loggers that learn, too.
+    """
+    return [(quarter < k, quarter == k) for k in (1, 2, 3)]
+
+
+def log_e_of_parts(ratio, parts, share=None, group=None):
+    """Return the logarithm of the mean of the e-values of parts of the rounds.
 
     Parameters
     ----------
     ratio : ndarray of shape (n_rounds,)
-        The f.
-    half : ndarray of int of shape (n_rounds,)
-        0 for rounds of the earlier half, 1 for those of the later one.
+        The f; what is in no part may be NaN.
+    parts : list of ndarray of bool of shape (n_rounds,)
+        Rounds of each part; they may overlap.
     share, group : ndarray of shape (n_rounds,), default=None
         As of `log_e_value`.
-
-    Returns
-    -------
-    log_e : float
-        Logarithm of the mean of the e-values of both halves.
-    log_e_later : float
-        Logarithm of the e-value of the later half.
     """
 
     def of(part):
@@ -116,8 +122,13 @@ def log_e_of_halves(ratio, half, share=None, group=None):
         g = None if group is None else group[part]
         return log_e_value(ratio[part], s, g)
 
-    later = of(half == 1)
-    return log_mean_exp([of(half == 0), later]), later
+    return log_mean_exp([of(part) for part in parts])
+
+
+def log_e_forward(ratio, quarter, share=None, group=None):
+    """Return the evidence of predictions from the past: of quarters, and of all."""
+    parts = [quarter == 1, quarter == 2, quarter == 3, quarter > 0]
+    return log_e_of_parts(ratio, parts, share, group)
 
 
 def log_mean_exp(logs):

@@ -22,12 +22,15 @@ from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
-    SURE_LATER,
-    halves_by_time,
-    log_e_of_halves,
+    SURE_FORWARD,
+    crosswise,
+    forwards,
+    log_e_forward,
+    log_e_of_parts,
     mean_gain,
     misfit_effect,
     probability_ratio,
+    quarters_by_time,
 )
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
@@ -46,13 +49,14 @@ MOSTLY = 0.5  # of it: more than a column tells that only the logger looks at
 def action_leak_findings(logs, random_state=0):
     r"""Return a finding where single columns tell the action better than p does.
 
-    Rounds fall into an earlier and a later half. The frequencies of the actions in the
-    bins of a column, learned from one half, are a bet against the propensities of the
-    other: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`, products of
+    Rounds are cut into quarters in time. The frequencies of the actions in the bins of
+    a column, learned from the odd ones, are a bet against the propensities of the even
+    ones, and the other way round: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`, products of
     :math:`1 + \lambda (f_i - 1)` have an expectation of at most one where :math:`p`
     is right, however skewed they are. One above 1,000 times the number of columns, of
-    any of them, happens in less than one log of 1,000. That of the later half, whose
-    bets a logger that learns does not make unfair, has to exceed 100 times as many.
+    any of them, happens in less than one log of 1,000. That of quarters which their
+    past predicts, bets that a logger that learns does not make unfair, has to exceed
+    100 times as many.
 
     Where propensities are not known, or estimated, a column is found that tells
     almost all about the action.
@@ -81,11 +85,11 @@ def action_leak_findings(logs, random_state=0):
         return facts, []
     columns = columns_of(logs.context, rows)
     known = logs.propensity is not None and not logs.propensity_estimated
-    half = random.permutation(len(rows)) % 2
-    if known:
-        half = halves_by_time(logs.row_id.position[rows])
+    quarter = quarters_by_time(logs.row_id.position[rows])
+    plan = crosswise(quarter % 2 if known else random.permutation(len(rows)) % 2)
+    halves = [told for _, told in plan]
     one_bin = np.zeros(len(rows), dtype=np.intp)
-    frequency = _learned_chance(one_bin, action, logs.n_actions, half)
+    frequency = _learned_chance(one_bin, action, logs.n_actions, plan)
     frequency = np.maximum(frequency, FLOOR / logs.n_actions)  # none is zero
     chance = frequency
     if known:
@@ -96,14 +100,19 @@ def action_leak_findings(logs, random_state=0):
     n_bins = min(max(16, 2 * logs.n_actions), MOST_BINS)
     found = []
     for column in columns:
-        learned = _learned_chance(binned(column, n_bins), action, logs.n_actions, half)
+        code = binned(column, n_bins)
+        learned = _learned_chance(code, action, logs.n_actions, plan)
         ratio = probability_ratio(learned, chance, logs.n_actions)
         told = mean_gain(ratio * (chance / frequency)) / open_to_chance
         number, sure = told, told > ALMOST_ALL
         if known:
-            number, sure = _evidence(ratio, half, n_tests)
+            number = log_e_of_parts(ratio, halves)
+            sure = number > SURE + n_tests
         if sure and _matters(ratio):
-            found.append(_Leak(column, told, number, ratio))
+            ahead = _learned_chance(code, action, logs.n_actions, forwards(quarter))
+            ahead = probability_ratio(ahead, chance, logs.n_actions)
+            if not known or log_e_forward(ahead, quarter) > SURE_FORWARD + n_tests:
+                found.append(_Leak(column, told, number, ratio))
     found.sort(key=lambda one: -one.told)
     if not found:
         return facts, []
@@ -111,9 +120,9 @@ def action_leak_findings(logs, random_state=0):
         return facts, [_unknown_finding(found)]
     blamed = found[0].told > MOSTLY
     if not blamed:  # unless the propensities are wrong without the column, too
-        rest = held_out_proba(logs, rows, half, without=found[0].column.name)
+        rest = held_out_proba(logs, rows, plan, without=found[0].column.name)
         ratio = probability_ratio(rest, chance, logs.n_actions)
-        blamed = not (_evidence(ratio, half)[1] and _matters(ratio))
+        blamed = not (log_e_of_parts(ratio, halves) > SURE and _matters(ratio))
     if not blamed:
         return facts, [_innocent_finding(found)]
     return facts, [_known_finding(found, len(rows))]
@@ -147,12 +156,11 @@ def independent_rows(logs, most, random):
     return rows
 
 
-def _learned_chance(code, action, n_actions, half):
-    """Return the probability of each action by the rounds of the other half."""
+def _learned_chance(code, action, n_actions, plan):
+    """Return the probability of each action by the rounds that are learned from."""
     pair = code * n_actions + action
-    chance = np.empty(len(action))
-    for told in (half == 0, half == 1):
-        learned = ~told
+    chance = np.full(len(action), np.nan)
+    for learned, told in plan:
         frequency = _counts(action[learned], action[told]) / learned.sum()
         in_bin = _counts(code[learned], code[told])
         of_pair = _counts(pair[learned], pair[told])
@@ -167,12 +175,6 @@ def _counts(learned, wanted):
         return np.bincount(learned, minlength=size)[wanted]
     learned = np.sort(learned)
     return learned.searchsorted(wanted, "right") - learned.searchsorted(wanted)
-
-
-def _evidence(ratio, half, n_tests=0.0):
-    """Return the evidence, and whether it suffices for one of exp(n_tests) tests."""
-    number, later = log_e_of_halves(ratio, half)
-    return number, number > SURE + n_tests and later > SURE_LATER + n_tests
 
 
 def _matters(ratio):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""A model of the logger, by which each half of some rounds predicts the other."""
+"""A model of the logger, by which some rounds predict the actions of others."""
 
 import warnings
 
@@ -13,13 +13,13 @@ MOST_CATEGORIES = 16  # of a column of texts, one feature each
 MOST_FEATURES = 64
 
 
-def held_out_proba(logs, rows, half, without=None):
-    """Return the probability of each logged action, learned from the other half.
+def held_out_proba(logs, rows, plan, without=None):
+    """Return the probability of each logged action, learned from other rounds.
 
     A multinomial logistic regression of the action on the context and the logger that
     acted; frequencies where there are many actions or no features. Where offers vary,
-    probabilities are renormalised over the offered actions. An action that the other
-    half has not seen has probability zero.
+    probabilities are renormalised over the offered actions. An action that was not
+    learned of has probability zero.
 
     Parameters
     ----------
@@ -27,14 +27,15 @@ def held_out_proba(logs, rows, half, without=None):
         The rounds.
     rows : ndarray of int of shape (n,)
         Which of them are used.
-    half : ndarray of int of shape (n,)
-        In which half, 0 or 1, each of these stands.
+    plan : list of tuple of ndarray of bool of shape (n,)
+        Which of these are learned from, and which are predicted then.
     without : str or int, default=None
         Name of a column of the context that is left out.
 
     Returns
     -------
     proba : ndarray of shape (n,)
+        NaN for rounds that are not predicted.
     """
     action = logs.action_index[rows]
     features = None
@@ -42,9 +43,9 @@ def held_out_proba(logs, rows, half, without=None):
         features = logger_features(logs, rows, without)
     offered = None if logs.available is None else logs.available[rows]
     weight = None if logs.sample_weight is None else logs.sample_weight[rows]
-    out = np.empty(len(rows))
-    for told in (0, 1):
-        learned, wanted = np.flatnonzero(half != told), np.flatnonzero(half == told)
+    out = np.full(len(rows), np.nan)
+    for learned, wanted in plan:
+        learned, wanted = np.flatnonzero(learned), np.flatnonzero(wanted)
         w = None if weight is None else weight[learned]
         seen = action[learned]
         if features is None or not features.shape[1] or (seen == seen[0]).all():

@@ -12,11 +12,14 @@ from skope_ope.logs.checks._e_value import (
     FLOOR,
     LEAST_EFFECT,
     SURE,
-    SURE_LATER,
-    halves_by_time,
-    log_e_of_halves,
+    SURE_FORWARD,
+    crosswise,
+    forwards,
+    log_e_forward,
+    log_e_of_parts,
     misfit_effect,
     probability_ratio,
+    quarters_by_time,
 )
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
@@ -32,8 +35,8 @@ MANY_TIMES = 3.0  # effect above which its digits tell nothing
 def fitted_propensity_findings(logs, random_state=0):
     r"""Return a finding where a model of the logger beats the recorded propensities.
 
-    The earlier and the later half of at most 10,000 rounds predict each other's
-    actions. With
+    At most 10,000 rounds are cut into quarters in time; the odd and the even ones
+    predict each other's actions. With
     :math:`f_i = (.99\, \hat p(a_i | x_i) + .01 / K_i) / p_i`, whose mean is at most one
     under right propensities,
 
@@ -44,8 +47,9 @@ def fitted_propensity_findings(logs, random_state=0):
 
     has a mean of at most one however skewed 1/p is: E > 1,000 happens in at most one
     right log of a thousand, where choices do not depend on those before. For loggers
-    that learn this holds of the half that its past predicts, whose own e-value has to
-    exceed 100, too. An alarm needs both and an effect, the larger of the means
+    that learn this holds of predictions from the past: the mean of the e-values of the
+    quarters that theirs predicts, and of all of these together, has to exceed 100,
+    too. An alarm needs both and an effect, the larger of the means
     of ln f and f - 1 above .035 (the weights are then off by the root of it, 19%). The
     rounds of a group enter by their mean, weighted rounds by their share of the largest
     weight, rounded propensities by the largest that they may stand for. Propensities
@@ -67,47 +71,54 @@ def fitted_propensity_findings(logs, random_state=0):
     p = logs.propensity
     if p is None or logs.propensity_estimated or p.min() >= 1 - 1e-9:
         return {}, []  # the quick tests say so
-    rows, half = _drawn_halves(logs, check_random_state(random_state))
+    rows, quarter = _drawn_quarters(logs, check_random_state(random_state))
     what = "propensities against a fitted logger"
     if len(rows) < FEWEST_ROUNDS:
         return {what: f"not possible: fewer than {FEWEST_ROUNDS} rounds or groups"}, []
-    predicted = held_out_proba(logs, rows, half)
     could = logs.n_actions
     if logs.available is not None:
         could = logs.available[rows].sum(axis=1)
     largest = p[rows] + rounding_error(p[rows], logs.n_actions)
-    ratio = probability_ratio(predicted, largest, could)
     share = uneven_weight(logs, rows)
     group = None if logs.group is None else logs.group_index[rows]
-    evidence, later = log_e_of_halves(ratio, half, share, group)
-    sure = evidence > SURE and later > SURE_LATER
+    plan = crosswise(quarter % 2)
+    predicted = held_out_proba(logs, rows, plan)
+    ratio = probability_ratio(predicted, largest, could)
+    evidence = log_e_of_parts(ratio, [part for _, part in plan], share, group)
     effect = misfit_effect(ratio, share)
-    told = "no fitted model predicts the logged actions better"
-    if sure:
-        told = f"a fitted model makes a logged action likelier {_by(effect)}"
-    facts = {what: told}
-    if not (sure and effect > LEAST_EFFECT):
+    facts = {what: f"a fitted model makes a logged action likelier {_by(effect)}"}
+    if evidence <= SURE:
+        facts[what] = "no fitted model predicts the logged actions better"
+    if evidence <= SURE or effect <= LEAST_EFFECT:
+        return facts, []
+    ahead = held_out_proba(logs, rows, forwards(quarter))
+    ahead = probability_ratio(ahead, largest, could)
+    if log_e_forward(ahead, quarter, share, group) <= SURE_FORWARD:
+        facts[what] = (
+            "a fitted model is better, but not by what came before each round: the "
+            "logger may learn from its past"
+        )
         return facts, []
     return facts, [_misfit(logs, rows, predicted, ratio, evidence, effect)]
 
 
-def _drawn_halves(logs, random):
-    """Return some rows and their halves in time; a group's rounds stay together."""
+def _drawn_quarters(logs, random):
+    """Return some rows and their quarters in time; a group's rounds stay together."""
     weight = logs.sample_weight
     rank = logs.row_id.position
     if logs.group is None:
         rows = np.arange(len(logs)) if weight is None else np.flatnonzero(weight)
         rows = random.permutation(rows)[:MOST_ROUNDS]
-        return rows, halves_by_time(rank[rows])
+        return rows, quarters_by_time(rank[rows])
     order = random.permutation(logs.n_groups)
     n_groups = int(np.searchsorted(logs.group_sizes[order].cumsum(), MOST_ROUNDS)) + 1
     if min(n_groups, logs.n_groups) < FEWEST_ROUNDS:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     first = np.full(logs.n_groups, rank.max() + 1)
     np.minimum.at(first, logs.group_index, rank)
-    half = np.full(logs.n_groups, -1)
-    half[order[:n_groups]] = halves_by_time(first[order[:n_groups]])
-    of_round = half[logs.group_index]
+    quarter = np.full(logs.n_groups, -1)
+    quarter[order[:n_groups]] = quarters_by_time(first[order[:n_groups]])
+    of_round = quarter[logs.group_index]
     rows = np.flatnonzero((of_round >= 0) & (True if weight is None else weight > 0))
     return rows, of_round[rows]
 

@@ -9,11 +9,14 @@ import pytest
 
 from skope_ope.logs.checks._e_value import (
     STAKES,
-    halves_by_time,
-    log_e_of_halves,
+    crosswise,
+    forwards,
+    log_e_forward,
+    log_e_of_parts,
     log_e_value,
     log_mean_exp,
     misfit_effect,
+    quarters_by_time,
 )
 
 MU = np.array([0.9, 0.09, 0.01])  # of three actions
@@ -68,34 +71,45 @@ def test_thinned_rounds_with_their_weights():
     assert total == pytest.approx(1, rel=1e-12)
 
 
+def frequencies(action, plan):
+    """Shares of two actions where they are learned, of those that are predicted."""
+    out = np.full(len(action), np.nan)
+    for learned, told in plan:
+        out[told] = np.bincount(action[learned], minlength=2)[action[told]]
+        out[told] /= learned.sum()
+    return out
+
+
 def test_what_its_past_predicts_is_fair_to_a_logger_that_learns():
-    # an urn: an action is drawn as often as it was, plus a half; frequencies of one
-    # half of six rounds are the bets on the other
-    both, alone = 0.0, 0.0
-    half = halves_by_time(np.arange(6))
-    for log in product(range(2), repeat=6):
+    # an urn: an action is drawn as often as it was, plus a half
+    across, ahead = 0.0, 0.0
+    quarter = quarters_by_time(np.arange(8))
+    plan = crosswise(quarter % 2)
+    for log in product(range(2), repeat=8):
         action, drawn = np.array(log), np.full(2, 0.5)
-        p = np.empty(6)
+        p = np.empty(8)
         for t, a in enumerate(action):
             p[t] = drawn[a] / drawn.sum()
             drawn[a] += 1
-        often = np.array([np.bincount(action[half != h], minlength=2) for h in (0, 1)])
-        f = often[half, action] / 3 / p
-        mean, later = log_e_of_halves(f, half)
-        both += p.prod() * np.exp(mean)
-        alone += p.prod() * np.exp(later)
-    assert alone == pytest.approx(1, rel=1e-12)
-    assert both > 1.05
+        f = frequencies(action, plan) / p
+        across += p.prod() * np.exp(log_e_of_parts(f, [told for _, told in plan]))
+        f = frequencies(action, forwards(quarter)) / p
+        ahead += p.prod() * np.exp(log_e_forward(f, quarter))
+    assert ahead == pytest.approx(1, rel=1e-12)
+    assert across > 1.02
 
 
-def test_halves_and_what_belongs_to_them():
-    np.testing.assert_array_equal(halves_by_time(np.array([7, 1, 3, 5])), [1, 0, 0, 1])
-    np.testing.assert_array_equal(halves_by_time(np.array([2, 9, 4])), [0, 1, 0])
+def test_quarters_and_what_belongs_to_them():
+    ranks = np.array([7, 1, 3, 5, 0, 2, 4, 6])
+    quarter = quarters_by_time(ranks)
+    np.testing.assert_array_equal(quarter, ranks // 2)
+    for learned, told in forwards(quarter):
+        assert quarter[learned].max() < quarter[told].min()
     f, half = np.array([2.0, 0.5, 3.0, 0.1]), np.array([0, 1, 0, 1])
     share, group = np.array([1.0, 0.5, 1.0, 1.0]), np.array([0, 1, 0, 1])
-    e = [log_e_value(f[half == k], share[half == k], np.zeros(2, int)) for k in (0, 1)]
-    mean, later = log_e_of_halves(f, half, share, group)
-    assert later == pytest.approx(e[1])
+    parts = [half == 0, half == 1]
+    e = [log_e_value(f[told], share[told], np.zeros(2, int)) for told in parts]
+    mean = log_e_of_parts(f, parts, share, group)
     assert np.exp(mean) == pytest.approx(np.exp(e).mean())
 
 

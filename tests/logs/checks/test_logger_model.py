@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope import BanditLogs
+from skope_ope.logs.checks._e_value import crosswise
 from skope_ope.logs.checks._logger_model import (
     MOST_FEATURES,
     held_out_proba,
@@ -29,10 +30,10 @@ def test_a_held_out_probability_is_one_of_the_other_half():
     action = np.array([0, 1, 0, 1, 2, 1, 0, 1])
     logs = BanditLogs(np.empty((8, 0)), action, np.zeros(8), actions=[0, 1, 2, 3])
     half = np.arange(8) % 2  # even rounds: 0, 0, 2, 0; odd ones: 1
-    found = held_out_proba(logs, np.arange(8), half)
+    found = held_out_proba(logs, np.arange(8), crosswise(half))
     np.testing.assert_allclose(found, [0, 0, 0, 0, 0, 0, 0, 0])
     half = np.array([0, 0, 1, 1, 1, 0, 0, 1])  # 0, 1, 1, 0 and 0, 1, 2, 1
-    found = held_out_proba(logs, np.arange(8), half)
+    found = held_out_proba(logs, np.arange(8), crosswise(half))
     np.testing.assert_allclose(found, [0.25, 0.5, 0.5, 0.5, 0, 0.5, 0.25, 0.5])
 
 
@@ -51,17 +52,17 @@ def test_probabilities_sum_to_one_over_what_is_offered():
             if not could[-1, other]:
                 continue
             logs = logs_of(context, changed, p, available=could, actions=range(4))
-            total += held_out_proba(logs, np.arange(200), half)
+            total += held_out_proba(logs, np.arange(200), crosswise(half))
         assert total[-1] == 1 or abs(total[-1] - 1) < 1e-12
 
 
 def test_no_round_explains_itself():
     x, _, action, p = world(200)
     half = np.arange(200) % 2
-    found = held_out_proba(logs_of(x, action, p), np.arange(200), half)
+    found = held_out_proba(logs_of(x, action, p), np.arange(200), crosswise(half))
     changed = action.copy()
     changed[0] = (action[0] + 1) % 4
-    again = held_out_proba(logs_of(x, changed, p), np.arange(200), half)
+    again = held_out_proba(logs_of(x, changed, p), np.arange(200), crosswise(half))
     same = half == 0  # the half of round 0 is predicted by the other one
     same[0] = False
     np.testing.assert_array_equal(found[same], again[same])
@@ -75,6 +76,6 @@ def test_weights_count_as_repeats():
     logs = logs_of(x, action, p, sample_weight=weight)
     rows = np.repeat(np.arange(60), weight.astype(int))
     repeated = logs_of(x[rows], action[rows], p[rows])
-    one = held_out_proba(logs, np.arange(60), half)[rows]
-    two = held_out_proba(repeated, np.arange(len(rows)), half[rows])
+    one = held_out_proba(logs, np.arange(60), crosswise(half))[rows]
+    two = held_out_proba(repeated, np.arange(len(rows)), crosswise(half[rows]))
     np.testing.assert_allclose(one, two, rtol=1e-12)

@@ -11,6 +11,7 @@ from scipy import sparse
 from skope_ope import PropensityEstimator
 from skope_ope.logs.checks._e_value import (
     SURE,
+    crosswise,
     log_e_value,
     log_mean_exp,
     probability_ratio,
@@ -34,7 +35,7 @@ def mean_e_value(mu, n_rounds, actions=None):
             x, log = np.array(context), np.array(log)
             p = mu[x, log]
             logs = logs_of(x[:, None], log, p, actions=actions)
-            predicted = held_out_proba(logs, np.arange(n_rounds), half)
+            predicted = held_out_proba(logs, np.arange(n_rounds), crosswise(half))
             f = probability_ratio(predicted, p, logs.n_actions)
             e = log_mean_exp([log_e_value(f[half == k]) for k in (0, 1)])
             total += p.prod() * np.exp(e) / len(mu) ** n_rounds
@@ -248,3 +249,11 @@ def test_contexts_of_any_kind(kind):
     context = contexts(x)[kind]
     assert alarms(logs_of(context, action, p)) == []
     assert alarms(logs_of(context, action, np.roll(p, 1)))
+
+
+@pytest.mark.parametrize("wrong", [slice(0, 2000), slice(2000, 4000)])
+def test_a_fault_of_half_a_log_is_seen(wrong):
+    x, _, action, p = world(4000, 1)
+    p = p.copy()
+    p[wrong] = np.random.default_rng(0).permutation(p[wrong])
+    assert [one.name for one in alarms(logs_of(x, action, p))] == ["propensity_misfit"]
