@@ -14,7 +14,8 @@ FEWEST_CLUSTERS = 30  # rounds or groups, from which a mean is judged
 MANY_ROUNDS = 15  # in one half of the rounds: an action that the other half tests
 OFTEN_ENOUGH = 50  # rounds of an action, for what is missing
 HEAVY = 4  # 1/p above sqrt(n) / 4 stands for more of the kind, not seen yet:
-UNSEEN_PER_SEEN = 8  # so much more
+UNSEEN_PER_SEEN = 40  # so much more
+HARDLY_A_CHOICE = 0.99  # a probability that leaves others unseen in most logs
 MOST_CELLS = 1_000_000  # loggers times actions
 GRIDS = (1, 2, 3)  # decimals of rounded propensities
 FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
@@ -198,15 +199,19 @@ class InversePropensities:
     def too_large(self):
         r"""Return the `Excess` of a number of actions over what 1/p tells of it.
 
-        Of rounds with a choice (p < 1) and the set S of actions that the acting logger
-        took at least 50 times in them,
+        Of rounds with a choice (p < .99) and the set S of actions that the acting
+        logger took at least 50 times in them,
 
         .. math:: D = |S| - \overline{I(a \in S) / p}
-           - 8\, \overline{I(1 / p > \sqrt{n} / 4) / p}
+           - 40\, \overline{I(1 / p > \sqrt{n} / 4) / p}
 
         The last term, of all actions, stands for what no log of this size can show:
         contexts in which an action is so improbable that it was never seen. A softmax
-        of sharp logits has some in every octave of 1/p.
+        of sharp logits has some in every octave of 1/p. Where the whole distribution
+        is known nothing need be guessed:
+
+        .. math:: D = \overline{\#\{a \in S : \mu_a \ge t\}
+           - I(a \in S, p \ge t) / p}, \qquad t = 4 / \sqrt{n}
 
         Returns
         -------
@@ -215,25 +220,31 @@ class InversePropensities:
             digits that 1/p may be anything, where no action was taken often, and where
             there are too many loggers to tell apart.
         """
-        rows = np.flatnonzero(self.p < 1 - 1e-9)
+        known = self.mu is not None
+        rows = np.flatnonzero(self.p < (1 - 1e-9 if known else HARDLY_A_CHOICE))
         often = self._counts(rows) >= OFTEN_ENOUGH
         rough = self.p.min() < 3.1 * self.half_step
         if self.pooled or rough or not often.any():
             return None
         every = self._weighted(1 / (self.p - self.half_step))[rows]
         mine = every * often[self._cell[rows]]
-        could = self._weighted(self._could_take(often))[rows]
         n = len(rows) if self.group is None else len(np.unique(self.group[rows]))
-        unseen = UNSEEN_PER_SEEN * every * (every > sqrt(n) / HEAVY)
+        least = HEAVY / sqrt(n)
+        could = self._weighted(self._could_take(often, least))[rows]
+        if known:
+            mine, unseen = mine * (self.p[rows] >= least), 0.0
+        else:
+            unseen = UNSEEN_PER_SEEN * every * (every > 1 / least)
         missing = float((could - mine - unseen).sum())
         _, error, n = self._sum_and_error(np.minimum(mine, sqrt(n)) - could, rows)
         return Excess(1 + missing / float(could.sum()), _ratio(missing, error), n)
 
-    def _could_take(self, often):
+    def _could_take(self, often, least):
+        """Return how many of the frequent actions each round could have taken."""
         if self.mu is None:
             return self._sizes(often)
         of_action = often.reshape(self.n_loggers, self.n_actions).any(axis=0)
-        return (self.mu > 0) @ of_action.astype(float)
+        return (self.mu >= least) @ of_action.astype(float)
 
 
 def _ratio(total, error):

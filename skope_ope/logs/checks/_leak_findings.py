@@ -51,9 +51,9 @@ def action_leak_findings(logs, random_state=0):
 
     Rounds are cut into quarters in time. The frequencies of the actions in the bins of
     a column, learned from the odd ones, are a bet against the propensities of the even
-    ones, and the other way round: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`, products of
-    :math:`1 + \lambda (f_i - 1)` have an expectation of at most one where :math:`p`
-    is right, however skewed they are. One above 1,000 times the number of columns, of
+    ones, and the other way round: with :math:`f_i = \hat p(a_i \mid x_{ij}) / p_i`,
+    products of :math:`1 + \lambda (f_i - 1)` have a mean of at most one where p is
+    right, however skewed they are. One above 1,000 times the number of columns, of
     any of them, happens in less than one log of 1,000. That of quarters which their
     past predicts, bets that a logger that learns does not make unfair, has to exceed
     100 times as many.
