@@ -628,7 +628,7 @@ def test_an_action_that_a_training_fold_lacks():
     once[7] = 2
     logs = build(action=LABELS[once])
     with pytest.warns(
-        ModelErrorWarning, match=r"1 action.*fold 1 \(\['c'\]\)"
+        ModelErrorWarning, match=r"1 action.*\(\['c'\]; 1 in fold 1\)"
     ) as found:
         DirectMethod(reward_model=Ridge(), cv=3).fit(logs)
     assert found[0].message.value == 1

@@ -217,8 +217,8 @@ class InversePropensities:
         -------
         excess : Excess or None
             `ratio` is 1 + D / |S|. None where the propensities were rounded to so few
-            digits that 1/p may be anything, where no action was taken often, and where
-            there are too many loggers to tell apart.
+            digits that 1/p may be anything, where no action was taken often, or could
+            be, and where there are too many loggers to tell apart.
         """
         known = self.mu is not None
         rows = np.flatnonzero(self.p < (1 - 1e-9 if known else HARDLY_A_CHOICE))
@@ -231,6 +231,8 @@ class InversePropensities:
         n = len(rows) if self.group is None else len(np.unique(self.group[rows]))
         least = HEAVY / sqrt(n)
         could = self._weighted(self._could_take(often, least))[rows]
+        if not could.any():
+            return None
         if known:
             mine, unseen = mine * (self.p[rows] >= least), 0.0
         else:

@@ -11,8 +11,9 @@ from skope_ope.logs.checks._inverse_propensities import (
     InversePropensities,
     rounding_error,
 )
+from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 from tests._worlds import d8
-from tests.logs.checks.test_propensity_findings import logs_of, world
+from tests.logs.checks.test_propensity_findings import draw, logs_of, world
 
 
 def test_the_means_by_hand():
@@ -96,3 +97,24 @@ def test_the_grid_of_rounded_propensities():
     # what adds up over the actions was not rounded
     assert error(0.05, 0.05, n_actions=20) == error(0.9, 0.1, n_actions=2) == 0
     assert error(0.05, 0.05, n_actions=19) == error(0.9, 0.1, n_actions=3) == 0.005
+
+
+def test_few_rounds_of_a_known_law_tell_of_no_gap():
+    mu = np.full((60, 3), 1 / 3)  # none above 4 / sqrt(60)
+    logs = logs_of(np.zeros((60, 1)), np.arange(60) % 3, None, logging_proba=mu)
+    assert InversePropensities(logs, np.arange(60)).too_large() is None
+
+
+def test_sharp_loggers_and_those_that_hardly_explore_are_left_alone():
+    for seed in range(3):
+        x, mu, action, p = world(3000, seed, scale=20.0)
+        assert quick_propensity_findings(logs_of(x, action, p))[1] == []
+        known = logs_of(x, action, None, logging_proba=mu)
+        assert quick_propensity_findings(known)[1] == []
+        mu = np.full((1000, 5), 2e-4)
+        mu[np.arange(1000), np.arange(1000) % 5] = 1 - 8e-4
+        action = draw(mu, np.random.default_rng(seed))
+        p = mu[np.arange(1000), action]
+        assert (
+            quick_propensity_findings(logs_of(np.zeros((1000, 1)), action, p))[1] == []
+        )
