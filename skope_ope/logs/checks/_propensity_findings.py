@@ -74,7 +74,9 @@ def quick_propensity_findings(logs):
         return {what: told}, [one for one in found if one is not None]
     inverse = InversePropensities(logs, rows)
     found += [
-        _miscounted(logs, inverse) or _too_small(logs, inverse),
+        _miscounted(logs, inverse)
+        or _too_small(logs, inverse)
+        or _said_to_be_certain(logs, inverse),
         _miscalibrated(logs, inverse),
         _too_large(logs, inverse),
         _rounded(logs, inverse),
@@ -315,6 +317,36 @@ def _too_small(logs, inverse):
         excess.ratio - 1,
         actions=(label,),
         rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
+    )
+
+
+def _said_to_be_certain(logs, inverse):
+    """Find choices that are recorded as certain, as the greedy ones of a logger.
+
+    Whether there was a choice, p < 1, is a matter of the context: over those rounds
+    the mean of 1/p is at most the number of actions, too. Not where 1 may be rounded.
+    """
+    choice = inverse.p < 1 - 1e-9
+    n_choices = np.count_nonzero(choice)
+    if inverse.half_step or not FEWEST_CLUSTERS <= n_choices < len(choice):
+        return None
+    excess = InversePropensities(logs, inverse.rows[choice]).too_small()
+    if not excess.beyond(SMALL_Z, SMALL):
+        return None
+    return _alarm(
+        "propensity_too_small",
+        f"Of the rounds with a propensity below 1, the mean of 1 / propensity is "
+        f"{excess.ratio:.3g} times the number of actions ({_errors(excess.z)} above "
+        "it): in their contexts other rounds must have had a propensity below 1, too.",
+        (
+            "The logger explores, and its greedy choices were recorded with propensity "
+            "1: record the probability of the draw, 1 - epsilon + epsilon / (number "
+            "of actions).",
+            *_small_advice(logs),
+        ),
+        excess.z,
+        excess.ratio - 1,
+        rows=inverse.rows[_smallest(inverse.p, choice)].tolist(),
     )
 
 

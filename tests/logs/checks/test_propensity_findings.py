@@ -102,6 +102,19 @@ def test_an_epsilon_greedy_logger_over_many_actions():
     assert found(plain_logs(action, p, actions=np.arange(40))) == {}
 
 
+@pytest.mark.parametrize("epsilon", [0.05, 0.15])
+def test_greedy_choices_that_are_recorded_as_certain(epsilon):
+    x, mu, _, _ = world(3000)
+    best = mu.argmax(axis=1)
+    law = np.full((3000, 4), epsilon / 4)
+    law[np.arange(3000), best] += 1 - epsilon
+    action = draw(law, np.random.default_rng(0))
+    p = law[np.arange(3000), action]
+    assert found(logs_of(x, action, p)) == {}
+    alarm = found(logs_of(x, action, np.where(action == best, 1.0, p)))
+    assert "greedy choices" in alarm["propensity_too_small"].advice[0]
+
+
 def test_offers_that_vary():
     rng = np.random.default_rng(0)
     x, mu, _, _ = world()
