@@ -57,16 +57,7 @@ def column_findings(logs, random_state=0):
     part = columns_tested(context)
     if part is not None:
         facts["columns tested"] = part
-    chosen = chosen_columns(context)
-    rows = sampled_rows(n_rounds, SAMPLE, random_state)
-    some = _columns(take_rows(context, rows), chosen)
-    still = [j for j, values in some.items() if _one_value(values)]
-    twins = [pair for pair in _twins(some) if pair[1] not in still]
-    whole = _columns(context, sorted({*still, *chain(*twins)}))
-    constant = [j for j in still if _one_value(whole[j])]
-    if sparse.issparse(context):
-        constant = _without_entry(context)
-    alike = [(i, j) for i, j in twins if _same(whole[i], whole[j])]
+    constant, alike = _constant_and_alike(context, n_rounds, random_state)
 
     def labels(which):
         return listed([label_of(names[j], named) for j in which])
@@ -112,6 +103,22 @@ def column_findings(logs, random_state=0):
             )
         )
     return facts, findings
+
+
+def _constant_and_alike(context, n_rounds, random_state):
+    """Return columns of one value, and pairs of equal ones: what a sample shows.
+
+    Only columns that are constant or alike in the sample are read in all rounds.
+    """
+    rows = sampled_rows(n_rounds, SAMPLE, random_state)
+    some = _columns(take_rows(context, rows), chosen_columns(context))
+    still = [j for j, values in some.items() if _one_value(values)]
+    twins = [pair for pair in _twins(some) if pair[1] not in still]
+    whole = _columns(context, sorted({*still, *chain(*twins)}))
+    constant = [j for j in still if _one_value(whole[j])]
+    if sparse.issparse(context):
+        constant = _without_entry(context)
+    return constant, [(i, j) for i, j in twins if _same(whole[i], whole[j])]
 
 
 def _note(name, found, advice, columns, number, effect=float("nan")):
