@@ -165,6 +165,7 @@ API_REFERENCE = {
         "objects": [
             "IPSPolicy",
             "DRPolicy",
+            "SoftmaxPolicy",
             "OffsetTree",
             "RewardModelPolicy",
             "PseudoInverseRanker",

@@ -61,6 +61,7 @@ from skope_ope.learning import (
     OffsetTree,
     PseudoInverseRanker,
     RewardModelPolicy,
+    SoftmaxPolicy,
 )
 from skope_ope.logs import BanditLogs, DistinctViews, HashKFold, SlateLogs
 from skope_ope.policies import (
@@ -208,6 +209,7 @@ __all__ = [  # noqa: RUF022
     "OffsetTree",
     "PseudoInverseRanker",
     "RewardModelPolicy",
+    "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
     "HistoryDisplay",

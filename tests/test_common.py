@@ -67,6 +67,7 @@ from skope_ope import (
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
+    SoftmaxPolicy,
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
@@ -193,7 +194,13 @@ EXPLORATION = BanditLogs(
     np.zeros((4, 2)), [0, 1, 0, 1], [0.0, 1.0, 1.0, 0.0], timestamp=[0, 1, 2, 3]
 )
 BATCH_POLICIES = [BatchPolicy(EpsilonGreedy(), EXPLORATION, 2)]
-LEARNED_POLICIES = [IPSPolicy(), DRPolicy(), OffsetTree(), RewardModelPolicy(Ridge())]
+LEARNED_POLICIES = [
+    IPSPolicy(),
+    DRPolicy(),
+    OffsetTree(),
+    RewardModelPolicy(Ridge()),
+    SoftmaxPolicy(),
+]
 SLATE_POLICIES = [
     UniformSlatePolicy(2),
     PlackettLuceSlatePolicy([3.0, 2.0, 1.0], 2),

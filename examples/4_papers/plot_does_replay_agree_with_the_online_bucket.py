@@ -60,9 +60,8 @@ K, D = 20, 6
 world = np.random.RandomState(0)
 theta = 0.7 * world.standard_normal((K, D))
 theta[:, 0] = 0.2 * world.standard_normal(K) - 3.8
-theta[:3, 0] = -1.6, -1.8, -2.0  # three articles that most users like,
-theta[:3, 1:3] = [[2, 0], [-2, 0], [0, 2]]  # each of them some more than others
-day_factor = np.linspace(0.7, 1.3, N_DAYS)
+theta[:6, 0] = -1.6, -1.7, -1.7, -1.8, -1.8, -1.9  # six articles that users like,
+theta[:6, 1:4] = 2 * np.vstack([np.eye(3), -np.eye(3)])  # each of them other users
 
 
 def draw_users(n_rounds, rng):
@@ -70,9 +69,9 @@ def draw_users(n_rounds, rng):
     return np.column_stack([np.ones(n_rounds), rng.randn(n_rounds, D - 1) / 2])
 
 
-def click_rate(X, action, day):
+def click_rate(X, action):
     """Click rate of one article for every user."""
-    return expit(np.einsum("ij,ij->i", X, theta[action])) * day_factor[day]
+    return expit(np.einsum("ij,ij->i", X, theta[action]))
 
 
 def uniform_log(n_rounds, random_state):
@@ -81,7 +80,7 @@ def uniform_log(n_rounds, random_state):
     X = draw_users(n_rounds, rng)
     day = np.arange(n_rounds) * N_DAYS // n_rounds
     action = rng.randint(K, size=n_rounds)
-    click = (rng.random_sample(n_rounds) < click_rate(X, action, day)).astype(float)
+    click = (rng.random_sample(n_rounds) < click_rate(X, action)).astype(float)
     time = np.arange(n_rounds) * N_DAYS / n_rounds
     return BanditLogs(
         X,
@@ -190,15 +189,19 @@ policies = {
 }
 
 
-def online_bucket(policy, random_state):
-    """Let a policy serve users of its own: their actions, clicks and days."""
-    bucket = uniform_log(N_ROUNDS // 4, random_state)
+def served(policy, n_rounds, random_state):
+    """Let a policy serve users of its own: what it shows, and the users and days."""
+    bucket = uniform_log(n_rounds, random_state)
+    action = policy.logs_proba(bucket).argmax(axis=1)  # these policies are greedy
+    return action, bucket.context, bucket.columns["day"]
+
+
+def online_bucket(policy, random_state, factor=1.0):
+    """Serve users, whose clicks are `factor` times as likely on each day."""
+    action, X, day = served(policy, N_ROUNDS // 4, random_state)
     rng = np.random.RandomState(random_state + 1)
-    proba = policy.logs_proba(bucket)
-    action = proba.argmax(axis=1)  # these policies are greedy
-    day = bucket.columns["day"]
-    click = rng.random_sample(len(action)) < click_rate(bucket.context, action, day)
-    return action, click.astype(float), day
+    rate = click_rate(X, action) * np.broadcast_to(factor, N_DAYS)[day]
+    return action, (rng.random_sample(len(action)) < rate).astype(float), day
 
 
 online, offline = {}, {}
@@ -210,34 +213,40 @@ for i, (name, policy) in enumerate(policies.items()):
 action, click, _ = online["SEMP"]  # it shows several articles at any time
 replayed = offline["SEMP"].by("action")
 shown = np.bincount(logs.action[offline["SEMP"].accepted], minlength=K)
-n_compared = 0
+compared = []
 print("\nSEMP by article: clicks per view online and offline")
 for article in range(K):
-    served = click[action == article]
-    if len(served) > 1000 and shown[article] > 300:
-        rate, value = served.mean(), replayed[article]
-        error = served.std(ddof=1) / np.sqrt(len(served))
+    views = click[action == article]
+    if len(views) > 1000 and shown[article] > 300:
+        rate, value = views.mean(), replayed[article]
+        error = views.std(ddof=1) / np.sqrt(len(views))
         z = (value.value - rate) / np.hypot(error, value.standard_error)
         print(f"  {article:2d}: {rate:.4f} {value.value:.4f}  z {z:+.1f}")
         assert abs(z) < 4, (article, z)
-        n_compared += 1
-assert n_compared >= 2, "too few articles were shown often enough to compare"
+        compared.append((article, rate, value.value))
+assert len(compared) >= 5, "too few articles were shown often enough to compare"
 
 # %%
 # Replay and the online bucket agree on each day within four standard errors.
 
 days = list(range(N_DAYS))
-daily = {}
+
+
+def by_day(name, bucket):
+    """Click rates of a bucket by day, replayed ones, and errors of both."""
+    _, clicks, day = bucket
+    views = [clicks[day == d] for d in days]
+    rate = np.array([c.mean() for c in views])
+    error = np.array([c.std(ddof=1) / np.sqrt(len(c)) for c in views])
+    values = offline[name].by("day")
+    replayed = np.array([values[d].value for d in days])
+    return rate, replayed, error, np.array([values[d].standard_error for d in days])
+
+
+daily = {name: by_day(name, bucket) for name, bucket in online.items()}
 print()
-for name, (_, clicks, day) in online.items():
-    served = [clicks[day == d] for d in days]
-    rate = np.array([c.mean() for c in served])
-    error = np.array([c.std(ddof=1) / np.sqrt(len(c)) for c in served])
-    by_day = offline[name].by("day")
-    replayed = np.array([by_day[d].value for d in days])
-    both = np.hypot(error, [by_day[d].standard_error for d in days])
-    z = (replayed - rate) / both
-    daily[name] = (rate, replayed, both)
+for name, (rate, replayed, *errors) in daily.items():
+    z = (replayed - rate) / np.hypot(*errors)
     print(f"{name}: largest |z| by day {np.abs(z).max():.1f}")
     assert np.abs(z).max() < 4, (name, z)
 
@@ -245,79 +254,136 @@ for name, (_, clicks, day) in online.items():
 # The ratio of offline to online
 # ------------------------------
 #
-# If something other than the policy makes offline and online differ (another mix of
-# users, another day), it should do so for all policies alike: the ratios of two
-# policies, day by day, lie around a line of slope one through the origin.
+# An online bucket is not the log: business rules hold some articles back, users differ
+# from day to day. Here all online clicks of a day are multiplied by a factor that the
+# log knows nothing of. It makes replay wrong for every policy, and wrong alike: the
+# ratios of offline to online of two policies, day by day, lie on a line of slope one
+# through the origin. So replay still says which policy is better.
+#
+# Their correlation over the days is the test: errors that have nothing to do with each
+# other would lie around that line as well, but without a correlation.
 
-ratios = {name: replayed / rate for name, (rate, replayed, _) in daily.items()}
+factor = np.random.RandomState(5).permutation(np.linspace(0.7, 1.3, N_DAYS))
+ratios = {}
+for i, (name, policy) in enumerate(policies.items()):
+    rate, replayed, *_ = by_day(name, online_bucket(policy, 30 + 2 * i, factor))
+    ratios[name] = replayed / rate
+correlations = {}
 print("\nratios of offline to online, day by day, against those of EMP")
 for other, paper in (("SEMP", "1.019"), ("CEMP", "1.113")):
     x, y = ratios["EMP"], ratios[other]
     slope = (x @ y) / (x @ x)
     residual = y - slope * x
     error = np.sqrt(residual @ residual / (len(x) - 1) / (x @ x))
-    print(f"{other}: slope {slope:.3f} +- {error:.3f} (paper {paper})")
+    correlations[other] = np.corrcoef(x, y)[0, 1]
+    print(f"{other}: slope {slope:.3f} +- {error:.3f} (paper {paper}), ", end="")
+    print(f"correlation {correlations[other]:.2f}")
     assert abs(slope - 1) < 4 * error, (other, slope, error)
+    # ten days without a correlation exceed 0.7 about once in a hundred times
+    assert correlations[other] > 0.7, (other, correlations[other])
 
 # %%
 # The error against the number of accepted rounds
 # -----------------------------------------------
 #
-# A fixed policy is replayed on logs of several lengths; the error of its click rate
-# falls as one over the root of the accepted rounds.
+# The serving policies are replayed on logs of several lengths. What they show depends
+# on the time and on the exploration bucket, not on what is accepted, so their true
+# click rates are known: means over many users. The error falls as one over the root of
+# the accepted rounds, for each article (the paper's figure 4) and for the policy as a
+# whole (figure 5).
 
-best = int(theta[:, 0].argmax())
-N_REPEATS = 200 if options.full else 40
-lengths = (N_ROUNDS // 100) * 2 ** np.arange(6)
-rng = np.random.RandomState(4)
-days_of = np.arange(500_000) % N_DAYS
-truth = click_rate(draw_users(500_000, rng), np.full(500_000, best), days_of).mean()
+N_REPEATS = 100 if options.full else 24
+lengths = (N_ROUNDS // 50) * 4 ** np.arange(3)
+FOLLOWED = ("EMP", "SEMP")
 
 
-def replayed_error(n_rounds, seed):
-    """Squared error and accepted rounds of one replay of the fixed policy."""
+def truth_of(policy):
+    """True click rates of a policy: of each article that it shows, and of all."""
+    action, X, _ = served(policy, 4 * N_ROUNDS, 40)
+    rate = click_rate(X, action)
+    views = np.bincount(action, minlength=K)
+    by_article = np.bincount(action, rate, minlength=K) / np.maximum(views, 1)
+    return by_article, rate.mean()
+
+
+def errors_of(name, n_rounds, seed):
+    """Squared errors and accepted rounds of one replay: of every article, of all."""
     log = uniform_log(n_rounds, seed)
-    always_best = (log.action == best).astype(float)  # pi of the logged action
-    result = Replay(random_state=seed).fit(log).evaluate(always_best)
-    return (result.value - truth) ** 2, len(result.accepted)
+    value = Replay(random_state=seed).fit(log).evaluate(policies[name])
+    by_article, overall = truths[name]
+    out = np.full((K + 1, 2), np.nan)
+    for article, part in value.by("action").items():
+        count = (log.action[value.accepted] == article).sum()
+        out[article] = (part.value - by_article[article]) ** 2, count
+    out[K] = (value.value - overall) ** 2, len(value.accepted)
+    return out
 
 
-rmse, accepted = [], []
-for n_rounds in lengths.tolist():
-    progress(f"replaying a fixed policy on logs of {n_rounds:,} rounds")
-    jobs = (delayed(replayed_error)(n_rounds, 1000 + s) for s in range(N_REPEATS))
-    squares, sizes = np.array(Parallel(n_jobs=options.n_jobs)(jobs)).T
-    rmse.append(np.sqrt(squares.mean()))
-    accepted.append(sizes.mean())
-x, y = np.log(accepted), np.log(rmse)
-slope = np.polyfit(x, y, 1)[0]
-# the logarithm of a root mean square of m normal errors has variance 1 / (2 m)
-slope_error = np.sqrt(1 / (2 * N_REPEATS) / ((x - x.mean()) ** 2).sum())
-print(
-    f"\nlog error against log T: slope {slope:.3f} +- {slope_error:.3f} (theory -1/2)"
-)
-assert abs(slope + 0.5) < 4 * slope_error
+truths = {name: truth_of(policies[name]) for name in FOLLOWED}
+decay = {}
+for name in FOLLOWED:
+    progress(f"replaying {name} on logs of several lengths")
+    jobs = (
+        delayed(errors_of)(name, n_rounds, 1000 + seed)
+        for n_rounds in lengths.tolist()
+        for seed in range(N_REPEATS)
+    )
+    found = np.reshape(
+        Parallel(n_jobs=options.n_jobs)(jobs), (len(lengths), N_REPEATS, K + 1, 2)
+    )
+    whole = np.isfinite(found).all(axis=(0, 1, 3))  # shown in every one of these logs
+    decay[name] = found[:, :, whole].mean(axis=1), np.flatnonzero(whole)
+
+
+def slope_of(squares, sizes):
+    """Slope of log error in log T, and its standard error."""
+    x, y = np.log(sizes), np.log(squares) / 2
+    # the logarithm of a root mean square of m normal errors has variance 1 / (2 m)
+    error = np.sqrt(1 / (2 * N_REPEATS) / ((x - x.mean()) ** 2).sum())
+    return np.polyfit(x, y, 1)[0], error
+
+
+print("\nlog error against log T (theory: slope -1/2)")
+n_articles = 0
+for name, (found, columns) in decay.items():
+    for k, column in enumerate(columns):
+        squares, sizes = found[:, k].T
+        slope, error = slope_of(squares, sizes)
+        what = "all" if column == K else f"article {column}"
+        print(f"{name:5} {what:11} T up to {sizes[-1]:7.0f}: {slope:.2f} +- {error:.2f}")
+        assert abs(slope + 0.5) < 4 * error, (name, what)
+        n_articles += column < K
+assert n_articles >= 5
 
 # %%
+# In pictures, one for each of the paper's figures 2 to 7.
 
-figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-rate, replayed, both = daily["EMP"]
-axes[0].errorbar(rate, replayed, both, fmt="o", capsize=3)
-low, high = min(rate.min(), replayed.min()), max(rate.max(), replayed.max())
-axes[0].plot([low, high], [low, high], "k:", lw=1)
-axes[0].set(xlabel="online click rate of a day", ylabel="replayed", title="EMP by day")
+figure, axes = plt.subplots(2, 3, figsize=(13, 8), layout="constrained")
+(articles, by_days, lines), (fourth, fifth, spreads) = axes
+_, rate, value = np.array(compared).T
+articles.plot(rate, value, "o")
+articles.axline((rate[0], rate[0]), slope=1, color="k", ls=":", lw=1)
+articles.set(xlabel="online", ylabel="replayed", title="SEMP: articles (figure 2)")
+rate, replayed, *errors = daily["EMP"]
+by_days.errorbar(rate, replayed, errors[1], errors[0], fmt="o", capsize=3)
+by_days.axline((rate[0], rate[0]), slope=1, color="k", ls=":", lw=1)
+by_days.set(xlabel="online", ylabel="replayed", title="EMP: days (figure 3)")
 for other in ("SEMP", "CEMP"):
-    axes[1].plot(ratios["EMP"], ratios[other], "o", label=other)
-axes[1].axline((1, 1), slope=1, color="k", ls=":", lw=1)
-axes[1].set(
-    xlabel="offline / online of EMP",
-    ylabel="offline / online",
-    title="ratios by day",
-)
-axes[1].legend()
-axes[2].loglog(accepted, rmse, "o-", label="replay")
-scale = rmse[0] * np.sqrt(accepted[0])
-axes[2].loglog(accepted, scale / np.sqrt(accepted), "r--", lw=1, label="1 / sqrt(T)")
-axes[2].set(xlabel="accepted rounds T", ylabel="rms error", title="convergence")
-axes[2].legend()
+    lines.plot(ratios["EMP"], ratios[other], "o", label=other)
+lines.axline((1, 1), slope=1, color="k", ls=":", lw=1)
+lines.set(xlabel="offline / online of EMP", title="ratios (figures 6 and 7)")
+lines.legend()
+for name, (found, columns) in decay.items():
+    for k, column in enumerate(columns):
+        ax, label = (fifth, name) if column == K else (fourth, None)
+        squares, sizes = found[:, k].T
+        ax.loglog(sizes, np.sqrt(squares), "o-", label=label)
+for ax, title in ((fourth, "articles (figure 4)"), (fifth, "policies (figure 5)")):
+    T = np.array(ax.get_xlim())
+    ax.loglog(T, 0.4 / np.sqrt(T), "r--", lw=1)
+    ax.set(xlabel="accepted rounds T", ylabel="rms error", title=title)
+fifth.legend()
+spreads.boxplot([runs / base for runs in values.values()])
+spreads.set_xticks(range(1, len(values) + 1), [name.split(" (")[0] for name in values])
+spreads.set(ylabel="relative to random choice", title="runs (table 1)")
 plt.show()

@@ -23,8 +23,10 @@ public; this script builds one like it. Then it asks about a logger that learns.
 # The first rows teach a linear model of the reward, the last ones are forty subsets to
 # evaluate on (the paper has ten; the spread of forty is known better). In the days
 # between, users have become harder to please: all that is good or bad about a content
-# shrinks by a factor. (The paper does not say why its model is off by a fifth for both
-# policies alike; rewards that change between training and evaluation do just that.)
+# shrinks by 1.21. That number is put in, so that the model is off as in the paper: the
+# error of the direct method below is an input of this script and no finding. (The paper
+# does not say why its model is off by a fifth for both policies alike; rewards that
+# change between training and evaluation do just that.)
 
 import argparse
 import warnings
@@ -190,8 +192,8 @@ for name in ("RS", "DR-ns(0.1)"):
 
 # %%
 # As in the paper, rejection sampling varies most by far: it accepts a thirteenth of the
-# rows. The direct method hardly varies and is off by a fifth. The others correct the
-# model, or need none; in self-evaluation the weights are all one, and what is left of
+# rows. The direct method hardly varies and is off by what was put in. The others correct
+# the model, or need none; in self-evaluation the weights are all one, and what is left of
 # IPS is the mean reward. For a policy that does not learn, DR-ns averages the terms of
 # DR with weights that settle early, so it is as good. Its point is the history: it
 # accepts all rows in self-evaluation and about half of them for argmax, six times as
@@ -202,7 +204,6 @@ for target in policies:
     assert max(deviations, key=deviations.get) == "RS"
     assert deviations["RS"] > 1.2 * deviations["IPS"]
     assert min(deviations, key=deviations.get) == "DM"
-    assert mean["DM", target] - 1 > 0.1
     assert deviations["DR-ns(0.1)"] <= 1.1 * deviations["DR"]
     for name in ("RS", "IPS", "DR", "DR-ns(0.1)"):
         error = deviations[name] / np.sqrt(n_subsets)

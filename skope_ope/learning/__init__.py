@@ -7,6 +7,7 @@ from skope_ope.learning._ips_policy import IPSPolicy
 from skope_ope.learning._offset_tree import OffsetTree
 from skope_ope.learning._pseudo_inverse_ranker import PseudoInverseRanker
 from skope_ope.learning._reward_model_policy import RewardModelPolicy
+from skope_ope.learning._softmax_policy import SoftmaxPolicy
 
 __all__ = [
     "DRPolicy",
@@ -14,4 +15,5 @@ __all__ = [
     "OffsetTree",
     "PseudoInverseRanker",
     "RewardModelPolicy",
+    "SoftmaxPolicy",
 ]

@@ -13,10 +13,11 @@ from skope_ope.policies._classifier_actor import ClassifierActor
 
 
 class CostSensitivePolicy(LogsPolicy, ClassifierActor):
-    """A classifier that maximises an estimated value.
+    """A classifier that learns from estimated rewards.
 
-    A subclass implements `_expected(logs)`, what is expected of every action before
-    the logged reward is seen; it has the parameter `shrinkage`.
+    A subclass implements `_first_rewards(logs)`, the estimated reward of every action
+    in every round, which the first classifier learns from, and may implement
+    `_improve(logs, offered)`, which fits others in its place.
     """
 
     _parameter_constraints: dict = {
@@ -29,13 +30,17 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
         if logged.sum() == 1:  # nothing to choose from
             self._learn(logs, np.zeros(1, int), logs.action_index[:1], np.ones(1))
         else:
-            rewards = estimated_rewards(logs, self._expected(logs), self.shrinkage)
             offered = logged if logs.available is None else logged & logs.available
+            rewards = self._first_rewards(logs)
             rows, codes, weight = weighted_labels(rewards, offered, logs.sample_weight)
             if not rows.size:
                 raise no_evidence(self)
             self._learn(logs, rows, codes, weight)
+            self._improve(logs, offered)
         self._copy_features()
+
+    def _improve(self, logs, offered):
+        """Leave the first classifier as it is."""
 
 
 def estimated_rewards(logs, expected, shrinkage=None):
@@ -65,16 +70,18 @@ def estimated_rewards(logs, expected, shrinkage=None):
     return rewards
 
 
-def weighted_labels(rewards, offered, sample_weight=None):
+def weighted_labels(rewards, offered, sample_weight=None, chance=None):
     r"""Return (rows, codes, weights) whose weighted accuracy is the value.
 
-    For every policy :math:`\pi`
+    For every policy :math:`\pi` that chooses one action
 
     .. math:: \sum_i \hat r_i(\pi(x_i)) = \sum_i \min_b \hat r_i(b)
         + \sum_i \sum_a 1[\pi(x_i) = a]\, (\hat r_i(a) - \min_b \hat r_i(b)),
 
     so a round becomes one example per action, weighted by how much better than the
     worst offered action it is; the worst one itself has weight 0 and is left out.
+    Weights times the chances of the actions under a policy are those of a step of
+    expectation-maximisation from it.
 
     Parameters
     ----------
@@ -84,6 +91,8 @@ def weighted_labels(rewards, offered, sample_weight=None):
         Actions that may be taken.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Weights of the rounds.
+    chance : ndarray of shape (n_rounds, n_actions), default=None
+        Chances of the actions, which multiply the weights.
 
     Returns
     -------
@@ -96,6 +105,8 @@ def weighted_labels(rewards, offered, sample_weight=None):
     weight = np.where(offered, rewards - worst, 0.0)
     rounding = 1e-12 * np.abs(rewards).max(axis=1, keepdims=True)
     weight[weight <= rounding] = 0.0
+    if chance is not None:
+        weight *= chance
     if sample_weight is not None:
         weight *= sample_weight[:, None]
     rows, codes = np.nonzero(weight)

@@ -1,26 +1,43 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policy that maximises the doubly robust value."""
+"""A classifier of actions, improved by doubly robust rewards."""
 
+from numbers import Integral
+
+import numpy as np
 from sklearn.utils import get_tags
 
+from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.learning._cost_sensitive import CostSensitivePolicy
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.learning._cost_sensitive import (
+    CostSensitivePolicy,
+    estimated_rewards,
+    weighted_labels,
+)
+from skope_ope.learning._learners_source import learners_source
+from skope_ope.learning._logs_policy import centre
+from skope_ope.policies._base import soften
 
 
 class DRPolicy(CostSensitivePolicy):
-    r"""Learn the policy of the largest doubly robust value from logs [1]_.
+    r"""Learn a classifier of actions and improve it by doubly robust rewards [1]_.
 
-    The reward of every action of round :math:`i` is estimated by
+    The first classifier is that of `IPSPolicy`. Then the reward of every action of
+    round :math:`i` is estimated by
 
-    .. math:: \hat r_i(a) = \hat q(x_i, a) + 1[a_i = a]\, w_i (r_i - \hat q(x_i, a)),
-        \qquad w_i = 1 / p_i,
+    .. math:: \hat r_i(a) = \hat q(x_i, a) + 1[a_i = a]\, \tilde w_i
+        (r_i - \hat q(x_i, a)), \qquad
+        \tilde w_i = \frac{\lambda w_i}{w_i^2 + \lambda}, \quad w_i = 1 / p_i,
 
     where the model :math:`\hat q` is cross-fitted: it never saw the reward that it is
-    corrected by. A classifier learns to choose the best action, at the price of what
-    others would have lost. Rewards may have any sign. Read more in the
-    :ref:`User Guide <learning>`.
+    corrected by. A step from a classifier with probabilities :math:`\pi` to the next
+    one fits it to every action of every round, with the weights
+
+    .. math:: \pi(a|x_i)\, (\hat r_i(a) - \min_b \hat r_i(b)),
+
+    a step of expectation-maximisation of the estimated value
+    :math:`\sum_i \sum_a \pi(a|x_i)\, \hat r_i(a)` [3]_. Rewards may have any sign.
+    Read more in the :ref:`User Guide <learning>`.
 
     Parameters
     ----------
@@ -28,13 +45,19 @@ class DRPolicy(CostSensitivePolicy):
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
         rows drawn in proportion to the weights. `None`: `LogisticRegression()`.
     reward_model : model, number, array or str, default=None
-        What may stand for a reward model in `DoublyRobust`. `None`: the out-of-fold
-        mean reward of every action.
+        What may stand for a reward model in `DoublyRobust`. `None`: per action
+        `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`, on what
+        the classifier sees: behind the first steps of a Pipeline, or on standardised
+        contexts; the mean reward of every action where these are no finite numbers.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them.
-    shrinkage : float, default=None
-        `lam` in the weights lam w / (w^2 + lam) [2]_: 0 trusts the model alone,
-        infinity and `None` shrink nothing.
+    shrinkage : float, default=10.0
+        :math:`\lambda` in the weights [2]_: 0 trusts the model alone, infinity and
+        `None` shrink nothing. A learner that trusts single rounds of large weight
+        learns their noise.
+    n_steps : int, default=2
+        Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
+        of the estimated rewards.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -44,7 +67,7 @@ class DRPolicy(CostSensitivePolicy):
     Attributes
     ----------
     classifier_ : classifier
-        The fitted classifier.
+        The last classifier.
     classes_ : ndarray of shape (n_actions,)
         Action labels of the logs.
     n_features_in_ : int
@@ -52,13 +75,20 @@ class DRPolicy(CostSensitivePolicy):
 
     See Also
     --------
-    IPSPolicy : Has a constant in place of the model.
+    IPSPolicy : The first classifier alone.
+    SoftmaxPolicy : Maximises the estimated value itself.
     RewardModelPolicy : Takes the action that a model holds for the best.
 
     Notes
     -----
-    The reduction to classification is that of `IPSPolicy`. It makes up to
-    n_actions - 1 examples of every round; with many actions `OffsetTree` is cheaper.
+    No step lowers the estimated value where the classifier maximises the weighted
+    likelihood over all that it can be. Others come close. A classifier without
+    `predict_proba` is taken at the softmax of its `decision_function`, and without that
+    half uniform. The weights of a step sum to the number of rounds (the weights of the
+    logs), so that the classifier's own penalty keeps its meaning.
+
+    A step has up to n_actions examples of every round; with many actions `OffsetTree`
+    is cheaper.
 
     References
     ----------
@@ -66,6 +96,8 @@ class DRPolicy(CostSensitivePolicy):
        and learning. ICML.
     .. [2] Su, Y., Dimakopoulou, M., Krishnamurthy, A., & Dudik, M. (2020). Doubly
        robust off-policy evaluation with shrinkage. ICML.
+    .. [3] Peters, J., & Schaal, S. (2007). Reinforcement learning by reward-weighted
+       regression for operational space control. ICML.
 
     Examples
     --------
@@ -82,6 +114,7 @@ class DRPolicy(CostSensitivePolicy):
     _parameter_constraints: dict = {
         **CostSensitivePolicy._parameter_constraints,
         **REWARD_MODEL_CONSTRAINTS,
+        "n_steps": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -90,7 +123,8 @@ class DRPolicy(CostSensitivePolicy):
         *,
         reward_model=None,
         cv=5,
-        shrinkage=None,
+        shrinkage=10.0,
+        n_steps=2,
         epsilon=0.0,
         temperature=None,
     ):
@@ -98,11 +132,40 @@ class DRPolicy(CostSensitivePolicy):
         self.reward_model = reward_model
         self.cv = cv
         self.shrinkage = shrinkage
+        self.n_steps = n_steps
         self.epsilon = epsilon
         self.temperature = temperature
 
-    def _expected(self, logs):
-        return reward_source(self.reward_model, logs, self.cv).bind(logs)(logs, 0)
+    def _first_rewards(self, logs):
+        return estimated_rewards(logs, centre(logs, "auto"))
+
+    def _improve(self, logs, offered):
+        if not self.n_steps:
+            return
+        steps = getattr(self._get_classifier(), "steps", [])[:-1]
+        q_hat = learners_source(self, logs, [step for _, step in steps])(logs, 0)
+        rewards = estimated_rewards(logs, q_hat, self.shrinkage)
+        omega = logs.sample_weight
+        total = len(logs) if omega is None else omega.sum()
+        for _ in range(self.n_steps):
+            chance = self._chances(logs.context) * offered
+            mass = chance.sum(axis=1, keepdims=True)  # 0 where only unknown ones are
+            chance = np.divide(chance, mass, out=chance, where=mass > 0)
+            rows, codes, weight = weighted_labels(rewards, offered, omega, chance)
+            if not rows.size:  # the classifier is sure, and of the worst
+                break
+            self._learn(logs, rows, codes, weight * (total / weight.sum()))
+
+    def _chances(self, X):
+        """Probabilities of the actions by the classifier at hand, none of them 0."""
+        classifier, few = self.classifier_, 1e-6
+        if hasattr(classifier, "predict_proba"):
+            chance = self._to_classes(classifier.predict_proba(X), 0.0)
+        elif hasattr(classifier, "decision_function"):
+            chance = soften(self._ranking(X), 1.0)
+        else:
+            chance, few = self._scores(X, None), 0.5
+        return (1 - few) * chance + few / chance.shape[1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

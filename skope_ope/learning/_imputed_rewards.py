@@ -101,15 +101,23 @@ class ImputedRewards:
         As in `Queries`, of all queries met.
     totals : ndarray of shape (n_queries, n_slots, n_candidates)
         Sums of the imputed rewards.
+    shown : ndarray of bool of shape (n_queries, n_slots, n_candidates)
+        Who the logger shows where. Nothing is known of the others: the zeros that are
+        imputed there are no rewards.
     counts : ndarray of shape (n_queries,)
         Rounds of every query, or the sum of their weights.
     n_rounds : int
         Rounds of all of them.
+    repeats : bool
+        Whether the logger shows a candidate in several slots of a slate.
+    examples : list of (numbers, SlateLogs)
+        Of every batch the queries met first in it, and a round of each.
     """
 
     def __init__(self, user):
         self.user = user
         self.n_slots, self.n_rounds = None, 0
+        self.repeats, self.examples = False, []
         self._number = {}
 
     def add(self, logs):
@@ -124,7 +132,9 @@ class ImputedRewards:
         weight = column_weights(logs)
         if weight is not None and not weight.all():
             logs = logs[np.flatnonzero(weight)]  # a query of such rounds has no mean
-        if logs.logging_policy.closed_form(logs) == "uniform":
+        form = logs.logging_policy.closed_form(logs)
+        self.repeats |= form == "product" or _some_repeat(logs.slate)
+        if form == "uniform":
             step = max(1, CHUNK_BYTES // (8 * logs.max_candidates))
             for start in range(0, len(logs), step):
                 self._add_uniform(logs[start : start + step])
@@ -167,7 +177,8 @@ class ImputedRewards:
         queries = queries_of(rounds, self.n_slots, self.user)
         sums = _sums(rounds, queries.index, len(queries.first))
         offered = offered_slots(rounds[queries.first], self.n_slots)[:, 0]
-        self._gather(rounds, queries, queries.first, _apply_uniform(sums, offered))
+        imputed = _apply_uniform(sums, offered)
+        self._gather(rounds, queries, queries.first, imputed, queries.offered)
 
     def _add(self, rounds, kept):
         queries = queries_of(rounds, self.n_slots, self.user)
@@ -178,12 +189,19 @@ class ImputedRewards:
         keys = (queries.index * len(drawn) + drawn.index) * len(orders) + order
         _, first, index = np.unique(keys, return_index=True, return_inverse=True)
         sums = _sums(rounds, index.reshape(-1), len(first))
-        self._gather(rounds, queries, first, _apply_inverse(sums, rounds[first], kept))
+        imputed = _apply_inverse(sums, rounds[first], kept)
+        shown = rounds.logging_policy.slot_marginals(rounds[first]) > 0
+        self._gather(rounds, queries, first, imputed, shown)
 
-    def _gather(self, rounds, queries, first, imputed):
+    def _gather(self, rounds, queries, first, imputed, shown):
         """Add sums, which belong to the queries of some rounds."""
+        known = len(self._number)
         numbers = self._numbers(queries)
+        new = numbers >= known
+        if new.any():
+            self.examples.append((numbers[new], rounds[queries.first[new]]))
         np.add.at(self.totals, numbers[queries.index[first]], imputed)
+        np.logical_or.at(self.shown, numbers[queries.index[first]], shown)
         met, weight = numbers[queries.index], column_weights(rounds)
         self.counts += np.bincount(met, weight, minlength=len(self.counts))
 
@@ -200,12 +218,19 @@ class ImputedRewards:
             "features": queries.features[new],
             "offered": queries.offered[new],
             "totals": np.zeros((len(new), self.n_slots, self.n_candidates)),
+            "shown": np.zeros((len(new), self.n_slots, self.n_candidates), dtype=bool),
             "counts": np.zeros(len(new)),
         }
         for name, values in fields.items():
             old = [getattr(self, name)] if known else []
             setattr(self, name, np.concatenate([*old, values]))
         return numbers
+
+
+def _some_repeat(slates):
+    """Tell whether a slate shows a candidate twice."""
+    ordered = np.sort(slates, axis=1)
+    return bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != EMPTY)).any())
 
 
 def _digest(*tables):

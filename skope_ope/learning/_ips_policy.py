@@ -1,24 +1,27 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policy that maximises the inverse propensity score."""
+"""A classifier of actions from inverse propensity scores."""
 
 from numbers import Real
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.learning._cost_sensitive import CostSensitivePolicy
+from skope_ope.learning._cost_sensitive import (
+    CostSensitivePolicy,
+    estimated_rewards,
+)
 from skope_ope.learning._logs_policy import centre
 
 
 class IPSPolicy(CostSensitivePolicy):
-    r"""Learn the policy of the largest inverse propensity score from logs.
+    r"""Learn a classifier of actions from inverse propensity scores.
 
     The reward of every action of round :math:`i` is estimated by
 
     .. math:: \hat r_i(a) = b + 1[a_i = a]\, w_i (r_i - b), \qquad w_i = 1 / p_i,
 
-    and a classifier learns to choose the best action, at the price of what others
-    would have lost. Rewards may have any sign: a reward above the baseline :math:`b`
-    speaks for the logged action, one below speaks for all others. Read more in the
+    and a classifier learns to name the best action, at the price of what others would
+    have lost. Rewards may have any sign: a reward above the baseline :math:`b` speaks
+    for the logged action, one below speaks for all others. Read more in the
     :ref:`User Guide <learning>`.
 
     Parameters
@@ -27,10 +30,12 @@ class IPSPolicy(CostSensitivePolicy):
         Any scikit-learn classifier. One that takes no `sample_weight` is fitted on
         rows drawn in proportion to the weights. `None`: `LogisticRegression()`. Pass
         one to tune its parameters, as `classifier__C`.
-    baseline : {"mean", "median", "midrange"} or float, default="mean"
-        The reward that speaks for no action. It does not bias, but it decides the
-        variance; "midrange" is the middle of `reward_range`, or of the rewards. With
-        0 and no negative reward this is `ClassifierPolicy().fit(logs)`.
+    baseline : {"auto", "min", "mean", "median", "midrange"} or float, default="auto"
+        The reward that speaks for no action. It biases no estimated value, but it
+        decides what the classifier learns, see Notes. "min" is the smallest reward;
+        where that is 0, this is `ClassifierPolicy().fit(logs)`. "midrange" is the
+        middle of `reward_range`, or of the rewards. "auto" is the smallest where all
+        rewards are one of two numbers, otherwise the mean.
     shrinkage : float, default=None
         `lam` in the weights lam w / (w^2 + lam) [2]_: less variance from small
         propensities, for some bias. `None` (or infinity): none.
@@ -53,16 +58,23 @@ class IPSPolicy(CostSensitivePolicy):
 
     See Also
     --------
-    DRPolicy : Has a model of the rewards in place of the baseline.
+    DRPolicy : Improves this classifier with a model of the rewards.
+    SoftmaxPolicy : Maximises the estimated value itself.
     OffsetTree : Cheaper where there are many actions.
 
     Notes
     -----
     A round becomes one example per action, labelled with the action and weighted by
     how much better than the worst action it is; the weighted accuracy of a policy is
-    then its estimated value up to a constant [1]_. Rounds above the baseline cost one
-    example, others n_actions - 1. Actions that the logs never took are chosen only
-    where nothing else is offered.
+    then its estimated value up to a constant [1]_. A classifier does not maximise
+    accuracy, but its own loss. One of probabilities learns P(a | x) proportional to
+    the mean weight of a, which has its largest value at the best action, but is the
+    flatter the more examples speak for other actions. A baseline above the smallest
+    reward makes K - 1 of them of every round below it; the smallest reward makes none,
+    but lets nearly every graded reward speak for its action. Hence the default, which
+    is a choice, not a theorem; `DRPolicy` depends less on it.
+
+    Actions that the logs never took are chosen only where nothing else is offered.
 
     References
     ----------
@@ -85,7 +97,7 @@ class IPSPolicy(CostSensitivePolicy):
     _parameter_constraints: dict = {
         **CostSensitivePolicy._parameter_constraints,
         "baseline": [
-            StrOptions({"mean", "median", "midrange"}),
+            StrOptions({"auto", "min", "mean", "median", "midrange"}),
             Interval(Real, None, None, closed="neither"),
         ],
         "shrinkage": [Interval(Real, 0, None, closed="right"), None],
@@ -95,7 +107,7 @@ class IPSPolicy(CostSensitivePolicy):
         self,
         classifier=None,
         *,
-        baseline="mean",
+        baseline="auto",
         shrinkage=None,
         epsilon=0.0,
         temperature=None,
@@ -106,6 +118,6 @@ class IPSPolicy(CostSensitivePolicy):
         self.epsilon = epsilon
         self.temperature = temperature
 
-    def _expected(self, logs):
+    def _first_rewards(self, logs):
         self.baseline_ = centre(logs, self.baseline)
-        return self.baseline_
+        return estimated_rewards(logs, self.baseline_, self.shrinkage)

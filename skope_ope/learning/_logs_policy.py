@@ -9,7 +9,13 @@ from sklearn.utils.metadata_routing import UNUSED
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._propensity_audit import estimating_step
-from skope_ope.policies._base import BasePolicy
+from skope_ope.policies._base import (
+    BasePolicy,
+    check_some_available,
+    explore,
+    greedy,
+    soften,
+)
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 
@@ -94,12 +100,17 @@ def centre(logs, where):
     ----------
     logs : BanditLogs
         The rounds.
-    where : {"mean", "median", "midrange"} or float
-        Mean or median of the rewards with the weights of the logs, the middle of
-        `reward_range` (of the observed range where that is unknown), or the number
-        itself.
+    where : {"auto", "min", "mean", "median", "midrange"} or float
+        The smallest reward, mean or median of the rewards with the weights of the logs,
+        the middle of `reward_range` (of the observed range where that is unknown), or
+        the number itself. "auto" is "min" where rewards take two values, else "mean".
     """
     reward = logs.reward
+    if where == "auto":
+        low, high = reward.min(), reward.max()
+        where = "min" if ((reward == low) | (reward == high)).all() else "mean"
+    if where == "min":
+        return float(reward.min())
     if where == "mean":
         return float(np.average(reward, weights=logs.sample_weight))
     if where == "median":
@@ -136,6 +147,30 @@ def prefer(known, available):
     """
     both = available & known
     return np.where(both.any(axis=1, keepdims=True), both, available)
+
+
+def act(policy, scores, known, available):
+    """Return what a policy does with scores of the actions.
+
+    Parameters
+    ----------
+    policy : LogsPolicy
+        Has `epsilon` and `temperature`; greedy where the latter is None.
+    scores : ndarray of shape (n_rounds, n_actions)
+        Larger is better.
+    known : ndarray of bool of shape (n_actions,)
+        Actions that are preferred, see `prefer`.
+    available : ndarray of bool of shape (n_rounds, n_actions) or None
+        Offered actions.
+    """
+    everything = np.ones(scores.shape, dtype=bool)
+    may_take = prefer(known, everything if available is None else available)
+    if policy.temperature is None:
+        proba = greedy(scores, 0.0, may_take)
+    else:
+        check_some_available(may_take)
+        proba = soften(np.where(may_take, scores, -np.inf), policy.temperature)
+    return explore(proba, policy.epsilon, available)
 
 
 def no_evidence(policy):

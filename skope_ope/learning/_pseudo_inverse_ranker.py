@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rankings learned from the rewards of whole slates."""
 
+import warnings
+
 import numpy as np
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
@@ -9,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
+from skope_ope.exceptions import SupportWarning
 from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
+from skope_ope.learning._inside_range import (
+    best_inside,
+    distinct_ranges,
+    is_uniform,
+    outside_range,
+)
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._base import first_best
@@ -34,9 +43,9 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         \qquad \Gamma_x = E_\mu[1_s 1_s^T | x],
 
     the mean over the rounds of the query. A regressor learns these numbers from the
-    candidate's features and the slot; the policy shows the slate of the largest
-    predicted sum. No item needs a reward of its own. Read more in the
-    :ref:`User Guide <learning>`.
+    candidate's features and the slot, for the slots in which the logger shows it; the
+    policy shows the slate of the largest predicted sum. No item needs a reward of its
+    own. Read more in the :ref:`User Guide <learning>`.
 
     Parameters
     ----------
@@ -49,6 +58,11 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     assignment : {"optimal", "greedy"}, default="optimal"
         "optimal": the slate of the largest sum of predictions. "greedy": the best pair
         of slot and candidate, then the best one that is left, as in [1]_.
+    outside_range : {"avoid", "allow"}, default="avoid"
+        What becomes of slates whose value no reward of the logger tells: they lie
+        outside of the range of :math:`\Gamma_x`, as `PseudoInverse` finds it. "avoid":
+        in rounds that carry their `logging_policy` a slate inside is shown in their
+        place. "allow": the prediction is trusted there, too. See Notes.
 
     Attributes
     ----------
@@ -58,6 +72,12 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         Number of slots.
     n_rounds_, n_queries_ : int
         How many rounds and distinct queries were learned from.
+    repeats_ : bool
+        Whether the logger shows a candidate in several slots of a slate; then the
+        policy may.
+    outside_range_share_ : float
+        Share of these queries in which the slate of the largest predicted sum lies
+        outside of the range of the logger.
 
     See Also
     --------
@@ -73,6 +93,13 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     optimal one.
 
     Rewards that are no sum over slots have no such guarantee.
+
+    To stay inside the range of the logger, only candidates that it shows in a slot
+    compete for it. Where the slate of the largest sum is outside all the same (the
+    logger never shows enough of these together), it is the best of 200 slates that
+    the logger would draw. Rounds without a `logging_policy`, as those of deployment, do
+    not tell what is inside: the share of queries where that mattered in `fit` is then
+    said in a warning.
 
     References
     ----------
@@ -100,11 +127,13 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     _parameter_constraints: dict = {
         "reward_model": [HasMethods(["fit", "predict"])],
         "assignment": [StrOptions({"optimal", "greedy"})],
+        "outside_range": [StrOptions({"avoid", "allow"})],
     }
 
-    def __init__(self, reward_model, *, assignment="optimal"):
+    def __init__(self, reward_model, *, assignment="optimal", outside_range="avoid"):
         self.reward_model = reward_model
         self.assignment = assignment
+        self.outside_range = outside_range
 
     def fit(self, logs, y=None):
         """Learn from logs, in one pass.
@@ -130,7 +159,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             raise ValueError("the logs are empty: at least one round is learned from.")
         self.n_slots_ = rewards.n_slots
         self.n_rounds_, self.n_queries_ = rewards.n_rounds, len(rewards.counts)
-        offered = rewards.offered
+        offered = rewards.offered & rewards.shown
         rows = offered.sum(axis=(1, 2))  # candidates times slots
         weight = np.repeat(1 / np.maximum(rows, 1), rows)
         weight /= weight.mean()
@@ -139,6 +168,10 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         X = design(rewards.features, offered)
         y = rewards.mean()[offered]
         self.reward_model_ = fit_weighted(clone(self.reward_model), X, y, weight)
+        self.repeats_ = rewards.repeats
+        self.outside_range_share_ = self._share_outside(rewards)
+        if self.outside_range == "allow":
+            self._warn_of_range(stacklevel=3)
         # what is drawn batch by batch does not come again
         parts = logs if isinstance(logs, (list, tuple)) else [logs]
         remember_rows(self, *(part for part in parts if isinstance(part, SlateLogs)))
@@ -176,8 +209,50 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         """
         self._check_logs(logs)
         values, index = self._values(logs)
-        best = assign if self.assignment == "optimal" else assign_greedily
-        return best(values)[index]
+        known = logs.logging_policy is not None
+        if self.outside_range == "avoid" and not known:
+            self._warn_of_range(stacklevel=3)
+        if self.outside_range == "allow" or not known or is_uniform(logs):
+            return self._compose(values)[index]
+        first, pair = distinct_ranges(logs, index)
+        plain = self._assignments()
+        return best_inside(values[index[first]], logs[first], plain)[pair]
+
+    def _assignments(self):
+        """How slates are composed, the best way first."""
+        alone = assign if self.assignment == "optimal" else assign_greedily
+        return (best_in_every_slot, alone) if self.repeats_ else (alone,)
+
+    def _compose(self, values):
+        return self._assignments()[0](values)
+
+    def _share_outside(self, rewards):
+        """Share of the queries whose best slate no reward tells."""
+        n_outside = 0
+        for numbers, rounds in rewards.examples:
+            if not is_uniform(rounds) or self.repeats_:
+                features, offered = rewards.features[numbers], rewards.offered[numbers]
+                slates = self._compose(self._predicted(features, offered))
+                n_outside += outside_range(slates, rounds).sum()
+        return float(n_outside / self.n_queries_)
+
+    def _warn_of_range(self, stacklevel):
+        share = self.outside_range_share_
+        if not share:
+            return
+        text = (
+            f"in {share:.1%} of the queries of fit the slate of the largest predicted "
+            "sum lies outside of the range of the logger's second moments: no reward "
+            "tells what it is worth. "
+        )
+        if self.outside_range == "avoid":
+            text += (
+                "Give the rounds their logging_policy, and the best slate inside is "
+                "shown; or pass outside_range='allow' to trust the model there."
+            )
+        else:
+            text += "Pass outside_range='avoid', or try these slates in an experiment."
+        warnings.warn(SupportWarning(text, share), stacklevel=stacklevel + 1)
 
     def score(self, logs, y=None, sample_weight=None):
         """Refuse: how good a policy is on logs is an estimate of an evaluator.
@@ -199,20 +274,23 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
     def _values(self, logs):
         """Predictions for the distinct queries, and the query of every round."""
         queries = queries_of(logs, self.n_slots_, type(self).__name__)
-        values = np.full(queries.offered.shape, -np.inf)
+        return self._predicted(queries.features, queries.offered), queries.index
+
+    def _predicted(self, features, offered):
+        """Predictions, -inf where a candidate cannot be shown."""
+        values = np.full(offered.shape, -np.inf)
         parts = max(1, CHUNK // max(1, values[0].size))
         for start in range(0, len(values), parts):
             part = slice(start, start + parts)
-            offered = queries.offered[part]
-            if offered.any():
-                X = design(queries.features[part], offered)
-                values[part][offered] = self.reward_model_.predict(X)
-        if not np.isfinite(values[queries.offered]).all():
+            if offered[part].any():
+                X = design(features[part], offered[part])
+                values[part][offered[part]] = self.reward_model_.predict(X)
+        if not np.isfinite(values[offered]).all():
             raise ValueError(
                 f"{type(self.reward_model_).__name__} predicts a value that is not "
                 "finite."
             )
-        return values, queries.index
+        return values
 
     def _for(self, logs):
         return DeterministicSlates(self.deterministic_slates)
@@ -305,6 +383,24 @@ def assign_greedily(values):
         left[rows, slot[rows]] = -np.inf
         left[rows, :, shown[rows]] = -np.inf
     return slates
+
+
+def best_in_every_slot(values):
+    """Slates of the best candidate of every slot, which may be the same one.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_queries, n_slots, n_candidates)
+        Values of the candidates in the slots; -inf where one cannot be shown.
+
+    Returns
+    -------
+    slates : ndarray of int of shape (n_queries, n_slots)
+        -1: empty, where nobody can be shown.
+    """
+    n_queries, n_slots, n_candidates = values.shape
+    best = first_best(values.reshape(-1, n_candidates)).reshape(n_queries, n_slots)
+    return np.where(np.isneginf(values).all(axis=2), EMPTY, best)
 
 
 def _batches(logs):

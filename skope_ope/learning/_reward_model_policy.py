@@ -8,9 +8,8 @@ from sklearn.utils.metaestimators import available_if
 
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
-from skope_ope.learning._logs_policy import LogsPolicy, prefer
+from skope_ope.learning._logs_policy import LogsPolicy, act
 from skope_ope.policies._action_probabilities import unwrap
-from skope_ope.policies._base import check_some_available, explore, greedy, soften
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 from skope_ope.reward_models import ActionRewardModel
 from skope_ope.reward_models._sources import refuse_non_models
@@ -128,7 +127,7 @@ class RewardModelPolicy(LogsPolicy):
             self.known_ = np.ones(logs.n_actions, dtype=bool)
 
     def _proba(self, X, available):
-        return self._act(self.reward_model_.predict(X), self.known_, available)
+        return act(self, self.reward_model_.predict(X), self.known_, available)
 
     @available_if(_features_vary)
     def logs_proba(self, logs):
@@ -145,17 +144,8 @@ class RewardModelPolicy(LogsPolicy):
             Columns in the order of `logs.actions`.
         """
         q_hat = self.reward_model_.predict_logs(logs)
-        return self._act(q_hat, np.ones(logs.n_actions, dtype=bool), logs.available)
-
-    def _act(self, q_hat, known, available):
-        everything = np.ones(q_hat.shape, dtype=bool)
-        may_take = prefer(known, everything if available is None else available)
-        if self.temperature is None:
-            proba = greedy(q_hat, 0.0, may_take)
-        else:
-            check_some_available(may_take)
-            proba = soften(np.where(may_take, q_hat, -np.inf), self.temperature)
-        return explore(proba, self.epsilon, available)
+        known = np.ones(logs.n_actions, dtype=bool)
+        return act(self, q_hat, known, logs.available)
 
     def __sklearn_tags__(self):
         model = getattr(self.reward_model, "model", self.reward_model)

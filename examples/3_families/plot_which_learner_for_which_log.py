@@ -1,0 +1,162 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Which learner for which log?
+============================
+
+Six ways to learn a policy from the same log, judged by the truth: the logs are made
+from labelled sets, so that the right action of every context is known. There are clean
+and noisy rewards, and loggers that explore evenly, that have preferences, and that know
+more than the log tells.
+
+The file ``_learners.py`` beside it makes the logs. With ``--full`` all sets are used;
+those that scikit-learn does not bring are read from the folder SKOPE_OPE_DATA.
+"""
+
+# %%
+# What is compared
+# ----------------
+#
+# **Rewards.** *Clean*: 1 for the right label, else 0. *Noisy*: 1 with probability 0.7
+# for the right label, 0.3 for another.
+#
+# **Loggers.** *Uniform*. *Skewed*: a softmax of random linear scores, which prefers
+# actions for no reason. *Confounded*: it takes the right label with probability 0.7 and
+# more; the label is not in the log, so the log alone makes every action look good. All
+# propensities are known.
+#
+# **Learners**, all with logistic regression: `ClassifierPolicy`, which learns the
+# rewarded actions, weighted by reward over propensity; `RewardModelPolicy`, a model of
+# the reward per action; `DRPolicy`, `SoftmaxPolicy` and `OffsetTree` with their
+# defaults; and `IPSPolicy` with the mean as its baseline. With its own default
+# baseline, `IPSPolicy` learns from 0/1 rewards what `ClassifierPolicy` learns.
+
+import argparse
+
+import numpy as np
+from _learners import LOGGERS, SETS, SHIPPED, make_logs
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.parallel import Parallel, delayed
+
+from skope_ope import (
+    ClassifierPolicy,
+    DRPolicy,
+    IPSPolicy,
+    OffsetTree,
+    RewardModelPolicy,
+    SoftmaxPolicy,
+)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--full", action="store_true", help="all sets, ten logs of each")
+parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET", help=f"of {SETS}")
+parser.add_argument("--repetitions", type=int, help="logs of every cell")
+parser.add_argument("--n-rounds", type=int, default=1500, help="most rounds of a log")
+parser.add_argument("--n-jobs", type=int, default=-1, help="processes, default: all")
+args = parser.parse_args()
+sets = args.sets or (SETS if args.full else SHIPPED)
+repetitions = args.repetitions or (10 if args.full else 4)
+
+logistic = LogisticRegression(max_iter=1000)
+LEARNERS = {
+    "Classifier": ClassifierPolicy(logistic),
+    "RewardModel": RewardModelPolicy(logistic),
+    "DR": DRPolicy(logistic),
+    "Softmax": SoftmaxPolicy(),
+    "IPS, mean": IPSPolicy(logistic, baseline="mean"),
+    "OffsetTree": OffsetTree(logistic),
+}
+
+# %%
+# One log
+# -------
+#
+# Six rows in ten make the log, at most 1,500; a policy is judged by its share of right
+# labels on the others.
+
+
+def judge(name, noisy, logger, seed):
+    """Return the share of right labels of every learner."""
+    logs, X, y = make_logs(name, noisy, logger, args.n_rounds, seed)
+    return [(policy.fit(logs).predict(X) == y).mean() for policy in LEARNERS.values()]
+
+
+cells = [
+    (name, noisy, logger)
+    for name in sets
+    for noisy in (False, True)
+    for logger in LOGGERS
+]
+jobs = [delayed(judge)(*cell, seed) for cell in cells for seed in range(repetitions)]
+shares = np.reshape(Parallel(n_jobs=args.n_jobs)(jobs), (len(cells), repetitions, -1))
+
+# %%
+# The table
+# ---------
+
+print(f"{'':36}" + "".join(f"{name:>12}" for name in LEARNERS))
+for (name, noisy, logger), share in zip(cells, shares.mean(axis=1), strict=True):
+    label = f"{name:16}{'noisy' if noisy else 'clean':8}{logger:12}"
+    print(label + "".join(f"{value:12.3f}" for value in share))
+mean = shares.mean(axis=(0, 1))
+print(f"{'mean':36}" + "".join(f"{value:12.3f}" for value in mean))
+
+# %%
+# Less what `ClassifierPolicy` reaches, on the same logs:
+
+names = list(LEARNERS)
+gain = shares - shares[:, :, :1]
+worst = gain.mean(axis=1).min(axis=0)
+errors = gain.mean(axis=0).std(axis=0, ddof=1) / np.sqrt(repetitions)
+print(f"{'':14}{'mean gain':>10}{'+-':>7}{'worst cell':>12}  which")
+for k, learner in enumerate(names[1:], start=1):
+    name, noisy, logger = cells[int(gain.mean(axis=1)[:, k].argmin())]
+    print(
+        f"{learner:14}{gain[:, :, k].mean():10.3f}{errors[k]:7.3f}{worst[k]:12.3f}"
+        f"  {name}, {'noisy' if noisy else 'clean'}, {logger}"
+    )
+
+# %%
+# What it says
+# ------------
+#
+# - **DRPolicy** is the one to begin with: on average it beats both of the simple
+#   learners, and where it loses to one, it loses little. Its first step is the
+#   classifier of rewarded actions; doubly robust rewards then change the weights.
+# - **ClassifierPolicy** is hard to beat where rewards are clean: a rewarded round is a
+#   labelled one. Where the logger knows the label nearly all rounds are rewarded, and
+#   learning from them is supervised learning. Noise takes that away, because an
+#   unrewarded round is not used at all.
+# - **RewardModelPolicy** uses every round and no propensity. It fails where the logger
+#   is confounded: every action that was logged looks good.
+# - **SoftmaxPolicy** maximises the estimated value itself. It is at home with noise; on
+#   clean confounded logs single rounds of large weight lead it astray.
+# - **OffsetTree** makes one classifier of about log2(K) binary ones: cheap with very
+#   many actions, and behind where there are ten.
+# - **IPSPolicy with the mean as its baseline** lets every round without a reward speak
+#   for all the other actions. Clean rewards of many actions do not survive that.
+
+by = dict(zip(names, gain.mean(axis=(0, 1)), strict=True))
+error = dict(zip(names, errors, strict=True))
+assert by["DR"] > 4 * error["DR"]
+assert mean[names.index("DR")] > mean[names.index("RewardModel")]
+assert worst[names.index("DR")] > -0.06
+assert worst[names.index("RewardModel")] < -0.1  # confounded, noisy
+clean = np.array([not noisy for _, noisy, _ in cells])
+digits = np.array([name == "digits" for name, _, _ in cells])
+for learner in ("IPS, mean", "OffsetTree"):
+    assert gain[clean & digits, :, names.index(learner)].mean() < -0.1
+
+# %%
+# In a picture: each dot is a cell.
+
+import matplotlib.pyplot as plt
+
+_, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+for k in range(1, len(names)):
+    x = k + np.linspace(-0.2, 0.2, len(cells))
+    ax.scatter(x, gain.mean(axis=1)[:, k], c=np.where(clean, "C0", "C1"), s=16)
+ax.axhline(0, color="black", linewidth=0.8)
+ax.set_xticks(range(1, len(names)), names[1:])
+ax.set(ylabel="share of right labels", title="less ClassifierPolicy: clean, noisy")
+plt.show()

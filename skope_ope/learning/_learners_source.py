@@ -1,0 +1,51 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The model of the rewards that a learned policy takes where none is given."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+
+from skope_ope.reward_models._sources import reward_source
+
+
+def learners_source(policy, logs, transformers):
+    """Return what predicts the rewards for a learned policy.
+
+    Parameters
+    ----------
+    policy : LogsPolicy
+        Has `reward_model` and `cv`, as `DoublyRobust`. Without a model there is one per
+        action that is linear: logistic regression where the rewards are 0 or 1,
+        otherwise ridge regression, on standardised dense contexts; the mean reward of
+        every action where contexts are no finite numbers and nothing makes them so.
+    logs : BanditLogs
+        The rounds.
+    transformers : sequence of transformers
+        What the policy does with the contexts before; the default model does it, too.
+    """
+    model = policy.reward_model
+    if model is None and policy.cv != "prefit":  # which needs a model, and says so
+        model = _linear_model(logs, transformers)
+    return reward_source(model, logs, policy.cv).bind(logs)
+
+
+def _linear_model(logs, transformers):
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    binary = bool(np.isin(logs.reward, (0, 1)).all())
+    last = LogisticRegression(max_iter=1000) if binary else Ridge()
+    if transformers:
+        return make_pipeline(*(clone(step) for step in transformers), last)
+    if sparse.issparse(logs.context):
+        return last
+    return make_pipeline(StandardScaler(), last) if _finite(logs.context) else None
+
+
+def _finite(context):
+    try:
+        return bool(np.isfinite(np.asarray(context, dtype=float)).all())
+    except (TypeError, ValueError):  # texts, categories
+        return False

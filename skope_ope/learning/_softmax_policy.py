@@ -1,0 +1,292 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The linear softmax policy of the largest estimated value."""
+
+from itertools import islice
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from skope_ope._sklearn import HasMethods, Interval, StrOptions
+from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.learning._ascent import Penalised, warn_of_no_end
+from skope_ope.learning._learners_source import learners_source
+from skope_ope.learning._logs_policy import LogsPolicy, act, no_evidence, prefer
+from skope_ope.learning._objectives import (
+    DoublyRobustValue,
+    IPSValue,
+    LogLikelihood,
+    LogSmoothingValue,
+    SNIPSValue,
+)
+from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
+from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
+
+OBJECTIVES = {
+    "ips": IPSValue,
+    "snips": SNIPSValue,
+    "log_smoothing": LogSmoothingValue,
+}
+
+
+class SoftmaxPolicy(LogsPolicy):
+    r"""Learn the linear softmax policy of the largest estimated value.
+
+    .. math:: \pi_\theta(a|x) \propto \exp(\theta_a^T \phi(x) + b_a), \qquad
+        \max_\theta\; \hat V(\pi_\theta) - z\, SE(\pi_\theta)
+        + \eta\, \sigma\, \bar H(\pi_\theta)
+        - \frac{\alpha\, \sigma}{2 K} \|\theta - \theta_\mu\|^2
+
+    The value :math:`\hat V` is exactly that of an evaluator on these rounds; it is
+    followed to a top by L-BFGS. :math:`\bar H` is the mean entropy, :math:`\sigma` the
+    standard deviation of the rewards, so that no parameter has their unit, and
+    :math:`\theta_\mu` the policy of the logger: what the logs do not tell is left to
+    it. Read more in the :ref:`User Guide <softmax_policy>`.
+
+    Parameters
+    ----------
+    features : transformer, default=None
+        Any scikit-learn transformer, or Pipeline of them, that makes the features
+        :math:`\phi(x)`. `None`: standardised contexts; sparse ones as they are.
+    objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
+        The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or
+        `LogSmoothing`. The last one is pessimistic: it counts large weights for less
+        [1]_; it needs rewards that are not negative, or a `reward_range`.
+    reward_model : model, number, array or str, default=None
+        What may stand for a reward model in `DoublyRobust`; only "dr" has one. `None`:
+        per action `LogisticRegression` where all rewards are 0 or 1, otherwise `Ridge`,
+        on the same features.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of the fits that predict for them; groups stay together.
+    alpha : float, default=0.01
+        How strongly coefficients are drawn to the anchor. Intercepts are free.
+    entropy : float, default=0.0
+        Weight of the mean entropy: more of it keeps the policy exploring.
+    pessimism : float, default=0.0
+        Number :math:`z` of standard errors that are taken from the value, for "dr",
+        "snips" and "ips", clustered by the groups of the logs: 1.645 maximises a lower
+        bound of 95% (of one policy, not of the one that is chosen) [2]_.
+    anchor : {"logger", "uniform"}, default="logger"
+        What coefficients are drawn to, and where the ascent starts: a model of what
+        the logger did, or the uniform policy.
+    n_starts : int, default=1
+        Ascents; the one that ends highest is kept. The second starts at the other
+        anchor, the third at the classifier of rewarded actions, others at random. The
+        objective has several tops, but the highest one of few rounds follows their
+        noise, see Notes.
+    max_iter : int, default=500
+        Most steps of an ascent.
+    tol : float, default=1e-5
+        An ascent ends where no slope of the objective, in units of :math:`\sigma`,
+        exceeds this.
+    epsilon : float, default=0.0
+        Share of uniform exploration over all (offered) actions, in [0, 1].
+    temperature : float, default=1.0
+        Of the softmax: 1 is the policy whose value was maximised. `None` takes its most
+        likely action.
+    random_state : int, RandomState or None, default=0
+        Of the starts at random.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_actions, n_features_out)
+        Coefficients of the features.
+    intercept_ : ndarray of shape (n_actions,)
+        Intercepts.
+    objective_ : float
+        What was reached: too good, as is all that was chosen by these rounds.
+    n_iter_ : int
+        Steps of the ascent that was kept.
+    features_ : transformer
+        The fitted transformer.
+    known_ : ndarray of bool of shape (n_actions,)
+        Actions that the logs have taken.
+    classes_ : ndarray of shape (n_actions,)
+        Action labels of the logs.
+    n_features_in_ : int
+        Number of features of the contexts.
+
+    See Also
+    --------
+    DRPolicy : Any classifier, improved by doubly robust rewards.
+    DoublyRobust, SNIPS, IPS, LogSmoothing : What is maximised.
+
+    Notes
+    -----
+    Memory holds the features and tables of at most 256 MB, however many actions and
+    rounds there are; predictions of a model that do not fit are asked for in every
+    pass. Actions that the logs never took are chosen only where nothing else is
+    offered.
+
+    Over sets of labels turned into logs, starting three times found higher values and
+    worse policies than starting at the logger alone; choose `n_starts` and `alpha` on
+    other rounds, by a search with `PolicyScorer`.
+
+    References
+    ----------
+    .. [1] Sakhi, O., Aouali, I., Alquier, P., & Chopin, N. (2024). Logarithmic
+       smoothing for pessimistic off-policy evaluation, selection and learning.
+       NeurIPS.
+    .. [2] Swaminathan, A., & Joachims, T. (2015). Counterfactual risk minimization:
+       learning from logged bandit feedback. ICML.
+
+    Examples
+    --------
+    >>> from skope_ope import DoublyRobust, SoftmaxPolicy
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(4000, reward="continuous", random_state=0)
+    >>> train, test = logs[:2000], logs[2000:]
+    >>> policy = SoftmaxPolicy(alpha=0.1).fit(train)
+    >>> bool(DoublyRobust().fit(test).score(policy) > test.reward.mean() + 0.3)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "features": [HasMethods(["fit", "transform"]), None],
+        "objective": [StrOptions({"dr", *OBJECTIVES})],
+        **REWARD_MODEL_CONSTRAINTS,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "entropy": [Interval(Real, 0, None, closed="left")],
+        "pessimism": [Interval(Real, 0, None, closed="left")],
+        "anchor": [StrOptions({"logger", "uniform"})],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        **ACTING_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        features=None,
+        *,
+        objective="dr",
+        reward_model=None,
+        cv=5,
+        alpha=0.01,
+        entropy=0.0,
+        pessimism=0.0,
+        anchor="logger",
+        n_starts=1,
+        max_iter=500,
+        tol=1e-5,
+        epsilon=0.0,
+        temperature=1.0,
+        random_state=0,
+    ):
+        self.features = features
+        self.objective = objective
+        self.reward_model = reward_model
+        self.cv = cv
+        self.alpha = alpha
+        self.entropy = entropy
+        self.pessimism = pessimism
+        self.anchor = anchor
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.epsilon = epsilon
+        self.temperature = temperature
+        self.random_state = random_state
+
+    def _fit(self, logs):
+        self.known_ = logs.action_counts > 0
+        phi = self._fit_features(logs.context)
+        omega = np.ones(len(logs)) if logs.sample_weight is None else logs.sample_weight
+        share = omega / omega.sum()
+        unit = np.sqrt(share @ (logs.reward - share @ logs.reward) ** 2)
+        if logs.reward.min() == logs.reward.max():
+            if self.known_.sum() > 1:
+                raise no_evidence(self)
+            unit = 1.0
+        offered = self.known_
+        if logs.available is not None:
+            offered = prefer(self.known_, logs.available)
+        rounds, objective = self._problem(logs, phi, offered)
+        likely = self._fitted(rounds, omega)
+        anchor = likely if self.anchor == "logger" else np.zeros(rounds.shape)
+        problem = Penalised(
+            rounds,
+            objective,
+            share,
+            entropy=self.entropy * unit,
+            penalty=self.alpha * unit / self.known_.sum(),
+            anchor=anchor,
+            unit=unit,
+        )
+        starts = islice(self._starts(logs, rounds, likely), self.n_starts)
+        tops = [problem.ascend(start, self.max_iter, self.tol) for start in starts]
+        best = max(tops, key=lambda top: top.objective)
+        if not best.converged:
+            warn_of_no_end(type(self).__name__, self.max_iter)
+        self.coef_, self.intercept_ = best.theta[:, :-1], best.theta[:, -1]
+        self.objective_, self.n_iter_ = best.objective, best.n_iter
+
+    def _fit_features(self, context):
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+        if self.features is not None:
+            self.features_ = clone(self.features)
+        elif sparse.issparse(context):
+            self.features_ = FunctionTransformer(accept_sparse=True)
+        else:
+            self.features_ = StandardScaler()
+        return self._phi(self.features_.fit(context), context)
+
+    def _phi(self, features, context):
+        phi = features.transform(context)
+        phi = phi.tocsr() if sparse.issparse(phi) else np.asarray(phi, dtype=float)
+        values = phi.data if sparse.issparse(phi) else phi
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "SoftmaxPolicy needs finite features, and the contexts have missing or "
+                "infinite values. Pass features=make_pipeline(SimpleImputer(), "
+                "StandardScaler())."
+            )
+        return phi
+
+    def _problem(self, logs, phi, offered):
+        if self.objective != "dr":
+            rounds = SoftmaxRounds(phi, logs.action_index, offered)
+            return rounds, OBJECTIVES[self.objective](logs, self.pessimism)
+        steps = () if self.features is None else (self.features,)
+        predict = learners_source(self, logs, steps)
+
+        def q_hat(start, stop):
+            return predict(logs[start:stop], start)
+
+        rounds = SoftmaxRounds(phi, logs.action_index, offered, q_hat)
+        q_logged = rounds.logged_q_hat()
+        return rounds, DoublyRobustValue(logs, q_logged, self.pessimism)
+
+    def _fitted(self, rounds, weight):
+        """Coefficients under which the logged actions, weighted, are likeliest."""
+        rounds = SoftmaxRounds(rounds.features, rounds.logged, rounds.offered)
+        penalty = 1 / weight.sum()  # that of LogisticRegression
+        problem = Penalised(rounds, LogLikelihood(weight), weight, penalty=penalty)
+        return problem.ascend(np.zeros(rounds.shape), self.max_iter, 1e-4).theta
+
+    def _starts(self, logs, rounds, likely):
+        """Where ascents start: as many as are asked for."""
+        uniform = np.zeros(rounds.shape)
+        yield from (likely, uniform) if self.anchor == "logger" else (uniform, likely)
+        gain = logs.reward - logs.reward.min()
+        if logs.sample_weight is not None:
+            gain = gain * logs.sample_weight
+        yield self._fitted(rounds, gain / logs.propensity)
+        rng = check_random_state(self.random_state)
+        while True:
+            yield likely + rng.normal(size=rounds.shape)
+
+    def _proba(self, X, available):
+        theta = np.column_stack([self.coef_, self.intercept_])
+        scores = linear_scores(self._phi(self.features_, X), theta)
+        return act(self, scores, self.known_, available)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags if self.features is None else with_inputs_of(self.features, tags)

@@ -1,0 +1,143 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run an example with its assertions noted, on right and on broken estimators.
+
+An assertion that no broken estimator fails says nothing. Every example that asserts
+has a test of the same stem here, one call of `every_assertion_can_fail`.
+"""
+
+import ast
+import contextlib
+import io
+import sys
+import warnings
+from unittest.mock import patch
+
+import joblib
+import pytest
+
+from tests.packaging._tree import ROOT
+
+EXAMPLES = ROOT / "examples"
+
+
+class _Noted(ast.NodeTransformer):
+    """Turns `assert test` into a call that notes the line and the outcome."""
+
+    def visit_Assert(self, node):
+        call = ast.parse(f"__note__({node.lineno}, 0)").body[0]
+        call.value.args[1] = node.test
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def assertions(path):
+    """Return the lines of the assertions of a script."""
+    tree = ast.parse((EXAMPLES / path).read_text())
+    return {node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)}
+
+
+def failures(path, args=(), breaks=None):
+    """Run a script and return the lines of its assertions that hold, and that fail.
+
+    Parameters
+    ----------
+    path : str
+        Relative to examples/.
+    args : sequence of str
+        Arguments of the script, to make it small.
+    breaks : dict of str to object, default=None
+        What stands for what while the script runs: dotted names of the package, as
+        "skope_ope.IPS.evaluate", or with the prefix "example:" names of the script
+        itself, replaced as soon as they are defined there. Everything runs in this
+        process, one job after the other, so that workers are broken, too.
+
+    Returns
+    -------
+    held, failed : set of int
+        A line in a loop may be in both.
+    error : Exception or None
+        What stopped the script, if anything did.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    held, failed = set(), set()
+
+    def note(line, outcome):
+        (held if outcome else failed).add(line)
+
+    path = EXAMPLES / path
+    tree = _Noted().visit(ast.parse(path.read_text(), str(path)))
+    inside = {}
+    with contextlib.ExitStack() as stack:
+        for name, other in (breaks or {}).items():
+            if name.startswith("example:"):
+                inside[name.removeprefix("example:")] = other
+            else:
+                stack.enter_context(patch(name, other))
+        known = set(sys.modules)
+        stack.callback(_forget, path.parent, known)
+        stack.enter_context(patch.object(sys, "argv", [str(path), *args]))
+        stack.enter_context(patch.object(sys, "path", [str(path.parent), *sys.path]))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(joblib.parallel_config(backend="sequential"))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        names = {"__name__": "__main__", "__file__": str(path), "__note__": note}
+        error = None
+        try:
+            for statement in tree.body:
+                block = ast.Module([statement], type_ignores=[])
+                exec(compile(block, str(path), "exec"), names)
+                names |= {name: inside[name] for name in inside if name in names}
+        except Exception as stopped:
+            error = stopped
+        finally:
+            plt.close("all")
+    return held, failed, error
+
+
+def _forget(folder, known):
+    """Forget the helper modules of an example, which may have been broken."""
+    for name in set(sys.modules) - known:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and file.startswith(str(folder)):
+            del sys.modules[name]
+
+
+def every_assertion_can_fail(path, breaks, *, args=(), data=False):
+    """Return the test that right estimators pass and broken ones fail, line by line.
+
+    Parameters
+    ----------
+    path : str
+        Relative to examples/.
+    breaks : dict of str to dict
+        Name of every broken world: what is replaced, as in `failures`. Together they
+        must make each assertion of the script fail at least once.
+    args : sequence of str
+        Arguments at which the script is small and its assertions hold.
+    data : bool
+        Whether the script needs the folder SKOPE_OPE_DATA.
+    """
+
+    @pytest.mark.theory
+    def test_every_assertion_can_fail(request):
+        pytest.importorskip("matplotlib")
+        if data:
+            request.getfixturevalue("data_dir")
+        lines = assertions(path)
+        held, failed, error = failures(path, args)
+        if error is not None:
+            raise error
+        assert failed == set(), "assertions that right estimators fail"
+        assert held == lines, "assertions that are not reached"
+        seen = set()
+        for replaced in breaks.values():
+            seen |= failures(path, args, replaced)[1]
+        assert lines - seen == set(), "assertions that nothing here makes fail"
+
+    return test_every_assertion_can_fail
