@@ -96,7 +96,9 @@ print(slipped.alarms[0].found)
 
 split = GroupShuffleSplit(n_splits=1, test_size=0.5, random_state=0)
 train, test = (logs[rows] for rows in next(split.split(logs, groups=logs.group)))
-columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["hour", "device"]))
+columns = make_column_transformer(
+    (OneHotEncoder(handle_unknown="ignore"), ["hour", "device"])
+)
 model = make_pipeline(columns, LogisticRegression())
 policies = {
     "weighted clicks": ClassifierPolicy(model).fit(train),
@@ -113,15 +115,13 @@ table = evaluate(policies, test, reward_model=model)
 print(table)
 
 # %%
-# Is one of them better? After a day
-# ----------------------------------
+# Is one of them better? After 100 visits
+# ---------------------------------------
 #
-# Policies and the site are compared visit by visit. First with what the log held after
-# its first day.
+# Policies and the site are compared visit by visit. First with a small part of the log.
 
-first = np.flatnonzero(test.timestamp < test.timestamp[0] + np.timedelta64(1, "D"))
 evaluator = DoublyRobust(reward_model=model)
-early = compare_policies(policies, test[first], evaluator=evaluator)
+early = compare_policies(policies, test[:100], evaluator=evaluator)
 print(early)
 
 # %%
@@ -134,11 +134,11 @@ print(early)
 gain = early.differences["doubly robust"]
 spread = gain.standard_error * gain.n_rounds**0.5
 needed = rounds_needed(0.02, spread, n_comparisons=len(policies))
-print(f"{needed:,.0f} visits tell a gain of .02; all four weeks have {len(test):,}")
+print(f"{needed:,.0f} visits tell a gain of .02; the whole test log has {len(test):,}")
 
 # %%
-# After four weeks
-# ----------------
+# With all visits
+# ---------------
 
 comparison = compare_policies(policies, test, evaluator=evaluator)
 print(comparison)
@@ -177,4 +177,3 @@ assert table.recommended == "DoublyRobust"
 assert early.decision == "undecided"
 assert comparison.decision == "deploy"
 assert truth[comparison.choice] > today + 0.02
-assert needed < len(test)
