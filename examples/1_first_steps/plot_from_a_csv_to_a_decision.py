@@ -5,11 +5,12 @@ From a csv to a decision: which teaser should the page show?
 ============================================================
 
 A news site shows one of three teasers at the top of its page. For four weeks it wrote
-down who came, what it showed, with what probability, and whether that was clicked. Would
-another rule get more clicks? This script goes the whole way from the file to the answer.
+down who came, what it showed, with what probability, and whether that was clicked.
+Would another rule get more clicks? This script goes the whole way from the file to the
+answer.
 
-The log is drawn from click rates that we know (``_news_site.py`` beside this script), so
-that at the end the answer can be held against the truth.
+The log is drawn from click rates that we know (``_news_site.py`` beside this script),
+so that at the end the answer can be held against the truth.
 """
 
 import argparse
