@@ -68,11 +68,11 @@ protocols = PROTOCOLS[1:] if args.halves else PROTOCOLS
 #
 # All evaluators but rejection sampling (RS) need a reward model, a logistic regression
 # per action. It learns from one half of the log and predicts the other. There are two
-# protocols. *Half the rows* is the paper's: all but RS evaluate on the second half only;
-# RS has the whole log. *All rows* lets the halves swap roles (cross-fitting), so that
-# all evaluators have the same rows. WC is DR-ns with c fixed at the smallest propensity.
-# The reward is 1 for a right label and 0 otherwise, one minus the paper's loss. The
-# truth is the policy's mean reward on the drawn rows.
+# protocols. *Half the rows* is the paper's: all but RS evaluate on the second half
+# only; RS has the whole log. *All rows* lets the halves swap roles (cross-fitting), so
+# that all evaluators have the same rows. WC is DR-ns with c fixed at the smallest
+# propensity. The reward is 1 for a right label and 0 otherwise, one minus the paper's
+# loss. The truth is the policy's mean reward on the drawn rows.
 
 QS = (0, 0.01, 0.05, 0.1)
 NAMES = ["DM", "RS", "WC", *(f"DR-ns({q:g})" for q in QS)]
@@ -184,8 +184,8 @@ for name in sets:
             print(f"RS accepted no row in {lost} of the trials; they are left out.")
 
 # %%
-# The errors in units of that of DR-ns(0.05), and the order from the largest error to the
-# smallest, beside the paper's:
+# The errors in units of that of DR-ns(0.05), and the order from the largest error to
+# the smallest, beside the paper's:
 
 worse = dict.fromkeys(protocols, 0)
 for (name, protocol), table in {**tables, ("rcv1", "paper"): PAPER}.items():
@@ -204,20 +204,20 @@ for protocol, count in worse.items():
 #
 # - Rejection sampling is unbiased and has few rows left: its error is variance.
 # - The direct method hardly varies, and its error is bias.
-# - DR-ns(0.05) has the error of WC, and a smaller one than rejection sampling. It accepts
-#   between 25 and 300 times as many rows, which is no gain for a fixed policy; a policy
-#   that learns lives on accepted rows.
+# - DR-ns(0.05) has the error of WC, and a smaller one than rejection sampling. It
+#   accepts between 25 and 300 times as many rows, which is no gain for a fixed policy;
+#   a policy that learns lives on accepted rows.
 #
 # How much smaller the error is depends on the protocol. The paper's rejection sampling
-# has 3.5 times the error of DR-ns(0.05). With all rows for all, ours has HA times as much
-# over the sets of ``--full``. In the paper's own protocol it has HB times as much (TMC on
-# *tmc2007_500*): DR-ns gives half of its rows to the model, so its error grows by the
-# square root of two at least, while rejection sampling keeps all of its rows.
+# has 3.5 times the error of DR-ns(0.05). With all rows for all, ours has HA times as
+# much over the sets of ``--full``. In the paper's own protocol it has HB times as much
+# (TMC on *tmc2007_500*): DR-ns gives half of its rows to the model, so its error grows
+# by the square root of two at least, while rejection sampling keeps all of its rows.
 #
-# The rest of the paper's order does not hold everywhere. Which of rejection sampling and
-# the direct method is worse depends on the bias of the model and on the rows that are
-# left. In the paper it is rejection sampling; here it is the direct method on ORDER of
-# the nine sets.
+# The rest of the paper's order does not hold everywhere. Which of rejection sampling
+# and the direct method is worse depends on the bias of the model and on the rows that
+# are left. In the paper it is rejection sampling; here it is the direct method on ORDER
+# of the nine sets.
 #
 # DR-ns(0) stands between rejection sampling and the others in the paper. In that
 # protocol it is worse than rejection sampling on ZERO of the nine sets. At q = 0, c

@@ -250,28 +250,29 @@ for name, table in {**tables, "rcv1 (paper)": PAPER}.items():
 # - The direct method hardly varies, and its error is bias.
 #
 # What does not: in the paper q = 0.01 is best and q = 0.1 worst, for its bias, by a
-# factor of ten. How much bias a larger q costs depends on the set; on ours, none of that
-# size is seen. The rows that violate the ratio, fewer than a share of q, are those in
-# which the policy takes an action that the logger seldom takes, its mistakes above all.
-# They are accepted too rarely, so the policy learns less from its mistakes than it
+# factor of ten. How much bias a larger q costs depends on the set; on ours, none of
+# that size is seen. The rows that violate the ratio, fewer than a share of q, are those
+# in which the policy takes an action that the logger seldom takes, its mistakes above
+# all. They are accepted too rarely, so the policy learns less from its mistakes than it
 # would.
 
 for name in sets:
-    median = dict(zip(NAMES, np.median(trials[name][:, :, 1], axis=0), strict=True))
-    assert median["RS"] <= 2, name
-    assert median["WC"] <= 2, name
-    runs = dict(zip(NAMES, trials[name][:, :, 1].mean(axis=0), strict=True))
+    _, runs, _, mass = (
+        dict(zip(NAMES, column, strict=True))
+        for column in trials[name].transpose(2, 1, 0)
+    )
+    assert max(np.median(runs["RS"]), np.median(runs["WC"])) <= 2, name
+    runs = {k: column.mean() for k, column in runs.items()}
     assert runs["DR-ns(0)"] < runs["DR-ns(0.01)"] < runs["DR-ns(0.05)"], name
     assert 0.95 * runs["DR-ns(0.05)"] < runs["DR-ns(0.1)"], name
+    mass = {k: column.mean() for k, column in mass.items()}
+    assert mass["DR-ns(0)"] < mass["DR-ns(0.01)"] < mass["DR-ns(0.05)"], name
     rmse, _, bias, std = (
         dict(zip(NAMES, column, strict=True))
         for column in zip(*tables[name].values(), strict=True)
     )
-    for q in ("0.01", "0.05", "0.1"):  # a cell that no trial fills is NaN
-        assert not std["DR-ns(0)"] <= std[f"DR-ns({q})"], (name, q)
-        assert std["DM"] < std[f"DR-ns({q})"], (name, q)
-    for q in ("0.05", "0.1"):  # level, but for what a dozen logs can tell
-        assert std[f"DR-ns({q})"] < 1.25 * std["DR-ns(0.01)"], (name, q)
+    assert not std["DR-ns(0)"] <= std["DR-ns(0.05)"], name  # it may be NaN
+    assert rmse["DR-ns(0.05)"] < rmse["DM"], name
     assert abs(bias["DM"]) >= 0.85 * rmse["DM"], name
 
 # %%
