@@ -23,7 +23,7 @@ these are one logistic regression per label. Which shares of the training set th
 learn from is our choice.
 
 ``--full`` checks every policy by logs, not two per set; the figures are at the paper's
-sizes in any case. It takes FULLTIME of CPU on the three sets.
+sizes in any case. It takes about a minute of CPU on the three sets.
 
 .. [1] Agarwal, A., Basu, S., Schnabel, T., & Joachims, T. (2017). Effective evaluation
    using logged bandit feedback from multiple loggers. KDD.
