@@ -188,11 +188,17 @@ right.set(xlabel="q", ylabel="logs", title=f"how often chosen, of {repetitions}"
 left.legend()
 
 # %%
-# A larger q or cmax gives more lives, that is complete histories of 30 rounds. The
-# bias grows with them and the spread falls, but little of either: the candidates differ
-# less than a few dozen logs can tell. The search cannot do better than its validator
-# allows. Half of such a log completes only a few lives of rejection sampling, so that
-# candidates of about the same error are chosen about equally often. FULL
+# A larger q gives more lives, that is complete histories of 30 rounds, until cmax caps c.
+# Over 100 logs (``--repetitions 100``), q = 0.2 in place of 0 at cmax = 1 has a smaller
+# spread (0.024 for 0.039) and a larger bias (-0.016 for -0.009). Neither parameter has a
+# value that is right for all logs.
+#
+# The search cannot do better than its validator allows. Half of such a log completes
+# only a few lives of rejection sampling, so that candidates of about the same error are
+# chosen about equally often. What it does avoid is the worst. Over those 100 logs the
+# errors are 0.027 for the choice, 0.026 for the best, 0.033 for the default, 0.040 for
+# the worst, and 0.031 for a candidate taken at random: between settings as close as
+# these a search has little to give.
 
 for cmax in GRID["cmax"]:
     of_q = [lives[CANDIDATES.index({"cmax": cmax, "q": q})] for q in GRID["q"]]
