@@ -15,7 +15,7 @@ simulation, so that the estimates can be judged; what they reported on their own
 stands beside.
 
 ``python plot_do_clicks_decay_with_position.py --full`` simulates two million pages, in
-FULL_TIME. Where ``SKOPE_OPE_DATA`` names a folder with the Open Bandit logs, the
+about a minute. Where ``SKOPE_OPE_DATA`` names a folder with the Open Bandit logs, the
 coefficients of a real shop are estimated, too.
 
 .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging. ICML.
