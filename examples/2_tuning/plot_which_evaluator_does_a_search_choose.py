@@ -68,7 +68,8 @@ parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="nine UCI sets, 50 repetitions")
 parser.add_argument("--data-home", default=os.environ.get("SKOPE_OPE_DATA"))
 parser.add_argument("--sets", nargs="+", help="names of sets, in place of the default")
-parser.add_argument("--repetitions", type=int)
+parser.add_argument("--repetitions", type=int, help="default 3")
+parser.add_argument("--splits", type=int, help="of a search; default 4, full 10")
 parser.add_argument("--keep", type=Path, help="file for the values, to continue from")
 args = parser.parse_known_args()[0]
 
@@ -76,6 +77,7 @@ if args.full and not args.data_home:
     parser.error("--full needs --data-home, the folder of the UCI sets")
 sets = args.sets or (UCI if args.full else SHIPPED)
 repetitions = args.repetitions or (50 if args.full else 3)
+n_splits = args.splits or (10 if args.full else 4)
 
 # %%
 # Logs of known truth
@@ -166,7 +168,7 @@ def cross_validation(seed, validator):
         any_evaluator,
         {"evaluator": list(CANDIDATES.values())},
         scoring=EvaluatorScorer("pi", validator=validator),
-        cv=ShuffleSplit(10, train_size=0.5, random_state=seed),
+        cv=ShuffleSplit(n_splits, train_size=0.5, random_state=seed),
         refit=one_standard_error,
     )
 
