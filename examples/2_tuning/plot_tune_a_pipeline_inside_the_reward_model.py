@@ -163,9 +163,10 @@ ax.legend()
 # validator cannot tell neighbours apart.
 
 
-def in_errors(gain):
-    """Return a mean gain over its standard error."""
-    return gain.mean() / (gain.std(ddof=1) / np.sqrt(repetitions))
+def gain(worse, better):
+    """Return the mean log ratio of squared errors, in its standard errors."""
+    ratio = np.log(worse / better)
+    return ratio.mean() / (ratio.std(ddof=1) / np.sqrt(repetitions))
 
 
 good = [
@@ -176,5 +177,5 @@ good = [
 squares = errors**2
 of_choice = squares[np.arange(repetitions), chosen]
 others = squares[:, np.logical_not(good)]
-assert in_errors(others.mean(axis=1) - squares[:, good].mean(axis=1)) > 2
-assert in_errors(squares.mean(axis=1) - of_choice) > 2
+assert gain(others.mean(axis=1), squares[:, good].mean(axis=1)) > 2
+assert gain(squares.mean(axis=1), of_choice) > 2

@@ -216,5 +216,8 @@ def ratio(gain):
 pooled = {
     rule: np.concatenate([table[n, 5, rule, 0] for n in five]) for rule in RULES[1:]
 }
-assert ratio(pooled["in range"] - pooled["quarter"]) > 4
+apart = ratio(pooled["in range"] - pooled["quarter"])
+print(f"in range less quarter {apart:.1f} standard errors", end=", ")
+print(f"quarter less all {ratio(pooled['quarter']):.1f}")
+assert apart > 2
 assert ratio(pooled["quarter"]) < 2
