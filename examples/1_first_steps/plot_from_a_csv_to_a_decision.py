@@ -84,7 +84,7 @@ print(report)
 # No alarm. A fault is told: here the propensities have slipped by a row.
 
 slipped = audit(logs.replace(propensity=np.roll(logs.propensity, 1)))
-print(slipped.alarms[0].found)
+print(slipped.alarms[0])
 
 # %%
 # Learn other rules
