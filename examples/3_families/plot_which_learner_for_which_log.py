@@ -50,6 +50,7 @@ from skope_ope import (
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="all sets, ten logs of each")
 parser.add_argument("--sets", nargs="+", choices=SETS, metavar="SET", help=f"of {SETS}")
+parser.add_argument("--loggers", nargs="+", choices=LOGGERS, default=LOGGERS)
 parser.add_argument("--repetitions", type=int, help="logs of every cell")
 parser.add_argument("--n-rounds", type=int, default=1500, help="most rounds of a log")
 parser.add_argument("--n-jobs", type=int, default=-1, help="processes, default: all")
@@ -85,7 +86,7 @@ cells = [
     (name, noisy, logger)
     for name in sets
     for noisy in (False, True)
-    for logger in LOGGERS
+    for logger in args.loggers
 ]
 jobs = [delayed(judge)(*cell, seed) for cell in cells for seed in range(repetitions)]
 shares = np.reshape(Parallel(n_jobs=args.n_jobs)(jobs), (len(cells), repetitions, -1))

@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skope_ope import BanditLogs, SoftmaxPolicy
 
-MOST = 600  # MB, beside the logs
+MOST = 300  # MB, beside the logs
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--n-rounds", type=int, default=100_000)
