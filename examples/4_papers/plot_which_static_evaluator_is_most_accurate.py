@@ -276,7 +276,8 @@ axes[0].legend(fontsize="small")
 #   the same.
 # - Under the softmax logger SwitchDR, which gives up the largest weights, has at most
 #   three quarters of the error of IPS on every set, and the smallest on four of the UCI
-#   sets, all of them larger ones. DR, which keeps them, is worse than IPS on two of them.
+#   sets, all of them larger ones. DR, which keeps them, is worse than IPS on two of
+#   them.
 # - Parameters of SwitchDR and its like are in units of the weight, and no default fits
 #   all loggers: with a uniform logger over the 26 classes of *letter* all weights are 0
 #   or 26, and SwitchDR with ``tau=10`` is the direct method. Tuning is a subject of its
@@ -356,11 +357,11 @@ for claim, (cross_fitted, labelled) in CLAIMS.items():
 
 # %%
 # On the nine UCI sets, too, DR improves on IPS of *rewards* on all nine (p = 0.002 in
-# either test, the smallest possible), by half of the rmse. Against IPS of *losses*,
-# the paper's unit, it does so on one of them, or on three with the labelled model. Where
-# the policy is mostly right, losses are mostly 0, and no fitted model is as good a guess
-# as that. The lesson is about IPS: choose the zero of the reward so that the policy's
-# rewards are near it, or let SNIPS or DR do that for you.
+# either test, the smallest possible), by half of the rmse. Against IPS of *losses*, the
+# paper's unit, it does so on one of them, or on three with the labelled model. Where
+# the policy is mostly right, losses are mostly 0, and no fitted model is as good a
+# guess as that. The lesson is about IPS: choose the zero of the reward so that the
+# policy's rewards are near it, or let SNIPS or DR do that for you.
 #
 # What this script shows holds on the sets that scikit-learn ships, or it would not run
 # to its end.
