@@ -188,10 +188,10 @@ right.set(xlabel="q", ylabel="logs", title=f"how often chosen, of {repetitions}"
 left.legend()
 
 # %%
-# A larger q gives more lives, that is complete histories of 30 rounds, until cmax caps c.
-# Over 100 logs (``--repetitions 100``), q = 0.2 in place of 0 at cmax = 1 has a smaller
-# spread (0.024 for 0.039) and a larger bias (-0.016 for -0.009). Neither parameter has a
-# value that is right for all logs.
+# A larger q gives more lives, that is complete histories of 30 rounds, until cmax caps
+# c. Over 100 logs (``--repetitions 100``), q = 0.2 in place of 0 at cmax = 1 has a
+# smaller spread (0.024 for 0.039) and a larger bias (-0.016 for -0.009). Neither
+# parameter has a value that is right for all logs.
 #
 # The search cannot do better than its validator allows. Half of such a log completes
 # only a few lives of rejection sampling, so that candidates of about the same error are

@@ -64,7 +64,7 @@ args = parser.parse_args()
 sets = args.sets or (["drawn", "newsgroups", "tmc2007_500"] if args.full else ["small"])
 if args.horizon:
     SETS = {name: (args.horizon, n_initial) for name, (_, n_initial) in SETS.items()}
-n_trials = args.trials or (50 if args.full else 10)
+n_trials = args.trials or (50 if args.full else 8)
 n_runs = args.runs or (2000 if args.full else 40)
 
 # %%
