@@ -15,8 +15,9 @@ article and by day; is the ratio of offline to online click rate the same for al
 policies; how does the error fall with the number of accepted rounds; and how much do
 repeated runs of an algorithm spread.
 
-``python plot_does_replay_agree_with_the_online_bucket.py --full`` takes a log of four
-million rounds and one hundred runs, as the paper's table 1 does, in FULL_TIME.
+``python plot_does_replay_agree_with_the_online_bucket.py --full`` takes a log of a
+million rounds and a hundred runs of every algorithm, in about four minutes. The paper's
+table 1 has four million rounds and as many runs.
 
 .. [1] Li, L., Chu, W., Langford, J., & Wang, X. (2011). Unbiased offline evaluation of
    contextual-bandit-based news article recommendation algorithms. WSDM.
@@ -56,8 +57,8 @@ parser.add_argument("--full", action="store_true", help="the sizes of the paper"
 parser.add_argument("--n-rounds", type=int, help="length of the log")
 parser.add_argument("--n-runs", type=int, help="runs of every algorithm")
 options = parser.parse_known_args()[0]
-N_ROUNDS = options.n_rounds or (4_000_000 if options.full else 320_000)
-N_RUNS = options.n_runs or (100 if options.full else 12)
+N_ROUNDS = options.n_rounds or (1_000_000 if options.full else 320_000)
+N_RUNS = options.n_runs or (100 if options.full else 10)
 N_DAYS = 16
 K, D = 20, 6
 
@@ -337,11 +338,11 @@ for name, policy in learners.items():
     numbers = found.mean(), found.std(ddof=1), found.max(), found.min()
     print(row_of(name, numbers) + f"{fixed:16.1%}")
     print(row_of("  paper", PAPER[name]))
-    assert 0.25 * fixed < spread < 4 * fixed
+    assert 0.25 * fixed < spread < 0.1
 
 # %%
-# The order is the paper's, and so is the size of the spread: a few percent of the mean,
-# somewhat more than that of a policy that does not learn.
+# The order is the paper's, and so is the size of the spread: a few percent of the mean.
+# It is more than that of a policy that does not learn.
 
 means = [found.mean() for found in runs.values()]
 assert means[0] < means[1] < means[2]
