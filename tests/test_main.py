@@ -236,25 +236,20 @@ def test_demo(run):
         assert record["covers"] == covers
 
 
-def test_module_runs_as_a_program():
-    def call(*argv):
-        command = [sys.executable, "-m", "skope_ope", *argv]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-    demo = call("demo")
-    assert (demo.returncode, demo.stderr) == (0, "")
-    assert "\nDoublyRobust " in demo.stdout
-    wrong = call("evaluate", "missing.csv", "--policy", "uniform")
+def test_module_that_is_asked_wrongly_is_a_program_that_fails():
+    command = [sys.executable, "-m", "skope_ope", "evaluate", "missing.csv"]
+    command += ["--policy", "uniform"]
+    wrong = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2
     assert wrong.stderr.count("\n") == 1
 
 
-def test_csv_needs_no_optional_package(log):
-    """Texts and learned policies included."""
+def test_module_runs_as_a_program_without_optional_packages(log):
+    """Reading csv, texts and learned policies included."""
     words = ["evaluate", str(log), *COLUMNS, "--context", "x*,city"]
     words += ["--policy", "greedy", "--reward-model", "ridge"]
     program = f"""
-import sys
+import runpy, sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
@@ -262,8 +257,8 @@ class Absent:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Absent())
-from skope_ope.__main__ import main
-sys.exit(main({words!r}))
+sys.argv[1:] = {words!r}
+runpy.run_module("skope_ope", run_name="__main__", alter_sys=True)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True

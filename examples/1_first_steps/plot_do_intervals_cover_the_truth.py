@@ -25,7 +25,7 @@ from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-parser.add_argument("--repetitions", type=int, default=100)
+parser.add_argument("--repetitions", type=int, default=80)
 parser.add_argument("--n-jobs", type=int, default=2)
 args = parser.parse_known_args()[0]
 

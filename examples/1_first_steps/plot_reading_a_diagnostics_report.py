@@ -177,9 +177,10 @@ for name in ("good", "rare, drawn", "rare, missed"):
 # ------------------
 #
 # **Effective sample size** falls from 332 to 6 in *rare, drawn*: below 30, or below 5%
-# of the rounds, a `LowOverlapWarning` says so. The interval is wide, and honest about
-# it at best: with six effective rounds nothing is normal. What would change the answer?
-# The clipping curve shows that it hangs on a handful of rounds.
+# of the rounds, a `LowOverlapWarning` says so. IPS says 2.1 where rewards are at most
+# 1, and its interval, 0.93 to 1, misses the truth; that of the doubly robust evaluator
+# is 0 to 1, which says nothing. What would change the answer? The clipping curve shows
+# that it hangs on a handful of rounds.
 
 curve = ClippingCurveDisplay.from_evaluator(IPS().fit(drawn), policy).plot()
 curve.ax_.axhline(truth, color="black", linestyle="--", label="truth")
@@ -189,7 +190,7 @@ curve.ax_.legend()
 # **Mean weight.** Weights average to one where the propensities are right. *Rare,
 # missed* has 518 effective rounds and the narrowest interval of all, far from the
 # truth: what is missing from a log is missing from its variance, too. The mean weight,
-# 0.68 and 16 standard errors below one, is the only sign, and a `PropensityWarning`.
+# 0.68 and 16 standard errors below one, is the sign; a `LowOverlapWarning` tells it.
 #
 # **The logged propensities alone.** :math:`1/p` averages to the number of actions, ten,
 # whatever the policy. In *wrong p* it is ten standard errors off
@@ -214,9 +215,9 @@ print_row("truth", [f"{truth:.3f}"] * 3)
 # Collect logs, or evaluate a policy that stays within the eight bins.
 #
 # **Correction.** What the weighted residuals add to the model's own answer. In the good
-# log they add 0.15, eight standard errors: the model alone, `DirectMethod`, would be
-# wrong by that much. The doubly robust value includes the correction; where weights are
-# unreliable it inherits the model's error instead, as in *rare, missed*.
+# log they add 0.15, eight standard errors: the model alone, `DirectMethod`, says 0.75,
+# which is 0.12 too little. The doubly robust value includes the correction; where
+# weights are unreliable it inherits the model's error instead, as in *rare, missed*.
 #
 # What this script shows holds, or it would not run to its end.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import make_classification
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.parallel import Parallel
@@ -27,8 +28,8 @@ TOPICS = ["comp", "rec", "sci", "talk"]  # the four large ones of the newsgroups
 
 def load(name):
     """Return features, and a 0/1 indicator of the labels of every row."""
-    if name == "rcv1":
-        return _rcv1()
+    if name in MADE:
+        return MADE[name]()
     if name not in TEXTS:
         X, y = load_classification(name, return_X_y=True)
         return StandardScaler().fit_transform(X), _indicator(y)
@@ -46,6 +47,21 @@ def load(name):
     return X[rows], labels[rows]
 
 
+def _drawn(n_rows=40_000):
+    """As many rows and labels as the paper's set, of unequal frequency."""
+    X, y = make_classification(
+        n_rows,
+        n_features=10,
+        n_informative=8,
+        n_redundant=0,
+        n_classes=4,
+        class_sep=2.0,
+        weights=[0.45, 0.2, 0.2, 0.15],
+        random_state=0,
+    )
+    return X, _indicator(y)
+
+
 def _rcv1(n_rows=40_000):
     """The paper's set: documents with any of the four topics at the top, by fetch."""
     from sklearn.datasets import fetch_rcv1
@@ -56,6 +72,9 @@ def _rcv1(n_rows=40_000):
     rows = np.flatnonzero(labels.any(axis=1))
     rows = np.random.RandomState(0).permutation(rows)[:n_rows]
     return found.data[rows], labels[rows]
+
+
+MADE = {"drawn": _drawn, "small": lambda: _drawn(2_000), "rcv1": _rcv1}
 
 
 def _indicator(y):

@@ -8,6 +8,7 @@ The value of the policy that wrote the log is known: it is the mean reward. That
 the logger the first policy to ask an evaluator about. The paper's Table 3 [1]_ does so
 on the page of a search engine, and asks about a greedy policy besides. Its log is not
 public; this script builds one like it. Then it asks about a logger that learns.
+``--full`` takes as many rows as the paper, in about ten seconds.
 
 .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
    nonstationary policy evaluation for contextual bandits. UAI.
@@ -54,9 +55,11 @@ warnings.simplefilter("ignore", OPEWarning)  # the direct method warns of its in
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--full", action="store_true", help="as many rows as the paper")
+parser.add_argument("--rows", type=int, help="rows of a subset")
 parser.add_argument("--n-jobs", type=int, default=None, help="processes, default: one")
 args = parser.parse_args()
 n_train, n_subset = (1_000_000, 20_000) if args.full else (100_000, 10_000)
+n_subset = args.rows or n_subset
 n_subsets = 40
 
 CONTENTS = np.array(["web link", "news", "movie"])
@@ -192,12 +195,14 @@ for name in ("RS", "DR-ns(0.1)"):
 
 # %%
 # As in the paper, rejection sampling varies most by far: it accepts a thirteenth of the
-# rows. The direct method hardly varies and is off by what was put in. The others correct
-# the model, or need none; in self-evaluation the weights are all one, and what is left of
-# IPS is the mean reward. For a policy that does not learn, DR-ns averages the terms of
-# DR with weights that settle early, so it is as good. Its point is the history: it
-# accepts all rows in self-evaluation and about half of them for argmax, six times as
-# many as rejection sampling.
+# rows. The direct method hardly varies and is off by what was put in. The others
+# correct the model, or need none; in self-evaluation the weights are all one, and what
+# is left of IPS is the mean reward. For a policy that does not learn, DR-ns averages
+# the terms of DR with weights that settle early. Here it is as good as DR; in the paper
+# its spread is smaller by 7 or 8%, which ten subsets cannot tell apart. Its point is
+# the history: it accepts all rows in self-evaluation and more than half of them for
+# argmax, seven times as many as rejection sampling. In the paper the factor is 14
+# (13,000 against 900 of 20,000 rows).
 
 for target in policies:
     deviations = {name: std[name, target] for name in EVALUATORS}
@@ -218,9 +223,10 @@ assert many.mean() > 4 * few.mean()
 #
 # Now the log was written by epsilon-greedy, which learns which content is liked while
 # it acts. Its probabilities are those of the moment, so DR-ns finds every ratio to be
-# one, accepts every row and lives the very life that the log tells: its value is the
-# mean reward, for every q. Rejection sampling hands over a thirteenth of the rows and
-# values a learner that has lived a thirteenth of that life.
+# one, accepts every row and lives the very life that the log tells. Its value is the
+# mean reward, because its default reward model predicts the same for all actions.
+# Rejection sampling hands over a thirteenth of the rows, so the learner it values has
+# lived a thirteenth of that life.
 
 learner = EpsilonGreedy(epsilon=3 * LEAST)
 

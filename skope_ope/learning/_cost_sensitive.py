@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._weights import shrink
-from skope_ope.learning._logs_policy import LogsPolicy, no_evidence, residual
+from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, residual
 from skope_ope.policies._classifier_actor import ClassifierActor
 
 
@@ -16,8 +16,8 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
     """A classifier that learns from estimated rewards.
 
     A subclass implements `_first_rewards(logs)`, the estimated reward of every action
-    in every round, which the first classifier learns from, and may implement
-    `_improve(logs, offered)`, which fits others in its place.
+    in every round, which the first classifier learns from, and may fit others in its
+    place, in `_fit_classifier(logs)`.
     """
 
     _parameter_constraints: dict = {
@@ -26,21 +26,27 @@ class CostSensitivePolicy(LogsPolicy, ClassifierActor):
     }
 
     def _fit(self, logs):
-        logged = logs.action_counts > 0
-        if logged.sum() == 1:  # nothing to choose from
+        if (logs.action_counts > 0).sum() == 1:  # nothing to choose from
             self._learn(logs, np.zeros(1, int), logs.action_index[:1], np.ones(1))
         else:
-            offered = logged if logs.available is None else logged & logs.available
-            rewards = self._first_rewards(logs)
-            rows, codes, weight = weighted_labels(rewards, offered, logs.sample_weight)
-            if not rows.size:
-                raise no_evidence(self)
-            self._learn(logs, rows, codes, weight)
-            self._improve(logs, offered)
+            self._fit_classifier(logs)
         self._copy_features()
 
-    def _improve(self, logs, offered):
-        """Leave the first classifier as it is."""
+    def _fit_classifier(self, logs):
+        """Fit the first classifier; return the weight of the logged actions."""
+        rows, codes, weight = weighted_labels(
+            self._first_rewards(logs), offered_actions(logs), logs.sample_weight
+        )
+        if not rows.size:
+            raise NoEvidence(self)
+        self._learn(logs, rows, codes, weight)
+        return weight[codes == logs.action_index[rows]].sum()
+
+
+def offered_actions(logs):
+    """Actions that were offered and that the logs have taken, for broadcasting."""
+    logged = logs.action_counts > 0
+    return logged if logs.available is None else logged & logs.available
 
 
 def estimated_rewards(logs, expected, shrinkage=None):

@@ -2,21 +2,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A classifier of actions, improved by doubly robust rewards."""
 
+import warnings
+from contextlib import suppress
+from itertools import islice
 from numbers import Integral
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from skope_ope._sklearn import Interval
+from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
+from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.learning._cost_sensitive import (
     CostSensitivePolicy,
     estimated_rewards,
+    offered_actions,
     weighted_labels,
 )
 from skope_ope.learning._learners_source import learners_source
-from skope_ope.learning._logs_policy import centre
+from skope_ope.learning._logs_policy import NoEvidence, centre
+from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import soften
+from skope_ope.reward_models._cross_fit import CrossFittedModel
+
+MOST_STEPS = 2  # that "auto" takes: more follow the noise of the estimated rewards
 
 
 class DRPolicy(CostSensitivePolicy):
@@ -36,8 +46,9 @@ class DRPolicy(CostSensitivePolicy):
     .. math:: \pi(a|x_i)\, (\hat r_i(a) - \min_b \hat r_i(b)),
 
     a step of expectation-maximisation of the estimated value
-    :math:`\sum_i \sum_a \pi(a|x_i)\, \hat r_i(a)` [3]_. Rewards may have any sign.
-    Read more in the :ref:`User Guide <learning>`.
+    :math:`\sum_i \sum_a \pi(a|x_i)\, \hat r_i(a)` [3]_. Whether steps are taken is
+    decided by the value of `DoublyRobust` on rounds that were held out. Rewards may
+    have any sign. Read more in the :ref:`User Guide <learning>`.
 
     Parameters
     ----------
@@ -50,14 +61,17 @@ class DRPolicy(CostSensitivePolicy):
         the classifier sees: behind the first steps of a Pipeline, or on standardised
         contexts; the mean reward of every action where these are no finite numbers.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits that predict for them.
+        How rounds are held out of the fits that predict for them, and of the policies
+        that are compared by `n_steps="auto"` (5 folds where the model is given).
     shrinkage : float, default=10.0
         :math:`\lambda` in the weights [2]_: 0 trusts the model alone, infinity and
         `None` shrink nothing. A learner that trusts single rounds of large weight
         learns their noise.
-    n_steps : int, default=2
+    n_steps : int or "auto", default="auto"
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
-        of the estimated rewards.
+        of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest
+        cross-validated value; with five folds that is about twenty more fits of the
+        reward model and fifteen of the classifier.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -68,6 +82,8 @@ class DRPolicy(CostSensitivePolicy):
     ----------
     classifier_ : classifier
         The last classifier.
+    n_steps_ : int
+        Steps that were taken.
     classes_ : ndarray of shape (n_actions,)
         Action labels of the logs.
     n_features_in_ : int
@@ -84,8 +100,9 @@ class DRPolicy(CostSensitivePolicy):
     No step lowers the estimated value where the classifier maximises the weighted
     likelihood over all that it can be. Others come close. A classifier without
     `predict_proba` is taken at the softmax of its `decision_function`, and without that
-    half uniform. The weights of a step sum to the number of rounds (the weights of the
-    logs), so that the classifier's own penalty keeps its meaning.
+    half uniform. In a step the examples of the logged actions keep the total weight
+    that they had for the first classifier, so that a penalty does not count for more
+    than there.
 
     A step has up to n_actions examples of every round; with many actions `OffsetTree`
     is cheaper.
@@ -114,7 +131,7 @@ class DRPolicy(CostSensitivePolicy):
     _parameter_constraints: dict = {
         **CostSensitivePolicy._parameter_constraints,
         **REWARD_MODEL_CONSTRAINTS,
-        "n_steps": [Interval(Integral, 0, None, closed="left")],
+        "n_steps": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
     }
 
     def __init__(
@@ -124,7 +141,7 @@ class DRPolicy(CostSensitivePolicy):
         reward_model=None,
         cv=5,
         shrinkage=10.0,
-        n_steps=2,
+        n_steps="auto",
         epsilon=0.0,
         temperature=None,
     ):
@@ -139,22 +156,71 @@ class DRPolicy(CostSensitivePolicy):
     def _first_rewards(self, logs):
         return estimated_rewards(logs, centre(logs, "auto"))
 
-    def _improve(self, logs, offered):
+    def _fit_classifier(self, logs):
+        self.n_steps_ = self.n_steps
         if not self.n_steps:
+            super()._fit_classifier(logs)
             return
         steps = getattr(self._get_classifier(), "steps", [])[:-1]
-        q_hat = learners_source(self, logs, [step for _, step in steps])(logs, 0)
+        source = learners_source(self, logs, [step for _, step in steps])
+        q_hat = source.bind(logs)(logs, 0)
+        if self.n_steps == "auto":
+            self.n_steps_ = self._steps_that_pay(logs, source, q_hat)
+        for _ in islice(self._path(logs, q_hat), self.n_steps_ + 1):
+            pass
+
+    def _path(self, logs, q_hat):
+        """Yield with the first classifier, and after every step from it."""
+        logged = super()._fit_classifier(logs)
+        yield
+        offered = offered_actions(logs)
         rewards = estimated_rewards(logs, q_hat, self.shrinkage)
-        omega = logs.sample_weight
-        total = len(logs) if omega is None else omega.sum()
-        for _ in range(self.n_steps):
+        while True:
             chance = self._chances(logs.context) * offered
             mass = chance.sum(axis=1, keepdims=True)  # 0 where only unknown ones are
             chance = np.divide(chance, mass, out=chance, where=mass > 0)
-            rows, codes, weight = weighted_labels(rewards, offered, omega, chance)
-            if not rows.size:  # the classifier is sure, and of the worst
-                break
-            self._learn(logs, rows, codes, weight * (total / weight.sum()))
+            rows, codes, weight = weighted_labels(
+                rewards, offered, logs.sample_weight, chance
+            )
+            if rows.size:  # else the classifier is sure, and of the worst
+                now = weight[codes == logs.action_index[rows]].sum()
+                scale = logged / now if now > 0 else logged / weight.sum()
+                self._learn(logs, rows, codes, weight * scale)
+            yield
+
+    def _steps_that_pay(self, logs, source, q_hat):
+        """Return the number of steps of the largest cross-validated value."""
+        refitted = hasattr(source, "held_out_")
+        held_out = source.held_out_ if refitted else self._five_folds(logs)
+        rewards = estimated_rewards(logs, q_hat)
+        if logs.sample_weight is not None:
+            rewards *= logs.sample_weight[:, None]
+        values = np.zeros(MOST_STEPS + 1)
+        for k, train in enumerate(held_out.train):
+            test = np.flatnonzero(held_out.fold == k)
+            part, rest = logs[train], logs[test]
+            predicted = q_hat[train]
+            if refitted:  # by models that have not seen the test rounds either
+                inside = held_out.inside(k)
+                if not inside:  # the first part of folds in the order of time
+                    continue
+                predicted = _cross_fitted(source.model, part, inside)
+            policy = clone(self)
+            with suppress(NoEvidence):  # so few rounds tell nothing of steps
+                path = policy._path(part, predicted)
+                for step, _ in enumerate(islice(path, MOST_STEPS + 1)):
+                    chosen = policy._proba(rest.context, rest.available)
+                    values[step] += (chosen * rewards[test]).sum()
+        return int(values.argmax())
+
+    def _five_folds(self, logs):
+        try:
+            return HeldOut(logs, 5)
+        except ValueError as error:
+            raise ValueError(
+                'n_steps="auto" compares policies on rounds that are held out, but '
+                "these logs cannot be split. Pass a number of steps."
+            ) from error
 
     def _chances(self, X):
         """Probabilities of the actions by the classifier at hand, none of them 0."""
@@ -174,3 +240,9 @@ class DRPolicy(CostSensitivePolicy):
             tags.input_tags.sparse &= inner.sparse
             tags.input_tags.allow_nan &= inner.allow_nan
         return tags
+
+
+def _cross_fitted(model, logs, folds):
+    with warnings.catch_warnings():  # given already, of all the rounds
+        warnings.simplefilter("ignore", ModelErrorWarning)
+        return CrossFittedModel(model, logs, folds).bind(logs)(logs, 0)

@@ -10,7 +10,7 @@ from skope_ope.reward_models._sources import reward_source
 
 
 def learners_source(policy, logs, transformers):
-    """Return what predicts the rewards for a learned policy.
+    """Return the source of predicted rewards for a learned policy.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def learners_source(policy, logs, transformers):
     model = policy.reward_model
     if model is None and policy.cv != "prefit":  # which needs a model, and says so
         model = _linear_model(logs, transformers)
-    return reward_source(model, logs, policy.cv).bind(logs)
+    return reward_source(model, logs, policy.cv)
 
 
 def _linear_model(logs, transformers):

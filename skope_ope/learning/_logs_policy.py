@@ -173,10 +173,12 @@ def act(policy, scores, known, available):
     return explore(proba, policy.epsilon, available)
 
 
-def no_evidence(policy):
-    """Return the error for logs in which no action does better than another."""
-    return ValueError(
-        f"{type(policy).__name__} finds nothing that tells actions apart: in every "
-        "round with a positive weight the reward equals what was expected of all "
-        "offered actions, or only one was offered. Check the rewards."
-    )
+class NoEvidence(ValueError):
+    """Logs in which no action does better than another."""
+
+    def __init__(self, policy):
+        super().__init__(
+            f"{type(policy).__name__} finds nothing that tells actions apart: in every "
+            "round with a positive weight the reward equals what was expected of all "
+            "offered actions, or only one was offered. Check the rewards."
+        )

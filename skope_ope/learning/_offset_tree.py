@@ -9,8 +9,8 @@ import numpy as np
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.learning._logs_policy import (
     LogsPolicy,
+    NoEvidence,
     centre,
-    no_evidence,
     residual,
 )
 from skope_ope.learning._tournament import Match, TrainingRounds
@@ -114,7 +114,7 @@ class OffsetTree(LogsPolicy):
         rounds = TrainingRounds(logs.context, logs.action_index, gain, logs.available)
         self.tree_.train(self._get_classifier(), rounds, np.arange(len(logs)))
         if self.tree_.sides and not self.tree_.trained:
-            raise no_evidence(self)
+            raise NoEvidence(self)
 
     def _proba(self, X, available):
         proba = np.zeros((n_rows(X), len(self.classes_)))

@@ -14,7 +14,7 @@ from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._ascent import Penalised, warn_of_no_end
 from skope_ope.learning._learners_source import learners_source
-from skope_ope.learning._logs_policy import LogsPolicy, act, no_evidence, prefer
+from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, act, prefer
 from skope_ope.learning._objectives import (
     DoublyRobustValue,
     IPSValue,
@@ -23,6 +23,7 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
+from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
@@ -200,7 +201,7 @@ class SoftmaxPolicy(LogsPolicy):
         unit = np.sqrt(share @ (logs.reward - share @ logs.reward) ** 2)
         if logs.reward.min() == logs.reward.max():
             if self.known_.sum() > 1:
-                raise no_evidence(self)
+                raise NoEvidence(self)
             unit = 1.0
         offered = self.known_
         if logs.available is not None:
@@ -234,7 +235,8 @@ class SoftmaxPolicy(LogsPolicy):
             self.features_ = FunctionTransformer(accept_sparse=True)
         else:
             self.features_ = StandardScaler()
-        return self._phi(self.features_.fit(context), context)
+        with encoding_explained(context):
+            return self._phi(self.features_.fit(context), context)
 
     def _phi(self, features, context):
         phi = features.transform(context)
@@ -253,7 +255,7 @@ class SoftmaxPolicy(LogsPolicy):
             rounds = SoftmaxRounds(phi, logs.action_index, offered)
             return rounds, OBJECTIVES[self.objective](logs, self.pessimism)
         steps = () if self.features is None else (self.features,)
-        predict = learners_source(self, logs, steps)
+        predict = learners_source(self, logs, steps).bind(logs)
 
         def q_hat(start, stop):
             return predict(logs[start:stop], start)

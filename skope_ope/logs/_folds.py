@@ -57,6 +57,30 @@ class HeldOut:
         rows = rows_among(logs, self.logs)
         return np.where(rows < 0, FULL, self.fold[rows])
 
+    def inside(self, k):
+        """Return the other folds as pairs of rows of the training part of fold k.
+
+        What is fitted inside of a fold by them has seen none of its test rounds.
+
+        Parameters
+        ----------
+        k : int
+            The fold.
+
+        Returns
+        -------
+        folds : list of (train, test)
+            Numbers of the rows of `logs[self.train[k]]`.
+        """
+        rows = self.train[k]
+        pairs = []
+        for other in range(len(self.train)):
+            train = np.flatnonzero(np.isin(rows, self.train[other]))
+            test = np.flatnonzero(self.fold[rows] == other)
+            if other != k and train.size and test.size:
+                pairs.append((train, test))
+        return pairs
+
 
 def repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""

@@ -61,6 +61,7 @@ def test_values_equal_enumeration(metric, discount):
         assert own.value(ranker) == pytest.approx(1.0)
 
 
+@pytest.mark.theory
 def test_logs_come_from_the_world(global_random_seed):
     own = world(metric="err", scores=X[:, 0])
     logger = RankingPolicy(LinearRegression(), 2, alpha=1.0).fit(X, -X[:, 0])

@@ -21,6 +21,10 @@ from tests.packaging._tree import ROOT
 EXAMPLES = ROOT / "examples"
 
 
+class _Enough(BaseException):
+    """All that was asked of a script has been seen; no `except` of its own stops it."""
+
+
 class _Noted(ast.NodeTransformer):
     """Turns `assert test` into a call that notes the line and the outcome."""
 
@@ -58,15 +62,42 @@ def failures(path, args=(), breaks=None):
     error : Exception or None
         What stopped the script, if anything did.
     """
+    held, failed, error = _run(path, args, breaks)
+    return set(held), failed, error
+
+
+def _run(path, args, breaks=None, last=None):
+    """Run a script and return what `failures` returns, `held` with statements.
+
+    Parameters
+    ----------
+    last : dict of int to int, default=None
+        What is asked: lines of assertions, and after which statement of the script they
+        are not reached any more. The script ends when all of them have failed or none
+        is to come; without it, the script runs to its end.
+
+    Returns
+    -------
+    held : dict of int to int
+        Lines of assertions that hold, and the last statement in which they did.
+    failed : set of int
+    error : Exception or None
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    held, failed = set(), set()
+    held, failed = {}, set()
+    position = 0
 
     def note(line, outcome):
-        (held if outcome else failed).add(line)
+        if outcome:
+            held[line] = position
+            return
+        failed.add(line)
+        if last is not None and failed.issuperset(last):
+            raise _Enough
 
     path = EXAMPLES / path
     tree = _Noted().visit(ast.parse(path.read_text(), str(path)))
@@ -89,10 +120,14 @@ def failures(path, args=(), breaks=None):
         names = {"__name__": "__main__", "__file__": str(path), "__note__": note}
         error = None
         try:
-            for statement in tree.body:
+            for position, statement in enumerate(tree.body):
+                if last is not None and position > max(last.values(), default=-1):
+                    break
                 block = ast.Module([statement], type_ignores=[])
                 exec(compile(block, str(path), "exec"), names)
                 names |= {name: inside[name] for name in inside if name in names}
+        except _Enough:
+            pass
         except Exception as stopped:
             error = stopped
         finally:
@@ -117,7 +152,9 @@ def every_assertion_can_fail(path, breaks, *, args=(), data=False):
         Relative to examples/.
     breaks : dict of str to dict
         Name of every broken world: what is replaced, as in `failures`. Together they
-        must make each assertion of the script fail at least once.
+        must make each assertion of the script fail at least once. Each runs no further
+        than the last assertion that those before it have left: the cheapest one that
+        fails much stands first.
     args : sequence of str
         Arguments at which the script is small and its assertions hold.
     data : bool
@@ -130,14 +167,15 @@ def every_assertion_can_fail(path, breaks, *, args=(), data=False):
         if data:
             request.getfixturevalue("data_dir")
         lines = assertions(path)
-        held, failed, error = failures(path, args)
+        last, failed, error = _run(path, args)
         if error is not None:
             raise error
         assert failed == set(), "assertions that right estimators fail"
-        assert held == lines, "assertions that are not reached"
-        seen = set()
-        for replaced in breaks.values():
-            seen |= failures(path, args, replaced)[1]
-        assert lines - seen == set(), "assertions that nothing here makes fail"
+        assert set(last) == lines, "assertions that are not reached"
+        for replaced in breaks.values():  # each runs as far as it can add anything
+            _, failed, _ = _run(path, args, replaced, last)
+            for line in failed & set(last):
+                del last[line]
+        assert last == {}, "assertions that nothing here makes fail"
 
     return test_every_assertion_can_fail

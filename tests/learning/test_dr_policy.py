@@ -14,7 +14,7 @@ from sklearn.linear_model import (
     Perceptron,
     Ridge,
 )
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
@@ -34,11 +34,17 @@ LOGS = make_bandit_logs(300, reward="continuous", random_state=0)
 X = LOGS.context
 
 
-def step(chance, rewards, total):
+def step(chance, rewards, first):
     """The examples of one step, by the formula."""
     gap = chance * (rewards - rewards.min(axis=1, keepdims=True))
-    gap *= total / gap.sum()
+    gap *= of_logged(first) / gap[np.arange(300), LOGS.action_index].sum()
     return sorted((X[i, 0], a, gap[i, a]) for i, a in zip(*gap.nonzero(), strict=True))
+
+
+def of_logged(fit):
+    """The weight of the examples of a fit that are labelled with the logged action."""
+    logged = set(zip(X[:, 0], LOGS.action_index, strict=True))
+    return sum(weight for x, action, weight in fit if (x, action) in logged)
 
 
 def by_heart(fit):
@@ -73,13 +79,14 @@ def test_the_steps_are_those_of_the_formula(monkeypatch):
     rows = np.arange(300), LOGS.action_index
     for shrinkage, weight in ((0, 0 * w), (4.0, 4 * w / (w**2 + 4)), (None, w)):
         monkeypatch.setattr(ByHeart, "fits", ())
-        DRPolicy(ByHeart(), reward_model=q_hat, shrinkage=shrinkage).fit(LOGS)
+        policy = DRPolicy(ByHeart(), reward_model=q_hat, shrinkage=shrinkage, n_steps=2)
+        policy.fit(LOGS)
         rewards = q_hat.copy()
         rewards[rows] += weight * (LOGS.reward - q_hat[rows])
         fits = ByHeart.fits
         assert len(fits) == 3
         for before, after in pairwise(fits):
-            expected = step(smoothed(by_heart(before)), rewards, 300)
+            expected = step(smoothed(by_heart(before)), rewards, fits[0])
             assert_allclose(after, expected)
 
 
@@ -117,7 +124,7 @@ def test_the_model_never_sees_the_reward_that_it_is_corrected_by(monkeypatch):
     fits = []
     for model in (LinearRegression(), q_hat):
         monkeypatch.setattr(ByHeart, "fits", ())
-        DRPolicy(ByHeart(), reward_model=model, cv=folds).fit(LOGS)
+        DRPolicy(ByHeart(), reward_model=model, cv=folds, n_steps=2).fit(LOGS)
         fits.append(ByHeart.fits)
     for found, expected in zip(*fits, strict=True):
         assert_allclose(found, expected)
@@ -126,7 +133,7 @@ def test_the_model_never_sees_the_reward_that_it_is_corrected_by(monkeypatch):
 def test_the_default_model_suits_the_rewards_and_the_classifier():
     binary = make_bandit_logs(300, random_state=0)
     scaled = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    policy = DRPolicy(temperature=1.0)
+    policy = DRPolicy(temperature=1.0, n_steps=1)
     for logs, model in (
         (binary, scaled),
         (LOGS, make_pipeline(StandardScaler(), Ridge())),
@@ -134,9 +141,9 @@ def test_the_default_model_suits_the_rewards_and_the_classifier():
         expected = clone(policy).set_params(reward_model=model).fit(logs)
         found = policy.fit(logs).predict_proba(logs.context)
         assert_array_equal(found, expected.predict_proba(logs.context))
-    behind = make_pipeline(PolynomialFeatures(2), LogisticRegression())
+    behind = make_pipeline(PolynomialFeatures(2), LogisticRegression(max_iter=1000))
     model = make_pipeline(PolynomialFeatures(2), Ridge())
-    policy = DRPolicy(behind, temperature=1.0)
+    policy = DRPolicy(behind, temperature=1.0, n_steps=1)
     expected = clone(policy).set_params(reward_model=model).fit(LOGS)
     found = policy.fit(LOGS).predict_proba(X)
     assert_array_equal(found, expected.predict_proba(X))
@@ -175,3 +182,61 @@ def test_columns_and_encodings_stand_for_models():
     assert DRPolicy(reward_model=model).fit(LOGS).predict_proba(X).shape == (300, 3)
     with pytest.raises(ValueError, match="'nothing' is not a column"):
         DRPolicy(reward_model="nothing").fit(logs)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")  # few rounds
+def test_it_takes_the_steps_of_the_largest_value_on_rounds_held_out():
+    """By hand: policies of four fifths, judged by `DoublyRobust` on the rest."""
+    chosen = set()
+    for seed in range(4):
+        logs = make_bandit_logs(60, reward="continuous", random_state=seed)
+        folds = list(KFold(5).split(logs))
+        if seed % 2:
+            rng = np.random.RandomState(seed)
+            available = rng.random_sample((60, 3)) < 0.5
+            available[np.arange(60), logs.action_index] = True
+            logs = logs.replace(
+                group=rng.randint(20, size=60),
+                sample_weight=rng.uniform(1, 3, size=60),
+                available=available,
+                logging_proba=None,
+            )
+            folds = list(GroupKFold(5).split(logs, groups=logs.group))
+        evaluator = DoublyRobust(reward_model=Ridge(), cv=folds).fit(logs)
+        values = []
+        for n_steps in range(3):
+            proba = np.empty((60, 3))
+            for train, test in folds:
+                inside = [
+                    (np.flatnonzero(~held), np.flatnonzero(held))
+                    for held in (np.isin(train, rows) for _, rows in folds)
+                    if held.any()
+                ]
+                policy = DRPolicy(reward_model=Ridge(), cv=inside, n_steps=n_steps)
+                policy.fit(logs[train])
+                rest = logs[test]
+                proba[test] = policy.predict_proba(rest.context, rest.available)
+            values.append(evaluator.score(proba))
+        policy = DRPolicy(reward_model=Ridge()).fit(logs)
+        assert policy.n_steps_ == np.argmax(values)
+        fixed = clone(policy).set_params(n_steps=policy.n_steps_).fit(logs)
+        X = logs.context
+        assert_array_equal(policy.predict_proba(X), fixed.predict_proba(X))
+        chosen.add(policy.n_steps_)
+    assert len(chosen) > 1
+
+
+def test_folds_in_the_order_of_time_and_folds_without_evidence():
+    assert DRPolicy(cv=TimeSeriesSplit(3)).fit(LOGS).n_steps_ in (0, 1, 2)
+    x = np.arange(40.0)[:, None]
+    reward = np.zeros(40)
+    reward[:3] = 1  # no other fold has a reward
+    logs = BanditLogs(x, np.arange(40) % 2, reward, np.full(40, 0.5))
+    assert DRPolicy(reward_model=0.5).fit(logs).n_steps_ in (0, 1, 2)
+
+
+def test_one_round_cannot_choose_the_steps():
+    logs = LOGS.replace(group=np.zeros(300))
+    with pytest.raises(ValueError, match="Pass a number of steps"):
+        DRPolicy(reward_model=0.0).fit(logs)
+    DRPolicy(reward_model=0.0, n_steps=1).fit(logs)

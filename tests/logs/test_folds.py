@@ -197,3 +197,20 @@ def test_folds_in_the_order_of_time_pass_over_groups():
     held_out = HeldOut(logs, TimeSeriesSplit(3))  # scikit-learn would warn
     alone = HeldOut(logs_of(20), TimeSeriesSplit(3))
     assert_array_equal(held_out.fold, alone.fold)
+
+
+def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
+    logs = logs_of(20)
+    for cv in (KFold(4), TimeSeriesSplit(3), KFold(2), LeaveOneOut()):
+        folds = list(cv.split(np.arange(20)))
+        held_out = HeldOut(logs, cv)
+        for k, (train, _) in enumerate(folds):
+            found = [
+                (train[a].tolist(), train[b].tolist()) for a, b in held_out.inside(k)
+            ]
+            expected = [
+                (np.intersect1d(train, a).tolist(), np.intersect1d(train, b).tolist())
+                for m, (a, b) in enumerate(folds)
+                if m != k
+            ]
+            assert found == [pair for pair in expected if pair[0] and pair[1]]

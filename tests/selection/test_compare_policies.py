@@ -94,6 +94,7 @@ def test_a_policy_without_a_click_is_not_chosen():
     assert_no_policy_without_clicks_is_told(rare_clicks())
 
 
+@pytest.mark.theory
 @ignore
 def test_a_policy_without_a_click_is_not_chosen_on_real_logs(data_dir):
     logs = read_open_bandit(data_dir / "obd_random_men.csv.gz")
@@ -516,6 +517,7 @@ def test_a_small_difference_is_one():
     assert found.differences["b"].standard_error > 0
 
 
+@pytest.mark.theory
 @ignore
 def test_all_intervals_at_once_and_false_deploys(global_random_seed):
     # 200 worlds without any effect: all gains are zero

@@ -253,6 +253,7 @@ def test_held_out_rounds_that_say_nothing_about_the_policy():
             PolicyScorer(evaluator)(ConstantPolicy(logs.actions[0]), never)
 
 
+@pytest.mark.theory
 @ignore
 def test_honest_outer_fold_on_a_world_without_effects(global_random_seed):
     # Rewards that depend on nothing: the best of many looks better than the mean

@@ -79,16 +79,18 @@ class WeightBound:
             mu = self.proba[target.block.rows]
         ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
         self.found = max(self.found, float(ratio.max()))
-        bins = bins_of(ratio.ravel())
-        seen, place = np.unique(bins, return_inverse=True)
-        self.mass.append((seen, np.bincount(place, np.ravel(table))))
+        some = ratio > 0
+        bins = bins_of(ratio[some])
+        lowest = bins.min(initial=np.iinfo(np.int64).max)
+        mass = np.bincount(bins - lowest, table[some])  # no sort: bins are few
+        seen = np.flatnonzero(mass)
+        self.mass.append((lowest + seen, mass[seen]))
 
     def _known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""
         if not self.mass:
             return 0.0
         seen, mass = (np.concatenate(parts) for parts in zip(*self.mass, strict=True))
-        mass[seen == 0] = 0.0  # of weight zero, or of what the logger never does
         order = np.argsort(-seen, kind="stable")
         above = np.cumsum(mass[order])
         place = order[above > spare * len(self.logs)]

@@ -83,6 +83,7 @@ def test_one_click_has_no_negative_limit():
     assert_allclose(interval.warnings[0].value, 1)
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize(
     "evaluator", [IPS(), SNIPS(), DoublyRobust(), SNDR()], ids=lambda e: repr(e)
 )

@@ -214,6 +214,7 @@ def test_terms_of_all_cells_have_the_variance_of_all_logs():
             assert_allclose(variance, expected[name], rtol=1e-8)
 
 
+@pytest.mark.theory
 def test_balanced_never_loses_and_weighted_is_optimal():
     rng = np.random.RandomState(0)
     better = 0

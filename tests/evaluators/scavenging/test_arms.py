@@ -48,6 +48,7 @@ def test_unbiased_where_the_counts_are_fixed():
     assert_allclose(square, 0.10875, rtol=1e-12)
 
 
+@pytest.mark.theory
 def test_missing_arms_add_nothing_under_independent_logging():
     total = 0.0
     for code in product((0, 1), repeat=4):

@@ -108,6 +108,7 @@ def test_revenue_is_weighted_by_default():
         assert AttentionDecay(method=method).fit(logs).coefficients_[0] == 1
 
 
+@pytest.mark.theory
 def test_the_default_errs_less_where_items_have_few_impressions():
     """2,000 pages of 400 items: the estimated variances follow the clicks."""
     attention = np.array([1.0, 0.6, 0.4])

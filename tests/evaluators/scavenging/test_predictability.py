@@ -89,6 +89,7 @@ def test_arms_in_turn_are_all_asked():
     assert ask(X, logger).z > 4
 
 
+@pytest.mark.theory
 def test_what_a_group_shares_is_one_observation(global_random_seed):
     """Half of the groups like one action, whatever the context, which they share."""
     rng = np.random.RandomState(global_random_seed)

@@ -151,6 +151,7 @@ def test_groups_and_weights():
     assert_allclose(weighted.value, evaluator.evaluate(target[rows], logs[rows]).value)
 
 
+@pytest.mark.theory
 def test_error_with_estimated_attention(global_random_seed):
     """The bootstrap's standard error is the spread of the values of many logs."""
     values, errors = [], []

@@ -78,6 +78,7 @@ def test_identities_of_clusters(evaluator):
         check(evaluator)
 
 
+@pytest.mark.theory
 def test_intervals_cover_where_users_differ():
     """The value is 1/2; users were drawn, too."""
     covered = np.zeros(2)

@@ -102,6 +102,7 @@ def learner_value(clicks, epsilon, horizon, n=50_000):
     return total / horizon
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize("model", [None, 0.5])
 def test_rare_clicks_and_short_horizons(model):
     """Clicks of 1 to 10%, horizon 30: the mean of ratios was a fifth too low."""

@@ -115,6 +115,7 @@ def test_runs_do_not_depend_on_the_number_of_jobs(how):
     assert alone.values.tolist() != other.values.tolist()
 
 
+@pytest.mark.theory
 @pytest.mark.filterwarnings("ignore:only 2. of 120")
 def test_the_interval_covers_the_value_of_a_learner(global_random_seed):
     """Segments of 120 rounds of a learner, against 500 fresh ones."""

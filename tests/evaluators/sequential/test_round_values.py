@@ -39,6 +39,7 @@ def world(seed):
     return BanditLogs(context, action, reward, propensity, actions=[0, 1, 2])
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize("evaluator", EVALUATORS, ids=str)
 def test_errors_are_those_of_many_worlds(evaluator, global_random_seed):
     values, differences = [], []

@@ -311,6 +311,7 @@ def repetitions(request):
     return [drawn_logs(400, seed, request.param) for seed in range(300)]
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize("evaluator", EXACT, ids=repr)
 def test_standard_errors_are_those_of_repetitions(evaluator, repetitions):
     target = np.tile([1, 0, 2], (400, 1))

@@ -252,6 +252,7 @@ def loggers_by_draws(kind, seed):
     return drawn, 1.0
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize(
     "kind",
     [

@@ -43,6 +43,7 @@ def test_one_round_a_list_tells_nothing():
     assert_allclose(alike_ratio([np.array([0, 1, 0])] * 50), 0, atol=1e-9)
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize(
     ("n_lists", "n_slates", "n"),
     [(1, 2, 50), (1, 6, 1000), (1, 100, 2), (50, 6, 10), (200, 6, 3), (5, 100, 200)],

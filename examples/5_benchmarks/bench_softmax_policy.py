@@ -1,0 +1,81 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What does it cost to maximise the value itself?
+===============================================
+
+`SoftmaxPolicy` reads all rounds and all actions at every step of its ascent. Here are
+the CPU time of a step and the peak memory of a whole fit, with few actions and with a
+thousand. Tables of rounds and actions are never whole: the peak is bounded. Run it
+as ::
+
+    python examples/5_benchmarks/bench_softmax_policy.py
+
+A fit that runs to its end takes 20 to 200 steps. Steps of the model of the logger,
+where the ascent starts, cost the same and are in the time.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"  # read once, when numpy is imported
+
+import argparse
+import tracemalloc
+import warnings
+from time import process_time
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skope_ope import BanditLogs, SoftmaxPolicy
+
+MOST = 600  # MB, beside the logs
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--n-rounds", type=int, default=100_000)
+parser.add_argument("--n-actions", type=int, nargs="+", default=[10, 1000])
+parser.add_argument("--max-iter", type=int, default=3, help="steps of an ascent")
+args = parser.parse_args()
+
+
+def make_logs(n_rounds, n_actions, n_features=10, seed=0):
+    """Logs of a uniform logger, every action good for some contexts."""
+    rng = np.random.default_rng(seed)
+    context = rng.normal(size=(n_rounds, n_features))
+    action = rng.integers(0, n_actions, n_rounds)
+    taste = rng.normal(size=(n_actions, n_features))
+    chance = 1 / (1 + np.exp(-(context * taste[action]).sum(axis=1)))
+    return BanditLogs(
+        context,
+        action,
+        (rng.random(n_rounds) < chance).astype(float),
+        np.full(n_rounds, 1 / n_actions),
+        actions=np.arange(n_actions),
+    )
+
+
+def fit(logs):
+    """Return CPU seconds and steps of a fit that is cut short."""
+    policy = SoftmaxPolicy(reward_model=0.5, max_iter=args.max_iter)
+    start = process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        policy.fit(logs)
+    return process_time() - start, policy.n_iter_ + args.max_iter
+
+
+peaks = []
+print(f"{args.n_rounds} rounds")
+print(f"{'actions':>8}{'s a step':>10}{'peak MB':>9}{'a table, MB':>13}")
+for n_actions in args.n_actions:
+    logs = make_logs(args.n_rounds, n_actions)
+    seconds, steps = fit(logs)
+    tracemalloc.start()
+    fit(logs)
+    peaks.append(tracemalloc.get_traced_memory()[1] / 1e6)
+    tracemalloc.stop()
+    table = 8e-6 * args.n_rounds * n_actions
+    print(f"{n_actions:8}{seconds / steps:10.2f}{peaks[-1]:9.0f}{table:13.0f}")
+
+assert max(peaks) < MOST
