@@ -9,7 +9,7 @@ baseline, after all policies were allowed for. Where none is better, "deploy" is
 and it must be so in at most 5% of all logs, however many policies there are. Where one
 is better, "deploy" should come; and where the rounds are too few, the sentence says how
 many more would tell. Here worlds with a known truth count all three. ``--full`` takes
-FULLDEPLOY of CPU.
+about five minutes of CPU.
 """
 
 import argparse

@@ -11,7 +11,7 @@ search does not see: nested cross-validation.
 
 The proof is a world in which no action has any effect. There every policy is worth as
 much as the logger, and the gain of any choice is zero. ``--full`` draws 200 worlds,
-which takes FULLOPT of CPU.
+which takes about a minute and a half of CPU.
 """
 
 import argparse

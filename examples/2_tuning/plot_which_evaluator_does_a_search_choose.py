@@ -19,8 +19,9 @@ Three answers are compared, by the error of the estimate that they end with:
   that still agrees with those of less biased candidates.
 
 By default the sets come with scikit-learn. ``--full`` runs the nine UCI sets of the
-folder ``SKOPE_OPE_DATA`` with 50 repetitions; with ``--keep values.npy`` it writes what
-it has got so far and continues there when it is started again.
+folder ``SKOPE_OPE_DATA`` with 50 repetitions, which takes about three quarters of an
+hour of CPU; with ``--keep values.npy`` it writes what it has got so far and continues
+there when it is started again.
 
 .. [1] Cief, M., Kveton, B., & Kompan, M. (2025). Cross-validated off-policy evaluation.
    AAAI.

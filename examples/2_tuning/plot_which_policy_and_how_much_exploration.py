@@ -12,7 +12,8 @@ it is about policies that have learned from a part of the rounds only, which doe
 An answer takes rounds that the whole search has never seen.
 
 The logs are made of the digits that scikit-learn ships: the labels tell what the
-policies are really worth. ``--full`` runs 20 logs, which takes FULLPOL of CPU.
+policies are really worth. ``--full`` runs 20 logs, which takes about a minute and a
+half of CPU.
 """
 
 import argparse
