@@ -23,6 +23,7 @@ and nothing about the other nine.
 # from a table: ``BanditLogs.from_frame(frame, action="bin", reward="right",
 # propensity="p", context=[...])``.
 
+import numpy as np
 from sklearn.datasets import load_digits
 
 from skope_ope import ClassifierPolicy
@@ -99,12 +100,16 @@ table.plot(truth=truth)
 # Is it better?
 # -------------
 #
-# Both values come from the same rounds, so their difference is surer than each of them.
-# Subtracting two values gives the paired difference with an interval of its own.
+# Both values come from the same rounds, and errors that they share cancel in their
+# difference. Subtracting two values gives the paired difference with an interval of its
+# own, and a standard error smaller than that of values from two logs.
 
-gain = table["new", "DoublyRobust"] - table["old", "DoublyRobust"]
+new_value, old_value = table["new", "DoublyRobust"], table["old", "DoublyRobust"]
+gain = new_value - old_value
+from_two_logs = np.hypot(new_value.standard_error, old_value.standard_error)
 low, high = gain.confidence_interval()
 print(f"gain {gain.value:.3f}, 95% interval {low:.3f} to {high:.3f}")
+print(f"standard error {gain.standard_error:.4f}, of two logs {from_two_logs:.4f}")
 print(f"true gain {truth['new'] - truth['old']:.3f}")
 
 # %%
@@ -112,9 +117,9 @@ print(f"true gain {truth['new'] - truth['old']:.3f}")
 
 assert table.recommended == "DoublyRobust"
 assert all(table["new", name].leaves_bias_out for name in ("DirectMethod", "DRos"))
-doubly_robust, ips = table["new", "DoublyRobust"], table["new", "IPS"]
-low, high = doubly_robust.confidence_interval()
+low, high = new_value.confidence_interval()
 assert low < truth["new"] < high
 assert table["new", "DirectMethod"].confidence_interval()[1] < truth["new"]
-assert doubly_robust.standard_error < ips.standard_error
+assert new_value.standard_error < table["new", "IPS"].standard_error
+assert gain.standard_error < from_two_logs
 assert gain.confidence_interval()[0] > 0

@@ -8,16 +8,15 @@ from tests.examples._assertions import every_assertion_can_fail
 
 
 class One:
-    """A value of 1 without a mark, whose difference from others is -1."""
+    """A value of 1 without a mark, whose difference from others is -1, with doubt."""
 
     leaves_bias_out = False
-    standard_error = 0.1
 
-    def __init__(self, value=1.0):
-        self.value = value
+    def __init__(self, value=1.0, standard_error=0.1):
+        self.value, self.standard_error = value, standard_error
 
     def __sub__(self, other):
-        return One(-1.0)
+        return One(-1.0, 1.0)
 
     def confidence_interval(self):
         return self.value, self.value
