@@ -18,6 +18,28 @@ SEED_VARIABLE = "SKOPE_OPE_TESTS_GLOBAL_RANDOM_SEED"
 DATA_VARIABLE = "SKOPE_OPE_DATA"
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--first-cases",
+        action="store_true",
+        help="of every parametrized test run the first case, and all of test_common.py",
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep what --first-cases asks for."""
+    if not config.getoption("--first-cases"):
+        return
+    seen, kept, left_out = set(), [], []
+    for item in items:
+        test = item.nodeid.split("[")[0]
+        again = test in seen and item.path.name != "test_common.py"
+        (left_out if again else kept).append(item)
+        seen.add(test)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
 def pytest_collection_finish(session):
     """Take what was collected, thousands of tests, out of the garbage collections."""
     gc.collect()
