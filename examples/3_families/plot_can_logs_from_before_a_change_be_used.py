@@ -25,7 +25,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _digits import Digits, Part, in_errors, rmse
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold
 
 from skope_ope import MultiLoggerDR, audit, evaluate
 from skope_ope.exceptions import OPEWarning
@@ -84,12 +83,10 @@ WORLDS = {
 # such values, the balanced one does not: its rounds average to the value over both
 # parts together only. The parts are independent, so the squares of their standard
 # errors add up. "If they agree" takes the balanced value where the two differ by less
-# than 1.96 standard errors, the value after the change otherwise. Folds are shuffled,
-# for the parts come one after the other.
+# than 1.96 standard errors, the value after the change otherwise.
 
-model, folds = Ridge(10.0), KFold(2, shuffle=True, random_state=0)
 EVALUATORS = {
-    name: MultiLoggerDR(pooling=name, reward_model=model, cv=folds)
+    name: MultiLoggerDR(pooling=name, reward_model=Ridge(10.0), cv=2)
     for name in ("naive", "balanced")
 }
 WAYS = ["after the change alone", "naive", "balanced", "balanced if they agree"]

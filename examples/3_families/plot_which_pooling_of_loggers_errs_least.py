@@ -65,16 +65,16 @@ MIXES = {  # in the order of time
 #
 # Self-normalised estimates (SN) divide by the sum of the weights. The doubly robust
 # ones (DR) have a regression per action, cross-fitted in two folds. The rounds stand in
-# the order of time, first one logger, then the other; so the folds are shuffled. Folds
-# by time, as an integer ``cv`` makes them, hold the rounds of other loggers each.
+# the order of time, first one logger, then the other. ``cv=2`` puts half of the rounds
+# of each into a fold. A splitter is taken as it is: two folds by time hold the rounds of
+# other loggers each.
 
 POOLINGS = ("naive", "balanced", "weighted")
-model, shuffled = Ridge(10.0), KFold(2, shuffle=True, random_state=0)
 
 
-def doubly_robust(pooling, folds=shuffled):
+def doubly_robust(pooling, cv=2):
     """Return the evaluator with the model that all of them share."""
-    return MultiLoggerDR(pooling=pooling, reward_model=model, cv=folds)
+    return MultiLoggerDR(pooling=pooling, reward_model=Ridge(10.0), cv=cv)
 
 
 BY_TIME, ALONE = "DR balanced, folds by time", "DR, the better logger alone"
@@ -133,7 +133,7 @@ for way in ("DR balanced", BY_TIME):
 # A balanced estimate needs one model for all loggers: what the model says is subtracted
 # in the rounds of one logger and comes back in those of the other. With folds by time
 # the loggers have different models, and the estimate is biased, most so for the
-# specialists. Shuffle the folds where loggers act one after the other.
+# specialists.
 
 figure, ax = plt.subplots(layout="constrained")
 shown = ["IPS naive", "IPS balanced", "SN balanced", "DR balanced", BY_TIME, ALONE]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which rounds are held out of which fit, wherever the rounds turn up."""
 
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -19,8 +20,9 @@ class HeldOut:
     logs : BanditLogs
         The rounds that are split.
     cv : int, splitter, iterable of (train, test) or None
-        An int is `KFold` without shuffling, or `GroupKFold` where the logs have
-        groups (or hold a round more than once). `None` is 5.
+        An int is `KFold` without shuffling; `StratifiedKFold` by logger where there
+        are several, so that all of them have the same models; `GroupKFold` where the
+        logs have groups (or hold a round more than once). `None` is 5.
 
     Attributes
     ----------
@@ -175,7 +177,7 @@ def _split(cv, logs, position):
                 f"{cv!r}."
             )
         return cv
-    from sklearn.model_selection import GroupKFold, KFold
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
     groups, unit = logs.group_index, "rounds"
     if groups is not None:
@@ -190,6 +192,11 @@ def _split(cv, logs, position):
             "model as FrozenEstimator(model)."
         )
     n_splits = min(int(cv), n_units)
-    if groups is None:
+    if groups is not None:
+        return GroupKFold(n_splits).split(logs, groups=groups)
+    logger = getattr(logs, "logger_index", None)
+    if logger is None or not n_splits <= np.bincount(logger).max() < len(logs):
         return KFold(n_splits).split(logs)
-    return GroupKFold(n_splits).split(logs, groups=groups)
+    with warnings.catch_warnings():  # a logger of few rounds is in some folds only
+        warnings.simplefilter("ignore", UserWarning)
+        return list(StratifiedKFold(n_splits).split(logs, logger))

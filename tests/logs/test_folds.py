@@ -214,3 +214,24 @@ def test_folds_inside_of_a_fold_have_seen_none_of_its_test_rounds():
                 if m != k
             ]
             assert found == [pair for pair in expected if pair[0] and pair[1]]
+
+
+@pytest.mark.parametrize("sizes", [(12, 8), (17, 2, 11), (25, 1)])
+def test_an_int_shares_the_rounds_of_every_logger_among_the_folds(sizes):
+    logger = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(logger)
+    logs = logs_of(n, logger=logger)
+    held_out = HeldOut(logs, 4)
+    assert (held_out.fold >= 0).all()
+    for k, size in enumerate(sizes):
+        counts = np.bincount(held_out.fold[logger == k], minlength=4)
+        assert counts.max() - counts.min() <= 1, (k, size)
+    # a splitter is taken as it is, and one logger is no reason for other folds
+    assert_array_equal(HeldOut(logs, KFold(4)).fold, HeldOut(logs_of(n), 4).fold)
+    one = logs_of(n, logger=np.zeros(n))
+    assert_array_equal(HeldOut(one, 4).fold, HeldOut(logs_of(n), 4).fold)
+
+
+def test_loggers_of_fewer_rounds_than_folds_do_not_decide_on_them():
+    logs = logs_of(12, logger=np.repeat(np.arange(6), 2))
+    assert_array_equal(HeldOut(logs, 4).fold, HeldOut(logs_of(12), 4).fold)

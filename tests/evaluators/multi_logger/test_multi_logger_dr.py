@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
 from sklearn.utils import get_tags
 
-from skope_ope import SNDR, DoublyRobust, MultiLoggerDR, MultiLoggerIPS
+from skope_ope import SNDR, BanditLogs, DoublyRobust, MultiLoggerDR, MultiLoggerIPS
 from tests.evaluators.multi_logger._logs import POOLINGS, several
 from tests.evaluators.multi_logger._toy import (
     DELTA,
@@ -135,3 +136,36 @@ def test_a_fitted_model_and_cross_fitting():
     assert result.standard_error < plain.standard_error
     assert_allclose(result.value, plain.value, atol=4 * plain.standard_error)
     assert {"model_r2", "correction", "logger_shares"} <= set(result.diagnostics)
+
+
+@pytest.mark.theory
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_loggers_that_act_one_after_the_other_do_not_bias_the_balanced_estimate(
+    global_random_seed,
+):
+    """One model for all: folds by time would give each specialist another one."""
+    rng = np.random.RandomState(global_random_seed)
+    p_right = np.array([[0.95, 0.5], [0.5, 0.95]])  # by logger and context
+    errors = {2: [], KFold(2): []}
+    for _ in range(200):
+        logger = np.repeat([0, 1], 40)
+        x = rng.randint(2, size=80)
+        right = rng.random_sample(80) < p_right[logger, x]
+        action = np.where(right, x, 1 - x)
+        reward = (rng.random_sample(80) < np.where(right, 0.9, 0.2)).astype(float)
+        proba = np.where(right[:, None], p_right.T[x], 1 - p_right.T[x])
+        logs = BanditLogs(
+            x[:, None].astype(float),
+            action,
+            reward,
+            actions=[0, 1],
+            logger=logger,
+            logger_proba=proba,
+        )
+        pi = np.eye(2)[x]  # always right: 0.9
+        for cv, found in errors.items():
+            evaluator = MultiLoggerDR(pooling="balanced", cv=cv)
+            found.append(evaluator.fit(logs).score(pi) - 0.9)
+    z = [np.mean(e) / (np.std(e) / np.sqrt(len(e))) for e in errors.values()]
+    assert abs(z[0]) < 4
+    assert abs(z[1]) > 4
