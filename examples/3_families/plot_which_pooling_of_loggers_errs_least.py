@@ -66,7 +66,7 @@ MIXES = {  # in the order of time
 # Self-normalised estimates (SN) divide by the sum of the weights. The doubly robust
 # ones (DR) have a regression per action, cross-fitted in two folds. The rounds stand in
 # the order of time, first one logger, then the other. ``cv=2`` puts half of the rounds
-# of each into a fold. A splitter is taken as it is: two folds by time hold the rounds of
+# of each into a fold. A splitter is taken as it is: two folds by time hold rounds of
 # other loggers each.
 
 POOLINGS = ("naive", "balanced", "weighted")

@@ -31,7 +31,10 @@ class MultiLoggerDR(MultiLoggerEvaluator):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`.
     cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the model that predict for them.
+        How rounds are held out of the fits of the model that predict for them. An int
+        is `StratifiedKFold` by logger without shuffling, `GroupKFold` where the logs
+        have groups. Folds that hold the rounds of other loggers each, as those by time,
+        bias "balanced", which needs one model for all loggers.
     self_normalized : bool, default=False
         Divide the correction by the same (weighted) sum of the importance weights.
     divergences : {"pooled", "per_logger"}, dict or array-like, default="pooled"
