@@ -28,6 +28,8 @@ test_every_assertion_can_fail = every_assertion_can_fail(
         "all learn nothing": dict.fromkeys(NAMES, FirstAction),
         "all but one learn nothing": dict.fromkeys(NAMES[1:], FirstAction),
     },
-    args=["--sets", "digits", "--loggers", "confounded", "--repetitions", "3"]
-    + ["--n-rounds", "700"],
+    args=[
+        *("--sets", "digits", "--loggers", "confounded"),
+        *("--repetitions", "3", "--n-rounds", "700"),
+    ],
 )
