@@ -120,12 +120,12 @@ for name, row in (
     print(f"{name:32}" + "".join(f"{x:15.2f}" for x in row))
 
 # %%
-# The plain form pays for rewards far from zero, which its weights multiply. Dividing by
-# the sum of the weights repairs that, and goes wrong where weights are heavy or negative
-# and their sum comes near zero: then there is no value at all. A control variate per slot
-# has neither fault. Over all worlds it errs 1.07 times as much as the best form, wPI
-# 1.14 times, which so few logs do not tell apart; the plain form 1.48 times. Its
-# intervals cover. It is the row that `evaluate` recommends.
+# The plain form pays for rewards far from zero, which its weights multiply. Dividing
+# by the sum of the weights repairs that, and goes wrong where weights are heavy or
+# negative and their sum comes near zero: then there is no value at all. A control
+# variate per slot has neither fault. Over all worlds it errs 1.07 times as much as the
+# best form, wPI 1.14 times, which so few logs do not tell apart; the plain form 1.48
+# times. Its intervals cover. It is the row that `evaluate` recommends.
 
 plain, _, controlled = overall
 assert controlled < 1.3

@@ -95,6 +95,7 @@ PANELS = [  # the upper row of figure 2
 ]
 ALPHA_2 = (LARGE, SHARP, "ndcg", "tree")
 CONDITIONS = [*PANELS, ALPHA_2]
+BOTH_TARGETS = (SMALL, UNIFORM), ALPHA_2[:2]  # more is said of them
 if args.full:
     LOGGERS = [UNIFORM, *product(KINDS, (1, 2))]
     CONDITIONS = list(product(SIZES, LOGGERS, METRICS, KINDS))
@@ -134,19 +135,21 @@ for one, other in combinations(tops, 2):
 # slope of :math:`W r` on :math:`W - 1` for :math:`\beta`.
 
 
-def weighted_runs(setting, n_rounds, seed):
+def weighted_runs(setting, pairs, n_rounds, seed):
     """Return rewards by metric and weights by method and target, (n_runs, n_rounds)."""
+    metrics, kinds = map(dict.fromkeys, zip(*pairs, strict=True))
     found = {}
     pages = setting.world.stream(
         N_RUNS * n_rounds, setting.logger, batch_size=100_000, random_state=seed
     )
     for logs in pages:
         query = logs.context[:, 0].astype(int)
-        for metric, world in setting.worlds.items():
-            found.setdefault(metric, []).append(world.reward(query, logs.slate))
-        for kind, slates in setting.slates.items():
+        for metric in metrics:
+            reward = setting.worlds[metric].reward(query, logs.slate)
+            found.setdefault(metric, []).append(reward)
+        for kind in kinds:
             for name, evaluator in (("wPI", PseudoInverse()), ("wIPS", SlateIPS())):
-                weight = weights(evaluator, logs, slates[query])
+                weight = weights(evaluator, logs, setting.slates[kind][query])
                 found.setdefault((name, kind), []).append(weight)
     return {k: np.concatenate(v).reshape(N_RUNS, -1) for k, v in found.items()}
 
@@ -232,14 +235,13 @@ def direct_estimates(setting, metric, n, seed):
 def errors_of(shape, name):
     """Errors of all runs by (metric, target, method, size)."""
     setting, sizes, found = setting_of(shape, name), SIZES[shape], {}
-    modelled = {
-        c[2]
-        for c in CONDITIONS
-        if c[:2] == (shape, name) and (c != ALPHA_2 or args.full)
-    }
-    truth = {pair: setting.rewards(*pair).mean() for pair in product(METRICS, KINDS)}
-    runs = weighted_runs(setting, sizes[-1], seed=0)
-    for pair, n in product(truth, sizes):
+    pairs = [c[2:] for c in CONDITIONS if c[:2] == (shape, name)]
+    modelled = dict(pairs) if args.full or (shape, name) != ALPHA_2[:2] else ()
+    if (shape, name) in BOTH_TARGETS:
+        pairs = dict.fromkeys([*pairs, *product(["ndcg"], KINDS)])
+    truth = {pair: setting.rewards(*pair).mean() for pair in pairs}
+    runs = weighted_runs(setting, pairs, sizes[-1], seed=0)
+    for pair, n in product(pairs, sizes):
         for method, value in weighted_estimates(setting, runs, *pair, n).items():
             found[*pair, method, n] = value - truth[pair]
     for metric, n in product(METRICS, sizes):
@@ -249,7 +251,7 @@ def errors_of(shape, name):
             for (method, kind), value in direct_estimates(
                 setting, metric, n, seed
             ).items():
-                error = value - truth[metric, kind]
+                error = value - truth.get((metric, kind), np.nan)
                 found.setdefault((metric, kind, method, n), []).append(error)
     return truth, {key: np.asarray(error) for key, error in found.items()}
 
