@@ -5,7 +5,6 @@
 import os
 import re
 import sys
-import warnings
 from pathlib import Path
 
 from sphinx.ext.autosummary import Autosummary
@@ -82,13 +81,13 @@ sphinx_gallery_conf = {
     "filename_pattern": r"(?<!5_benchmarks)[/\\]plot_",
     "ignore_pattern": r"__init__\.py|[/\\]_",
     "within_subsection_order": "FileNameSortKey",
+    "parallel": True,  # as many examples at a time as sphinx has jobs: -j
+    "reset_modules": ("matplotlib", "one_job.one_job"),
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
     "plot_gallery": "True",
 }
-# Examples show the warnings they speak of; a site has no use for the others.
-warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -402,8 +402,8 @@ def test_contract_of_evaluators_check_by_check(evaluator, check):
     check(evaluator)
 
 
-# A test per check would take as long to set up as to run: there are thousands. The other
-# settings pass the same checks below, among the tests of theory.
+# A test per check would take as long to set up as to run: there are thousands. The
+# other settings pass the same checks in the test of theory below.
 @pytest.mark.parametrize("evaluator", DEFAULTS, ids=repr)
 def test_contract_of_evaluators(evaluator):
     expected = laws_that_do_not_hold(evaluator)

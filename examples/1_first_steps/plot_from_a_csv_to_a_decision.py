@@ -84,7 +84,7 @@ print(report)
 # No alarm. A fault is told: here the propensities have slipped by a row.
 
 slipped = audit(logs.replace(propensity=np.roll(logs.propensity, 1)))
-print(slipped.alarms[0].found)
+print(slipped.alarms[0])
 
 # %%
 # Learn other rules
@@ -129,8 +129,9 @@ print(early)
 # *Undecided* is an answer: these visits cannot tell. Keep the site as it is and collect
 # more. How many? The sentence says it for the gain that was seen, which is uncertain
 # itself. Better say beforehand which gain would matter, here two clicks in a hundred
-# visits, and look again when so many are there. Who asks every day until the answer
-# pleases is wrong more often than the interval says.
+# visits, and look again when so many are there (a rough number: 100 visits know little
+# about the spread). Who asks every day until the answer pleases is wrong more often
+# than the interval says.
 
 gain = early.differences["doubly robust"]
 spread = gain.standard_error * gain.n_rounds**0.5

@@ -140,8 +140,8 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # What to take from it
 # --------------------
 #
-# - An audit takes one call and a second. What `evaluate` sees on the way is about half
-#   of it.
+# - An audit takes one call, and of 3,000 rounds less than a second. What `evaluate`
+#   sees on the way is about half of it.
 # - A log without alarms is not a right log. Rewards of other rounds, a cause of both
 #   choice and reward that is not in the context, rounds that were lost because of their
 #   reward: nothing in the numbers tells. Compare a few rounds with what was served.

@@ -146,8 +146,8 @@ axes[0].legend(loc="lower right")
 #   narrow as Student's where there are events enough.
 # - "clopper_pearson" is exact for shares and needs nothing but the counts.
 # - "betting" never covers less than it says, for any number of rounds and any world
-#   within the bounds; that costs a fifth of the width for many events, and more for
-#   few.
+#   within the bounds; that costs a quarter of the width for many events, and more
+#   for few.
 # - "empirical_likelihood" and "cressie_read" use that weights average one. The first is
 #   as narrow as Student's, and covers too little where two or three events are to be
 #   expected. The second held in all cells. Their promise is one for many rounds.

@@ -12,7 +12,7 @@ it is about policies that have learned from a part of the rounds only, which doe
 An answer takes rounds that the whole search has never seen.
 
 The logs are made of the digits that scikit-learn ships: the labels tell what the
-policies are really worth.
+policies are really worth. ``--full`` runs 20 logs, which takes FULLPOL of CPU.
 """
 
 import argparse
@@ -38,9 +38,10 @@ from skope_ope.datasets import load_classification, make_logs_from_classificatio
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-parser.add_argument("--full", action="store_true", help="20 logs, not 5")
+parser.add_argument("--full", action="store_true", help="20 logs")
+parser.add_argument("--repetitions", type=int, help="logs; default 4")
 args = parser.parse_known_args()[0]
-repetitions = 20 if args.full else 5
+repetitions = args.repetitions or (20 if args.full else 4)
 
 # %%
 # Logs, and rounds that are laid aside
@@ -187,9 +188,10 @@ error = np.mean([row["outer"] - row["truth"] for row in rows])
 print(f"mean of inner - truth {optimism:+.3f}, of outer - truth {error:+.3f}")
 
 # %%
-# The inner score is off in either direction. Here the missing rounds cost more than
-# luck adds: a policy that learns from two thirds of the rounds is worse than the one
-# that is deployed. The outer value is off by its noise only, which its interval tells.
+# The inner score has two errors. Luck raises it, for it is the best of many. And it is
+# about policies that learn from two thirds of the rounds and are worse than the one
+# that is deployed. Which of the two is larger differs from log to log. The outer value
+# is off by its noise only, which its interval tells.
 
 truth = np.array([row["truth"] for row in rows])
 standard_error = np.linalg.norm([row["error"] for row in rows]) / repetitions

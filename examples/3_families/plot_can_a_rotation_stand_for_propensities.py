@@ -8,7 +8,8 @@ A team runs three deterministic policies in turn, a third of the traffic each. N
 was randomised and no propensities were logged. Yet the turn of a policy has nothing to
 do with who comes, and that is all the exploration that scavenging needs [1]_: the
 policies themselves are the actions, and a policy that chooses among them can be
-evaluated. Three ways are compared with the truth, on scikit-learn's digits.
+evaluated. Two ways of doing so are compared with the truth, on scikit-learn's digits.
+``--full`` draws 1,000 rotations, in about three minutes.
 
 .. [1] Langford, J., Strehl, A., & Wortman, J. (2008). Exploration scavenging. ICML.
 """
@@ -37,8 +38,9 @@ from skope_ope.exceptions import ExplorationWarning, OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--full", action="store_true", help="1,000 rotations")
+parser.add_argument("--n-rotations", type=int)
 args = parser.parse_known_args()[0]
-N_ROTATIONS = 1000 if args.full else 80
+N_ROTATIONS = args.n_rotations or (1000 if args.full else 80)
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(
@@ -123,7 +125,8 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     wrong = ExplorationScavenging().fit(forgotten).evaluate(by_action)
 print(f"loggers forgotten: {wrong.value:.4f} ({wrong.standard_error:.4f})")
-print(caught[-1].message)
+for warning in caught:
+    print(warning.message)
 assert any(issubclass(w.category, ExplorationWarning) for w in caught)
 assert abs(wrong.value - truth) > 4 * wrong.standard_error
 
@@ -159,7 +162,6 @@ for way, found in values.items():
     assert abs(bias) < 4 * its_error + 0.002, way  # a ratio has a bias of 1 / n
     assert covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / N_ROTATIONS), way
 assert table["match the action"] < table["match the policy"]
-assert table["match the action, normalised"] < table["match the policy, normalised"]
 
 fig, ax = plt.subplots(figsize=(7, 3))
 for row, found in enumerate(values.values()):

@@ -126,8 +126,9 @@ for way in ("DR balanced", BY_TIME):
 # with the specialists. To drop a logger is worse than to pool in every mix, also where
 # the better one is kept.
 #
-# A control variate gains about as much as the pooling does. Self-normalisation costs nothing
-# and has the smallest errors here: the regressions learn from few rounds per action.
+# A control variate gains about as much as the pooling does. Self-normalisation costs
+# nothing and has the smallest errors here: the regressions learn from few rounds per
+# action.
 #
 # A balanced estimate needs one model for all loggers: what the model says is subtracted
 # in the rounds of one logger and comes back in those of the other. With folds by time

@@ -8,11 +8,13 @@ A policy that learns is as good as the rounds it has learned from, and a log hol
 rounds of another one. Rejection sampling hands it the few of them that look like its
 own; DR-ns [1]_ hands it many more, and uses those it does not hand over, too. This
 script runs the experiment of the paper's Table 2, a classifier that is trained again
-after every 15 rounds, on handwritten digits: a small set, with a horizon of 30 rounds in
-place of the paper's 300. ``--full`` adds two sets of texts (read from the folder
-SKOPE_OPE_DATA) with the paper's horizon, its 400 labelled rows to start with and its 50
-trials: FULLTIME. ``--sets rcv1`` fetches the paper's own documents, if there is a
-network. The file ``_trials.py`` beside it loads the sets.
+after every 15 rounds. By default that is a *small* set of 2,000 drawn rows, with a
+horizon of 40 rounds in place of the paper's 300. ``--full`` has the paper's horizon,
+its 400 labelled rows to start with, its 50 trials and its 2,000 runs for the truth, on
+three sets: *drawn*, 40,000 rows, the size of the paper's set; and two sets of texts,
+read from the folder SKOPE_OPE_DATA. That takes about two and a half hours of one core.
+``--sets rcv1`` fetches the paper's own documents, which needs a network. The file
+``_trials.py`` beside this one loads the sets.
 
 .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
    nonstationary policy evaluation for contextual bandits. UAI.
@@ -45,7 +47,6 @@ from skope_ope.exceptions import OPEWarning
 
 SETS = {  # horizon, fully labelled rows to start with
     "small": (40, 60),
-    "digits": (30, 60),
     "drawn": (300, 400),
     "newsgroups": (300, 400),
     "tmc2007_500": (300, 400),
@@ -60,7 +61,7 @@ parser.add_argument("--trials", type=int, help="logs that are drawn from a set")
 parser.add_argument("--runs", type=int, help="simulated runs for the truth")
 parser.add_argument("--n-jobs", type=int, default=None, help="processes, default: one")
 args = parser.parse_args()
-sets = args.sets or (list(SETS)[:5] if args.full else ["small"])
+sets = args.sets or (["drawn", "newsgroups", "tmc2007_500"] if args.full else ["small"])
 if args.horizon:
     SETS = {name: (args.horizon, n_initial) for name, (_, n_initial) in SETS.items()}
 n_trials = args.trials or (50 if args.full else 10)
@@ -78,9 +79,9 @@ n_runs = args.runs or (2000 if args.full else 40)
 # All rewards are known here, so the policy can live again and again on rows in random
 # order, and the mean is the truth. (In every round the expected reward over its
 # exploration enters that mean; it varies less than the drawn one.) The paper keeps a
-# fifth of the set apart for this. That fifth is another sample of rows, and 300 digits
-# are easier or harder than the others by more than what is at stake; so here the truth
-# is that of the rows of the log, and the paper's is printed beside it.
+# fifth of the set apart for this. That fifth is another sample of rows. A small one can
+# be easier or harder than the log by more than the errors below; so here the truth is
+# that of the rows of the log, and the paper's is printed beside it.
 
 logistic = LogisticRegression(solver="liblinear")  # the paper's, with its C = 1
 
@@ -185,9 +186,11 @@ def experiment(name):
 # ---------
 #
 # *Trials* is how many trials gave a value at all, *runs* and *T* are the complete
-# trajectories and the accepted rounds of a trial (for DM, the pieces). On the right is
-# what the paper found on rcv1 (4 labels, 40,000 documents, horizon 300); there, RS and
-# WC completed one trajectory.
+# trajectories and the accepted rounds of a trial (for DM, the pieces). *Mass* is the
+# bias mass, estimated from the log: the share of what the policy would do that is
+# accepted too rarely because c is too large. On the right is what the paper found on
+# rcv1 (4 labels, 40,000 documents, horizon 300); there, RS and WC completed one
+# trajectory.
 
 PAPER = {  # rmse, half its 95% interval, bias, standard deviation
     "DM": (0.0329, 0.0007, 0.0328, 0.0027),
@@ -245,16 +248,24 @@ for name, table in {**tables, "rcv1 (paper)": PAPER}.items():
 # What holds, as in the paper:
 #
 # - Rejection sampling and WC complete a trajectory or two, or none.
-# - DR-ns completes more of them with a larger q, and its standard deviation falls, most
-#   from 0 to 0.01; from 0.05 to 0.1 there are few trajectories to gain.
+# - DR-ns completes more of them with a larger q, most of the gain being had at 0.05.
 # - The direct method hardly varies, and its error is bias.
+# - DR-ns with q = 0.05 has a smaller error than the direct method.
 #
-# What does not: in the paper q = 0.01 is best and q = 0.1 worst, for its bias, by a
-# factor of ten. How much bias a larger q costs depends on the set; on ours, none of
-# that size is seen. The rows that violate the ratio, fewer than a share of q, are those
-# in which the policy takes an action that the logger seldom takes, its mistakes above
-# all. They are accepted too rarely, so the policy learns less from its mistakes than it
-# would.
+# The rest was seen with ``--full --trials 10 --runs 40``. On *drawn*, rejection
+# sampling completes one trajectory, and the spread of DR-ns falls from 0.020 at q = 0
+# to 0.007 at 0.01 and 0.006 at 0.05 (the paper: 0.012, 0.006, 0.006). On the texts,
+# where fewer trajectories are complete, no such fall can be told.
+#
+# The bias that a larger q costs depends on the set. The rows that violate the ratio are
+# those in which the policy takes an action that the logger seldom takes, its mistakes
+# above all. They are accepted too rarely, so the policy learns less from its mistakes
+# than it would. In the paper, q = 0.1 has a bias of 0.095 and ten times the error of
+# q = 0.01. On *newsgroups* q = 0.05 and 0.1 have a bias of -0.07 and nearly three times
+# the error of q = 0.01, with a bias mass of 0.4. On *tmc2007_500* the mass is 0.16 and
+# on *drawn* 0.07; there, the errors of the three values of q above 0 are the same
+# within their intervals. DR-ns warns of a bias mass above 0.1 that is two standard
+# errors from zero.
 
 for name in sets:
     _, runs, _, mass = (
@@ -267,11 +278,10 @@ for name in sets:
     assert 0.95 * runs["DR-ns(0.05)"] < runs["DR-ns(0.1)"], name
     mass = {k: column.mean() for k, column in mass.items()}
     assert mass["DR-ns(0)"] < mass["DR-ns(0.01)"] < mass["DR-ns(0.05)"], name
-    rmse, _, bias, std = (
+    rmse, _, bias, _ = (
         dict(zip(NAMES, column, strict=True))
         for column in zip(*tables[name].values(), strict=True)
     )
-    assert not std["DR-ns(0)"] <= std["DR-ns(0.05)"], name  # it may be NaN
     assert rmse["DR-ns(0.05)"] < rmse["DM"], name
     assert abs(bias["DM"]) >= 0.85 * rmse["DM"], name
 

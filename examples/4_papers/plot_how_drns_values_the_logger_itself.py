@@ -8,6 +8,7 @@ The value of the policy that wrote the log is known: it is the mean reward. That
 the logger the first policy to ask an evaluator about. The paper's Table 3 [1]_ does so
 on the page of a search engine, and asks about a greedy policy besides. Its log is not
 public; this script builds one like it. Then it asks about a logger that learns.
+``--full`` takes as many rows as the paper, in about ten seconds.
 
 .. [1] Dudik, M., Erhan, D., Langford, J., & Li, L. (2012). Sample-efficient
    nonstationary policy evaluation for contextual bandits. UAI.

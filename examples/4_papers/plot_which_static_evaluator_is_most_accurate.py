@@ -60,7 +60,7 @@ if args.full and not args.data_home:
     parser.error("--full needs --data-home, the folder of the UCI sets")
 sets = SMALL + LARGE if args.full else SHIPPED + SMALL * bool(args.data_home)
 sets = args.sets or sets
-repetitions = args.repetitions or (500 if args.full else 120 // len(sets))
+repetitions = args.repetitions or (500 if args.full else 60 // len(sets))
 
 # %%
 # From labels to logs

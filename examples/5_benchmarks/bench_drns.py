@@ -240,7 +240,7 @@ def main():
     options = parser.parse_args()
     report_growth(options.n_rounds, options.repeats)
     report_peers(options.peer_rounds, options.repeats)
-    report_memory([10_000, 100_000, 1_000_000])
+    report_memory([n_rounds // 10 for n_rounds in options.n_rounds])
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def evaluation(n_rounds, n_actions):
     return peak, process_time() - start
 
 
-def many_actions(n_rounds=5_000, n_actions=100_000):
+def many_actions(n_rounds, n_actions):
     """Print the peak of IPS for policies among very many actions."""
     logs = make_logs(n_rounds, n_actions)
     policies = {
@@ -102,6 +102,7 @@ def main():
         "--n-rounds", type=int, nargs="+", default=[100_000, 300_000, 1_000_000]
     )
     parser.add_argument("--n-actions", type=int, nargs="+", default=[10, 50])
+    parser.add_argument("--many", type=int, nargs=2, default=[5_000, 100_000])
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the direct method's, about its standard error
     print(f"{'K':>5}{'n':>12}{'peak MiB':>12}{'bytes a further round':>24}{'CPU s':>8}")
@@ -120,7 +121,7 @@ def main():
             )
             before = n_rounds, peak
         print(f"      a table of rounds and actions: {8 * n_actions} bytes a round")
-    many_actions()
+    many_actions(*options.many)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,12 @@ def evaluators(cls):
     return {pooling: cls(pooling=pooling) for pooling in POOLINGS}
 
 
+def like_obp():
+    """The evaluators whose weights are obp's: each logger's own sample variance."""
+    own = MultiLoggerIPS(pooling="weighted", divergences="per_logger")
+    return {**evaluators(MultiLoggerIPS), "weighted": own}
+
+
 def plain_numpy(data):
     """Three values alone, as a script would write them."""
     r, w = data.reward, data.pi_logged / data.propensity
@@ -124,8 +130,6 @@ def obp_values(data, multi):
 def suites(data, multi):
     """The competitors for all three values, by name."""
     logs, ips = build(data), evaluators(MultiLoggerIPS)
-    own = MultiLoggerIPS(pooling="weighted", divergences="per_logger")
-    like_obp = {**ips, "weighted": own}
     dr = evaluators(MultiLoggerDR)
     found = {
         "plain numpy, values only": lambda: plain_numpy(data),
@@ -134,10 +138,10 @@ def suites(data, multi):
             data.pi_logged, logs, evaluators=ips
         ),
         "evaluate, weights as obp's": lambda: evaluate(
-            data.pi, logs, evaluators=like_obp
+            data.pi, logs, evaluators=like_obp()
         ),
         "the same, pi(a|x) given": lambda: evaluate(
-            data.pi_logged, logs, evaluators=like_obp
+            data.pi_logged, logs, evaluators=like_obp()
         ),
         "BanditLogs and evaluate": lambda: evaluate(
             data.pi, build(data), evaluators=ips
@@ -162,24 +166,19 @@ def report(n_rounds, multi, n_repeats):
         versus = f"{theirs / seconds:10.1f}" if theirs else f"{'-':>10}"
         peak = extra_mib(calls[name])
         print(f"  {name:32}{seconds * 1e3:10.3f}{versus}{peak:12.1f}")
-    if multi is not None:
-        ours = evaluate(
-            data.pi,
-            build(data),
-            evaluators={
-                **evaluators(MultiLoggerIPS),
-                "weighted": MultiLoggerIPS(
-                    pooling="weighted", divergences="per_logger"
-                ),
-            },
-        )
-        found = obp_values(data, multi)
-        gap = max(abs(found[name] - ours[name].value) for name in POOLINGS[:2])
-        print(f"  largest difference of naive and balanced from obp's: {gap:.1e}")
-        assert gap < 1e-9
-        # obp divides its sample variances by n_i once more or less
-        gap = abs(found["weighted"] - ours["weighted"].value)
-        print(f"  difference of weighted (per logger) from obp's: {gap:.1e}")
+    ours = evaluate(data.pi, build(data), evaluators=like_obp())
+    print_gaps("plain numpy", ours, dict(zip(POOLINGS, plain_numpy(data), strict=True)))
+    if multi is not None:  # it divides its sample variances by n_i once more or less
+        print_gaps("obp", ours, obp_values(data, multi))
+
+
+def print_gaps(name, ours, theirs):
+    """Print by how much values differ."""
+    gaps = {pooling: abs(theirs[pooling] - ours[pooling].value) for pooling in POOLINGS}
+    shown = ", ".join(f"{pooling} {gap:.1e}" for pooling, gap in gaps.items())
+    print(f"  differences from {name}: {shown}")
+    equal = POOLINGS[:2] if name == "obp" else POOLINGS
+    assert max(gaps[pooling] for pooling in equal) < 1e-9
 
 
 def main():

@@ -23,6 +23,7 @@ from skope_ope.learning._objectives import (
     SNIPSValue,
 )
 from skope_ope.learning._softmax import SoftmaxRounds, linear_scores
+from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.policies._classifier_actor import ACTING_CONSTRAINTS, with_inputs_of
 
 OBJECTIVES = {
@@ -234,7 +235,8 @@ class SoftmaxPolicy(LogsPolicy):
             self.features_ = FunctionTransformer(accept_sparse=True)
         else:
             self.features_ = StandardScaler()
-        return self._phi(self.features_.fit(context), context)
+        with encoding_explained(context):
+            return self._phi(self.features_.fit(context), context)
 
     def _phi(self, features, context):
         phi = features.transform(context)

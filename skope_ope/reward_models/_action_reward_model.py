@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from skope_ope._sklearn import HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
@@ -244,7 +245,8 @@ class ActionRewardModel(BaseEstimator):
             else:  # one action at a time: nothing of n * K rows is ever built
                 model, X = self.models_[0], self._design_of(logs, column, code)
             try:
-                q_hat[:, column] = self._predict_one(model, X)
+                with encoding_explained(X):
+                    q_hat[:, column] = self._predict_one(model, X)
             except ValueError as error:
                 self._explain(error, f"action {plain(logs.actions[column])!r}")
                 raise
@@ -252,10 +254,12 @@ class ActionRewardModel(BaseEstimator):
 
     @staticmethod
     def _explain(error, label):
-        error.add_note(
-            f"In the reward model of {label}. Few rounds per action: "
-            "ActionRewardModel(model, encoding='one_hot')."
-        )
+        note = f"In the reward model of {label}."
+        if not hasattr(error, "__notes__"):  # that say what the cause is
+            note += (
+                " Few rounds per action: ActionRewardModel(model, encoding='one_hot')."
+            )
+        error.add_note(note)
 
     def _design_of(self, logs, column, code):
         if self.encoding == "one_hot":  # indicator columns as they were in fit

@@ -3,6 +3,7 @@
 
 import pickle
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -144,21 +145,33 @@ def test_without_propensities_the_direct_method_is_left():
         assert complete.left_out == () and "Left out" not in repr(complete)
 
 
+MODELS = {"mean": None, "ridge": Ridge(), "number": 0.4}
+
+
+@cache
+def weighted_logs(weighted):
+    return logs_of(sample_weight=1.0 + np.arange(N) % 3 if weighted else None)
+
+
+@cache
+def all_at_once(model, weighted):
+    """The table of all static evaluators, which each of them is compared with."""
+    logs = weighted_logs(weighted)
+    return evaluate(LEARNED, logs, evaluators=[*STATIC], reward_model=MODELS[model])
+
+
 @pytest.mark.parametrize("name", STATIC)
-@pytest.mark.parametrize("model", [None, Ridge(), 0.4], ids=["mean", "ridge", "number"])
+@pytest.mark.parametrize("model_name", MODELS)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
-def test_values_are_those_of_single_evaluators(name, model, weighted):
-    weight = 1.0 + np.arange(N) % 3 if weighted else None
-    logs = logs_of(sample_weight=weight)
+def test_values_are_those_of_single_evaluators(name, model_name, weighted):
+    logs, model = weighted_logs(weighted), MODELS[model_name]
     if name == "MRDR" and model == 0.4:
         with pytest.raises(ValueError, match="MRDR refits the reward model"):
             evaluate(LEARNED, logs, evaluators=name, reward_model=model)
         return
     tables = [
         evaluate(LEARNED, logs, evaluators=[name], reward_model=model),
-        evaluate(LEARNED, logs, evaluators=[*STATIC], reward_model=model)
-        if model != 0.4
-        else None,
+        all_at_once(model_name, weighted) if model != 0.4 else None,
         evaluate(
             {"x": LEARNED, "y": UniformPolicy()},
             logs,

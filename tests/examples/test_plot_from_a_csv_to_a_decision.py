@@ -8,11 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from skope_ope import ConstantPolicy
 from tests.examples._assertions import every_assertion_can_fail
 
 pytest.importorskip("pandas")
 
-NO_VALUE = SimpleNamespace(value=0.0, standard_error=1e-3, n_rounds=10**9)
+NO_VALUE = SimpleNamespace(value=0.0, standard_error=1e-3, n_rounds=1)
 
 
 class NoValues(defaultdict):
@@ -21,15 +22,9 @@ class NoValues(defaultdict):
     recommended = "DirectMethod"
 
 
-def told(*answers):
-    """Return an audit that says in turn whether a log is without fault."""
-    answers = cycle(answers)
-    finding = SimpleNamespace(found="")
-    return lambda logs: SimpleNamespace(ok=next(answers), alarms=[finding])
-
-
-def decided(decision, choice):
-    """Return a comparison that always gives one answer."""
+def broken(ok, decision, choice):
+    """Return audits that are `ok` in turn, and comparisons with one answer."""
+    ok = cycle(ok)
     comparison = SimpleNamespace(
         decision=decision,
         choice=choice,
@@ -37,21 +32,21 @@ def decided(decision, choice):
         differences=defaultdict(lambda: NO_VALUE),
         plot=lambda truth: None,
     )
-    return lambda policies, logs, evaluator: comparison
+    return {
+        "skope_ope.audit": lambda logs: SimpleNamespace(ok=next(ok), alarms=[""]),
+        "skope_ope.evaluate": lambda *_, **__: NoValues(lambda: NO_VALUE),
+        "skope_ope.compare_policies": lambda *_, **__: comparison,
+        "skope_ope.DRPolicy": lambda *_, **__: ConstantPolicy("sport"),  # quick
+    }
 
 
 test_every_assertion_can_fail = every_assertion_can_fail(
     "1_first_steps/plot_from_a_csv_to_a_decision.py",
     {
-        "faults are unseen, the worst is deployed": {
-            "skope_ope.audit": told(False, True),
-            "skope_ope.evaluate": lambda *_, **__: NoValues(lambda: NO_VALUE),
-            "skope_ope.compare_policies": decided("deploy", "always video"),
-        },
-        "nothing is ever deployed": {
-            "skope_ope.audit": told(True, False),
-            "skope_ope.evaluate": lambda *_, **__: NoValues(lambda: NO_VALUE),
-            "skope_ope.compare_policies": decided("keep", "weighted clicks"),
-        },
+        "faults are unseen, the worst is deployed": broken(
+            [False, True], "deploy", "always video"
+        ),
+        "nothing is ever deployed": broken([True, False], "keep", "weighted clicks"),
     },
+    args=["--n-rounds", "10000"],
 )

@@ -80,6 +80,9 @@ class Finding:
         steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
         return f"{self.found} What to check, most likely first: {steps}"
 
+    def __str__(self):
+        return f"[{self.severity}] {self.name}: {self.text}"
+
     def warning(self):
         """Return the warning that carries this text and this number."""
         return self.category(self.text, self.number)

@@ -1,0 +1,60 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What to do where a model does not take the texts of a context."""
+
+from contextlib import contextmanager
+
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._validation import is_frame
+
+LISTED = 10  # columns in a note
+TEXTS = "String", "Categorical", "Enum", "Object"
+
+
+@contextmanager
+def encoding_explained(context):
+    """Add to an error of scikit-learn how texts are encoded, if that is the cause.
+
+    Parameters
+    ----------
+    context : array, sparse matrix or frame of shape (n_rounds, n_features)
+        What a model is fitted to, or predicts for.
+    """
+    try:
+        yield
+    except ValueError as error:
+        note = encoding_note(str(error), context)
+        if note is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+
+
+def encoding_note(message, context):
+    """Return what to do about an error, or None where it is not about texts."""
+    if "Found unknown categories" in message:
+        return (
+            "A part of the log, such as a fold, need not hold every category: "
+            "OneHotEncoder(handle_unknown='ignore')."
+        )
+    if "could not convert string to float" not in message:
+        return None
+    columns = text_columns(context)
+    if not columns:
+        return None
+    shown = ", ".join(map(repr, columns[:LISTED]))
+    return (
+        f"The context holds texts ({shown}), which this model does not take. Encode "
+        "them in a Pipeline: make_pipeline(make_column_transformer((OneHotEncoder("
+        f"handle_unknown='ignore'), [{shown}]), remainder='passthrough'), model)."
+    )
+
+
+def text_columns(context):
+    """Return the names of the columns of a frame that hold texts."""
+    if not is_frame(context):
+        return []
+    try:
+        schema = import_narwhals().from_native(context).schema
+    except (ImportError, TypeError):  # not here, or of columns that have no names
+        return []
+    return [name for name, kind in schema.items() if type(kind).__name__ in TEXTS]
