@@ -270,7 +270,8 @@ for name in ("EMP", "SEMP"):
     squares = ((np.array(values) - truth) ** 2).mean(axis=1)
     decay[name] = np.array(sizes), np.sqrt(squares)
 
-print(f"\n{'log error against log T':24}T              slope (theory: -1/2)")
+print("\nlog error against log T")
+print(f"{'':24}T              slope (theory: -1/2)")
 curves = []
 for name, (sizes, rmse) in decay.items():
     for column in np.flatnonzero(sizes[0] >= FEW):
