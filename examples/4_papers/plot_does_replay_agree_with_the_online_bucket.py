@@ -53,7 +53,7 @@ from skope_ope import (
 from skope_ope.exceptions import OPEWarning
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
-parser.add_argument("--full", action="store_true", help="the sizes of the paper")
+parser.add_argument("--full", action="store_true", help="a million rounds, 100 runs")
 parser.add_argument("--n-rounds", type=int, help="length of the log")
 parser.add_argument("--n-runs", type=int, help="runs of every algorithm")
 options = parser.parse_known_args()[0]
