@@ -146,8 +146,9 @@ for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
 # ------------
 #
 # - **DRPolicy** is the one to begin with: on average it beats both of the simple
-#   learners, and where it loses to one, it loses little. Its first step is the
-#   classifier of rewarded actions; doubly robust rewards then change the weights.
+#   learners, and it is hardly ever behind the first. It begins with the classifier of
+#   rewarded actions, and takes steps with doubly robust rewards where these raise the
+#   value on rounds that were held out.
 # - **ClassifierPolicy** is hard to beat where rewards are clean: a rewarded round is a
 #   labelled one. Where the logger knows the label nearly all rounds are rewarded, and
 #   learning from them is supervised learning. Noise takes that away, because an
@@ -155,9 +156,9 @@ for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
 # - **RewardModelPolicy** uses every round and no propensity. It fails where the logger
 #   is confounded: every action that was logged looks good.
 # - **SoftmaxPolicy** maximises the estimated value itself. It is at home with noise; on
-#   clean confounded logs single rounds of large weight lead it astray.
+#   clean confounded logs, and on texts, it follows single rounds of large weight.
 # - **OffsetTree** makes one classifier of about log2(K) binary ones: cheap with very
-#   many actions, and behind where there are ten.
+#   many actions, and behind with the ten of the digits.
 # - **IPSPolicy with the mean as its baseline** lets every round without a reward speak
 #   for all the other actions. Clean rewards of many actions do not survive that.
 
@@ -165,7 +166,7 @@ by = dict(zip(names, gain.mean(axis=(0, 1)), strict=True))
 error = dict(zip(names, errors, strict=True))
 assert by["DR"] > 4 * error["DR"]
 assert mean[names.index("DR")] > mean[names.index("RewardModel")]
-assert worst[names.index("DR")] > -0.06
+assert worst[names.index("DR")] > -0.03
 assert worst[names.index("RewardModel")] < -0.1  # confounded, noisy
 clean = np.array([not noisy for _, noisy, _ in cells])
 digits = np.array([name == "digits" for name, _, _ in cells])

@@ -33,6 +33,19 @@ OBJECTIVES = {
 }
 
 
+SPARSE_NORM = 10.0  # root mean square length of a sparse context after scaling
+
+
+def times(X, factor):
+    """Features by default of sparse contexts: zeros must stay zeros."""
+    return X * factor
+
+
+def _factor(context):
+    size = np.sqrt((context.data**2).sum() / context.shape[0])
+    return SPARSE_NORM / size if size else 1.0
+
+
 class SoftmaxPolicy(LogsPolicy):
     r"""Learn the linear softmax policy of the largest estimated value.
 
@@ -51,7 +64,9 @@ class SoftmaxPolicy(LogsPolicy):
     ----------
     features : transformer, default=None
         Any scikit-learn transformer, or Pipeline of them, that makes the features
-        :math:`\phi(x)`. `None`: standardised contexts; sparse ones as they are.
+        :math:`\phi(x)`. `None`: standardised contexts; sparse ones by one factor that
+        makes their root mean square length 10. Scale matters: coefficients of small
+        features are held at the anchor.
     objective : {"dr", "snips", "ips", "log_smoothing"}, default="dr"
         The evaluator whose value is maximised: `DoublyRobust`, `SNIPS`, `IPS` or
         `LogSmoothing`. The last one is pessimistic: it counts large weights for less
@@ -232,7 +247,9 @@ class SoftmaxPolicy(LogsPolicy):
         if self.features is not None:
             self.features_ = clone(self.features)
         elif sparse.issparse(context):
-            self.features_ = FunctionTransformer(accept_sparse=True)
+            self.features_ = FunctionTransformer(
+                times, accept_sparse=True, kw_args={"factor": _factor(context)}
+            )
         else:
             self.features_ = StandardScaler()
         with encoding_explained(context):

@@ -1,6 +1,7 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import pickle
 import tracemalloc
 import warnings
 
@@ -282,13 +283,24 @@ def test_features_of_any_transformer():
     assert policy.predict(words).tolist() == [0, 1, 0]
 
 
-def test_sparse_contexts_are_taken_as_they_are():
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 50.0])
+def test_sparse_contexts_are_scaled_by_one_factor(unit):
     fields = (TRAIN.action, TRAIN.reward, TRAIN.propensity)
-    logs = BanditLogs(sparse.csr_matrix(TRAIN.context), *fields)
-    dense = BanditLogs(TRAIN.context, *fields)
+    logs = BanditLogs(sparse.csr_matrix(unit * TRAIN.context), *fields)
+    size = np.sqrt((TRAIN.context**2).sum(axis=1).mean())
+    dense = BanditLogs(10 / size * TRAIN.context, *fields)
     found = SoftmaxPolicy(reward_model=0.0).fit(logs)
     expected = SoftmaxPolicy(FunctionTransformer(), reward_model=0.0).fit(dense)
     assert_allclose(found.coef_, expected.coef_, atol=1e-3)
+    proba = pickle.loads(pickle.dumps(found)).predict_proba(logs.context)
+    assert_allclose(proba, expected.predict_proba(dense.context), atol=1e-3)
+
+
+def test_sparse_contexts_without_any_entry_are_taken():
+    fields = (TRAIN.action, TRAIN.reward, TRAIN.propensity)
+    logs = BanditLogs(sparse.csr_matrix(TRAIN.context.shape), *fields)
+    proba = SoftmaxPolicy(reward_model=0.0).fit(logs).predict_proba(logs.context[:1])
+    assert_allclose(proba.sum(), 1)
 
 
 def test_missing_values_are_refused_with_a_remedy():
