@@ -146,16 +146,19 @@ for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
 # ------------
 #
 # - **DRPolicy** is the one to begin with: on average it beats both of the simple
-#   learners, and where it loses to one, it loses little. Its first step is the
-#   classifier of rewarded actions; doubly robust rewards then change the weights.
+#   learners, and in no cell is it behind ClassifierPolicy by more than .01. It is behind
+#   RewardModelPolicy where rewards are noisy and the logger is uniform, by up to .09.
+#   Its first step is the classifier of rewarded actions; doubly robust rewards then
+#   change the weights.
 # - **ClassifierPolicy** is hard to beat where rewards are clean: a rewarded round is a
 #   labelled one. Where the logger knows the label nearly all rounds are rewarded, and
 #   learning from them is supervised learning. Noise takes that away, because an
 #   unrewarded round is not used at all.
 # - **RewardModelPolicy** uses every round and no propensity. It fails where the logger
 #   is confounded: every action that was logged looks good.
-# - **SoftmaxPolicy** maximises the estimated value itself. It is at home with noise; on
-#   clean confounded logs single rounds of large weight lead it astray.
+# - **SoftmaxPolicy** maximises the estimated value itself. It is the best with noise
+#   unless the logger is confounded: on such logs of the digits it is behind
+#   ClassifierPolicy, by .18 with noisy rewards.
 # - **OffsetTree** makes one classifier of about log2(K) binary ones: cheap with very
 #   many actions, and behind where there are ten.
 # - **IPSPolicy with the mean as its baseline** lets every round without a reward speak
