@@ -125,7 +125,8 @@ target = np.stack(
 
 # %%
 # Every page of the logs is a list of the rewards it got. A run draws queries by their
-# traffic, one of the query's pages uniformly, and one of the page's rewards.
+# traffic (the paper uniformly), one of the query's pages uniformly, and one of the
+# rewards of the page.
 
 order = np.lexsort([*slates.T[::-1], query])
 rows = np.column_stack([query, slates])[order]
