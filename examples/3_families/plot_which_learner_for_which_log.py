@@ -145,6 +145,8 @@ for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
 # What it says
 # ------------
 #
+# Numbers are those of the default size; :ref:`which_learner` has all sets.
+#
 # - **DRPolicy** is the one to begin with: on average it beats both of the simple
 #   learners, and in no cell is it behind ClassifierPolicy by more than 0.01. With noisy
 #   rewards of a uniform logger it is behind RewardModelPolicy, by 0.09 on wine and 0.06
