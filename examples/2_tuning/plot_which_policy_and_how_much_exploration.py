@@ -163,6 +163,10 @@ ax.set(xlabel="epsilon", ylabel="value on held-out folds")
 ax.legend()
 
 # %%
+# ``IPSPolicy`` and ``DRPolicy`` have the same scores. Rewards are clean here, and
+# ``DRPolicy`` finds in every fold of these four logs that no step of its own pays
+# (``n_steps_`` is 0). Then both are the same classifier of rewarded actions.
+#
 # Exploration costs value, about ``epsilon`` times what the policy is better than
 # chance: a search for the greatest value chooses none. What exploration buys, logs from
 # which the next policy can be learned and valued, is not in today's value. So read the
