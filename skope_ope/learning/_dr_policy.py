@@ -4,11 +4,12 @@
 
 import warnings
 from contextlib import suppress
+from copy import copy
 from itertools import islice
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
@@ -20,7 +21,7 @@ from skope_ope.learning._cost_sensitive import (
     offered_actions,
     weighted_labels,
 )
-from skope_ope.learning._learners_source import learners_source
+from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import NoEvidence, centre
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import soften
@@ -163,7 +164,7 @@ class DRPolicy(CostSensitivePolicy):
             return
         steps = getattr(self._get_classifier(), "steps", [])[:-1]
         source = learners_source(self, logs, [step for _, step in steps])
-        q_hat = source.bind(logs)(logs, 0)
+        q_hat = finite_predictions(source, logs)(logs, 0)
         if self.n_steps == "auto":
             self.n_steps_ = self._steps_that_pay(logs, source, q_hat)
         for _ in islice(self._path(logs, q_hat), self.n_steps_ + 1):
@@ -199,14 +200,16 @@ class DRPolicy(CostSensitivePolicy):
         for k, train in enumerate(held_out.train):
             test = np.flatnonzero(held_out.fold == k)
             part, rest = logs[train], logs[test]
+            if not test.size or not _counts(part):  # a fold repeated, or of no weight
+                continue
             predicted = q_hat[train]
             if refitted:  # by models that have not seen the test rounds either
                 inside = held_out.inside(k)
                 if not inside:  # the first part of folds in the order of time
                     continue
                 predicted = _cross_fitted(source.model, part, inside)
-            policy = clone(self)
-            with suppress(NoEvidence):  # so few rounds tell nothing of steps
+            policy = copy(self)  # a clone would copy what stands for a model and folds
+            with suppress(NoEvidence), _said_of_all_rounds():  # few tell nothing
                 path = policy._path(part, predicted)
                 for step, _ in enumerate(islice(path, MOST_STEPS + 1)):
                     chosen = policy._proba(rest.context, rest.available)
@@ -242,7 +245,17 @@ class DRPolicy(CostSensitivePolicy):
         return tags
 
 
+def _counts(logs):
+    return logs.sample_weight is None or bool(logs.sample_weight.any())
+
+
+def _said_of_all_rounds():
+    """Silence what the fits to all rounds warn of already."""
+    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+
+
 def _cross_fitted(model, logs, folds):
-    with warnings.catch_warnings():  # given already, of all the rounds
+    with _said_of_all_rounds():
         warnings.simplefilter("ignore", ModelErrorWarning)
-        return CrossFittedModel(model, logs, folds).bind(logs)(logs, 0)
+        source = CrossFittedModel(model, logs, folds)
+        return finite_predictions(source, logs)(logs, 0)
