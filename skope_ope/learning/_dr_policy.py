@@ -72,7 +72,7 @@ class DRPolicy(CostSensitivePolicy):
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
         of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest
         cross-validated value; with five folds that is about twenty more fits of the
-        reward model and fifteen of the classifier.
+        reward model and fifteen of the classifier, with k folds k (k - 1) and 3 k.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
