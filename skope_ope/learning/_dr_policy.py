@@ -9,12 +9,10 @@ from itertools import islice
 from numbers import Integral
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.learning._cost_sensitive import (
     CostSensitivePolicy,
     estimated_rewards,
@@ -250,12 +248,11 @@ def _counts(logs):
 
 
 def _said_of_all_rounds():
-    """Silence what the fits to all rounds warn of already."""
-    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
+    """Silence what the fits to all rounds warn of, in fits to parts of them."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
 def _cross_fitted(model, logs, folds):
     with _said_of_all_rounds():
-        warnings.simplefilter("ignore", ModelErrorWarning)
         source = CrossFittedModel(model, logs, folds)
         return finite_predictions(source, logs)(logs, 0)
