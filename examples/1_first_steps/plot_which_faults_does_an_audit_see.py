@@ -141,7 +141,7 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # --------------------
 #
 # - An audit takes one call, and of 3,000 rounds less than a second. What `evaluate`
-#   sees on the way is about half of it.
+#   sees on the way is about two thirds of it.
 # - A log without alarms is not a right log. Rewards of other rounds, a cause of both
 #   choice and reward that is not in the context, rounds that were lost because of their
 #   reward: nothing in the numbers tells. Compare a few rounds with what was served.

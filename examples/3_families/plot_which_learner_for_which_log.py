@@ -32,9 +32,12 @@ those that scikit-learn does not bring are read from the folder SKOPE_OPE_DATA.
 # baseline, `IPSPolicy` learns from 0/1 rewards what `ClassifierPolicy` learns.
 
 import argparse
+import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 from _learners import LOGGERS, SETS, SHIPPED, make_logs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -79,7 +82,13 @@ LEARNERS = {
 def judge(name, noisy, logger, seed):
     """Return the share of right labels of every learner."""
     logs, X, y = make_logs(name, noisy, logger, args.n_rounds, seed)
-    return [(policy.fit(logs).predict(X) == y).mean() for policy in LEARNERS.values()]
+    with warnings.catch_warnings():
+        # SoftmaxPolicy stops after 500 steps in two of the 72 logs (digits, noisy), and
+        # says so. 506 and 717 steps would reach the end; the share of right labels
+        # would change by less than .01.
+        warnings.filterwarnings("ignore", "SoftmaxPolicy", ConvergenceWarning)
+        policies = [policy.fit(logs) for policy in LEARNERS.values()]
+    return [(policy.predict(X) == y).mean() for policy in policies]
 
 
 cells = [
@@ -124,7 +133,7 @@ for k, learner in enumerate(names[1:], start=1):
     behind = (of_cell[:, k] < -0.02).sum()
     print(
         f"{learner:12}{of_cell[:, k].mean():+.3f} +- {errors[k]:.3f}, "
-        f"behind by .02 in {behind} of {len(cells)} cells, at most {-worst[k]:.3f}"
+        f"behind by .02 in {behind} of {len(cells)} cells, at most by {-worst[k]:.3f}"
     )
 k = names.index("DR")
 for (name, *_), label, each in zip(cells, labels, gain[:, :, k], strict=True):
@@ -166,13 +175,11 @@ for learner in ("IPS, mean", "OffsetTree"):
 # %%
 # In a picture: each dot is a cell.
 
-import matplotlib.pyplot as plt
-
 _, ax = plt.subplots(figsize=(8, 4), layout="constrained")
-for k in range(1, len(names)):
-    x = k + np.linspace(-0.2, 0.2, len(cells))
-    ax.scatter(x, of_cell[:, k], c=np.where(clean, "C0", "C1"), s=16)
+x = np.arange(1, len(names)) + np.linspace(-0.2, 0.2, len(cells))[:, None]
+for rewards, rows in {"clean": clean, "noisy": ~clean}.items():
+    ax.scatter(x[rows], of_cell[rows, 1:], s=16, label=f"{rewards} rewards")
 ax.axhline(0, color="black", linewidth=0.8)
 ax.set_xticks(range(1, len(names)), names[1:])
-ax.set(ylabel="share of right labels", title="less ClassifierPolicy: clean, noisy")
-plt.show()
+ax.set(ylabel="share of right labels,\nless that of ClassifierPolicy")
+ax.legend()

@@ -97,7 +97,14 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             self._fit_logs(X)
             remember_rows(self, X)
         else:
-            y = y if y is None else column_or_1d(y, warn=True)
+            if y is None:
+                raise ValueError(
+                    "ClassifierPolicy requires y to be passed, but the target y is "
+                    f"None, and {type(X).__name__} is no BanditLogs. Learn from logs, "
+                    "fit(logs) with logs = BanditLogs.from_frame(...), or from the "
+                    "right action of every context, fit(X, y)."
+                )
+            y = column_or_1d(y, warn=True)
             self.classifier_ = check_classes(clone(self._get_classifier()).fit(X, y))
             self.classes_ = self.classifier_.classes_
             self._learned_codes = np.arange(len(self.classes_))

@@ -53,7 +53,8 @@ def notes_below(comparison):
     if m > 1:
         notes.append(
             f"The {m} intervals of gains hold together at {percent}, each by itself "
-            f"at {100 * comparison.level_of_each:.5g}%."
+            f"at {100 * comparison.level_of_each:.5g}%. Those of values hold together, "
+            "too: each is wider than it would be alone."
         )
     gain = next(iter(comparison.differences.values()))
     if comparison.n_rounds < gain.n_rounds:

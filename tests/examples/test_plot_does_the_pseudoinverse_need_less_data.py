@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skope_ope import SlateIPS
 from tests.examples._assertions import every_assertion_can_fail
 
 
@@ -25,11 +26,6 @@ def constant(evaluator, slates):
     return 0.3
 
 
-def nothing(world, queries, slates):
-    """No slate is worth anything: nothing can be biased."""
-    return np.zeros(len(slates))
-
-
 MODELS = {
     "skope_ope.SlateDirectMethod.fit": lambda evaluator, logs: evaluator,
     "skope_ope.SlateDirectMethod.evaluate": ever_better,
@@ -43,7 +39,10 @@ test_every_assertion_can_fail = every_assertion_can_fail(
             "skope_ope.PseudoInverse.score": constant,
             "skope_ope.SlateIPS.evaluate": all_match,
         },
-        "nothing to find": MODELS | {"skope_ope.datasets.RankingWorld.reward": nothing},
+        "whole slates alone, which have no bias": MODELS
+        | {
+            "skope_ope.PseudoInverse.fit": lambda evaluator, logs: SlateIPS().fit(logs),
+        },
     },
     args=["--largest", "60000", "--runs", "4", "--model-runs", "2", "--data", ""],
 )

@@ -263,6 +263,11 @@ def test_one_rewarded_action_is_always_taken():
         assert {*policy.predict(X)} == {"b"}
 
 
+def test_a_frame_without_labels_is_told_from_logs():
+    with pytest.raises(ValueError, match=r"ndarray is no BanditLogs.*from_frame"):
+        ClassifierPolicy().fit(X)
+
+
 def test_negative_rewards_are_refused_with_the_remedy():
     reward = REWARD.copy()
     reward[7] = -2

@@ -107,6 +107,7 @@ def test_text(found):
     assert lines[1].startswith("uniform (baseline)") and " - " in lines[1]
     assert " ".join(lines[4:]).startswith(found.sentence)
     assert "each by itself at 95%" in repr(found)
+    assert "Those of values hold together" in " ".join(lines)
 
 
 def test_numbers_of_a_column_have_one_format(found):

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from math import nan
 
 from skope_ope.exceptions import OPEWarning
+from skope_ope.logs._text_table import wrapped
 
 SEVERITIES = ("error", "warning", "note")
+STEPS = "What to check, most likely first:"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,16 @@ class Finding:
         if len(self.advice) < 2:
             return " ".join((self.found, *self.advice))
         steps = " ".join(f"({i}) {one}" for i, one in enumerate(self.advice, 1))
-        return f"{self.found} What to check, most likely first: {steps}"
+        return f"{self.found} {STEPS} {steps}"
 
     def __str__(self):
-        return f"[{self.severity}] {self.name}: {self.text}"
+        head = f"[{self.severity}] {self.name}: "
+        if len(self.advice) < 2:
+            return "\n".join(wrapped(head + self.text))
+        lines = wrapped(f"{head}{self.found} {STEPS}")
+        for i, one in enumerate(self.advice, 1):
+            lines += wrapped(one, f"({i}) ")
+        return "\n".join(lines)
 
     def warning(self):
         """Return the warning that carries this text and this number."""

@@ -162,10 +162,10 @@ def _rounded(logs, inverse):
     return Finding(
         "rounded_propensities",
         "note",
-        f"The propensities are rounded to steps of {2 * step:g}: the smallest, "
-        f"{lowest:.3g}, may be off by {effect:.0%}, and so may the weights of its "
-        "rounds. The tests allow for it.",
-        ("Record propensities with all their digits.",),
+        f"All propensities are multiples of {2 * step:g}. If they were rounded, the "
+        f"smallest, {lowest:.3g}, may be off by {effect:.0%}, and so may the weights "
+        "of its rounds. The tests allow for it.",
+        ("Record propensities with all their digits. Exact ones need nothing.",),
         2 * step,
         effect,
         rows=_first(logs.propensity == lowest).tolist(),

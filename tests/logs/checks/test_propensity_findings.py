@@ -271,6 +271,7 @@ def test_rounded_propensities():
     assert note.severity == "note"
     assert note.number == 0.01
     assert note.effect == pytest.approx(0.5)
+    assert "If they were rounded" in note.found
     # a fault is seen all the same
     assert found(logs_of(x, action, np.maximum((p * 0.7).round(2), 0.01)))
     for exact in ([0.9, 0.1], [0.5, 0.5]):
