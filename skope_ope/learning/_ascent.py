@@ -77,28 +77,35 @@ class Penalised:
         """Return the top that is reached from a start."""
         from scipy.optimize import minimize
 
+        start = np.array(start, dtype=float).reshape(self.rounds.shape)
+        level, _ = self(start)  # else `ftol` would be relative to where rewards begin
+
         def descent(flat):
             value, gradient = self(flat.reshape(self.rounds.shape))
-            return -value / self.unit, -gradient.ravel() / self.unit
+            return (level - value) / self.unit, -gradient.ravel() / self.unit
 
         found = minimize(
             descent,
-            np.array(start, dtype=float).ravel(),
+            start.ravel(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-3 * tol},
         )
         theta = found.x.reshape(self.rounds.shape)
-        return Top(
-            theta, -float(found.fun) * self.unit, int(found.nit), found.status == 0
-        )
+        top = level - float(found.fun) * self.unit
+        return Top(theta, top, int(found.nit), found.status == 0)
 
 
-def warn_of_no_end(name, max_iter):
+def warn_of_no_end(name, n_iter, max_iter):
     """Warn that an ascent was stopped."""
-    warnings.warn(
-        f"{name} stopped after max_iter={max_iter} steps before its value ceased to "
-        "grow. Increase max_iter or alpha, or scale the features.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+    if n_iter < max_iter:
+        text = (
+            f"{name} stopped after {n_iter} steps: its slopes exceed tol, but no step "
+            "along them raises its value. Increase tol or alpha, or scale the features."
+        )
+    else:
+        text = (
+            f"{name} stopped after max_iter={max_iter} steps before its value ceased "
+            "to grow. Increase max_iter or alpha, or scale the features."
+        )
+    warnings.warn(text, ConvergenceWarning, stacklevel=4)

@@ -4,23 +4,22 @@
 
 import warnings
 from contextlib import suppress
+from copy import copy
 from itertools import islice
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.learning._cost_sensitive import (
     CostSensitivePolicy,
     estimated_rewards,
     offered_actions,
     weighted_labels,
 )
-from skope_ope.learning._learners_source import learners_source
+from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import NoEvidence, centre
 from skope_ope.logs._folds import HeldOut
 from skope_ope.policies._base import soften
@@ -71,7 +70,7 @@ class DRPolicy(CostSensitivePolicy):
         Steps after the first classifier; 0 is `IPSPolicy`. Many steps follow the noise
         of the estimated rewards. "auto" takes 0, 1 or 2, whichever has the largest
         cross-validated value; with five folds that is about twenty more fits of the
-        reward model and fifteen of the classifier.
+        reward model and fifteen of the classifier, with k folds k (k - 1) and 3 k.
     epsilon : float, default=0.0
         Share of uniform exploration over all (offered) actions, in [0, 1].
     temperature : float, default=None
@@ -163,7 +162,7 @@ class DRPolicy(CostSensitivePolicy):
             return
         steps = getattr(self._get_classifier(), "steps", [])[:-1]
         source = learners_source(self, logs, [step for _, step in steps])
-        q_hat = source.bind(logs)(logs, 0)
+        q_hat = finite_predictions(source, logs)(logs, 0)
         if self.n_steps == "auto":
             self.n_steps_ = self._steps_that_pay(logs, source, q_hat)
         for _ in islice(self._path(logs, q_hat), self.n_steps_ + 1):
@@ -199,14 +198,16 @@ class DRPolicy(CostSensitivePolicy):
         for k, train in enumerate(held_out.train):
             test = np.flatnonzero(held_out.fold == k)
             part, rest = logs[train], logs[test]
+            if not test.size or not _counts(part):  # a fold repeated, or of no weight
+                continue
             predicted = q_hat[train]
             if refitted:  # by models that have not seen the test rounds either
                 inside = held_out.inside(k)
                 if not inside:  # the first part of folds in the order of time
                     continue
                 predicted = _cross_fitted(source.model, part, inside)
-            policy = clone(self)
-            with suppress(NoEvidence):  # so few rounds tell nothing of steps
+            policy = copy(self)  # a clone would copy what stands for a model and folds
+            with suppress(NoEvidence), _said_of_all_rounds():  # few tell nothing
                 path = policy._path(part, predicted)
                 for step, _ in enumerate(islice(path, MOST_STEPS + 1)):
                     chosen = policy._proba(rest.context, rest.available)
@@ -242,7 +243,16 @@ class DRPolicy(CostSensitivePolicy):
         return tags
 
 
+def _counts(logs):
+    return logs.sample_weight is None or bool(logs.sample_weight.any())
+
+
+def _said_of_all_rounds():
+    """Silence what the fits to all rounds warn of, in fits to parts of them."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
+
+
 def _cross_fitted(model, logs, folds):
-    with warnings.catch_warnings():  # given already, of all the rounds
-        warnings.simplefilter("ignore", ModelErrorWarning)
-        return CrossFittedModel(model, logs, folds).bind(logs)(logs, 0)
+    with _said_of_all_rounds():
+        source = CrossFittedModel(model, logs, folds)
+        return finite_predictions(source, logs)(logs, 0)

@@ -74,6 +74,9 @@ class IPSPolicy(CostSensitivePolicy):
     but lets nearly every graded reward speak for its action. Hence the default, which
     is a choice, not a theorem; `DRPolicy` depends less on it.
 
+    The weights have the unit of the rewards, and a penalty of the classifier has none:
+    count rewards as small as 1e-4 in a larger unit.
+
     Actions that the logs never took are chosen only where nothing else is offered.
 
     References

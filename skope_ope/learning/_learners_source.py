@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from skope_ope.logs._validation import check_finite
 from skope_ope.reward_models._sources import reward_source
 
 
@@ -28,6 +29,21 @@ def learners_source(policy, logs, transformers):
     if model is None and policy.cv != "prefit":  # which needs a model, and says so
         model = _linear_model(logs, transformers)
     return reward_source(model, logs, policy.cv)
+
+
+def finite_predictions(source, logs):
+    """Return `predict(rounds, start)` of a source; it raises at what is not finite.
+
+    Evaluators do; what is learned from such a prediction would be anything.
+    """
+    predict = source.bind(logs)
+
+    def checked(rounds, start):
+        q_hat = predict(rounds, start)
+        check_finite("reward_model", q_hat, start)
+        return q_hat
+
+    return checked
 
 
 def _linear_model(logs, transformers):

@@ -69,6 +69,8 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
                 "logs do not have. Pass propensity=..., or estimate them with "
                 f"{estimating_step(logs)}."
             )
+        if logs.sample_weight is not None and not logs.sample_weight.any():
+            raise ValueError("sample_weight is zero everywhere: no round counts.")
         self.classes_ = logs.actions
         self.n_features_in_ = logs.n_features
         self._fit(logs)

@@ -171,7 +171,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         self.repeats_ = rewards.repeats
         self.outside_range_share_ = self._share_outside(rewards)
         if self.outside_range == "allow":
-            self._warn_of_range(stacklevel=3)
+            self._warn_of_range()
         # what is drawn batch by batch does not come again
         parts = logs if isinstance(logs, (list, tuple)) else [logs]
         remember_rows(self, *(part for part in parts if isinstance(part, SlateLogs)))
@@ -211,7 +211,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
         values, index = self._values(logs)
         known = logs.logging_policy is not None
         if self.outside_range == "avoid" and not known:
-            self._warn_of_range(stacklevel=3)
+            self._warn_of_range()
         if self.outside_range == "allow" or not known or is_uniform(logs):
             return self._compose(values)[index]
         first, pair = distinct_ranges(logs, index)
@@ -236,7 +236,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
                 n_outside += outside_range(slates, rounds).sum()
         return float(n_outside / self.n_queries_)
 
-    def _warn_of_range(self, stacklevel):
+    def _warn_of_range(self):
         share = self.outside_range_share_
         if not share:
             return
@@ -252,7 +252,7 @@ class PseudoInverseRanker(MetaEstimatorMixin, BaseSlatePolicy):
             )
         else:
             text += "Pass outside_range='avoid', or try these slates in an experiment."
-        warnings.warn(SupportWarning(text, share), stacklevel=stacklevel + 1)
+        warnings.warn(SupportWarning(text, share), stacklevel=3)
 
     def score(self, logs, y=None, sample_weight=None):
         """Refuse: how good a policy is on logs is an estimate of an evaluator.

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skope_ope._sklearn import HasMethods, Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
 from skope_ope.learning._ascent import Penalised, warn_of_no_end
-from skope_ope.learning._learners_source import learners_source
+from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import LogsPolicy, NoEvidence, act, prefer
 from skope_ope.learning._objectives import (
     DoublyRobustValue,
@@ -237,7 +237,7 @@ class SoftmaxPolicy(LogsPolicy):
         tops = [problem.ascend(start, self.max_iter, self.tol) for start in starts]
         best = max(tops, key=lambda top: top.objective)
         if not best.converged:
-            warn_of_no_end(type(self).__name__, self.max_iter)
+            warn_of_no_end(type(self).__name__, best.n_iter, self.max_iter)
         self.coef_, self.intercept_ = best.theta[:, :-1], best.theta[:, -1]
         self.objective_, self.n_iter_ = best.objective, best.n_iter
 
@@ -272,7 +272,7 @@ class SoftmaxPolicy(LogsPolicy):
             rounds = SoftmaxRounds(phi, logs.action_index, offered)
             return rounds, OBJECTIVES[self.objective](logs, self.pessimism)
         steps = () if self.features is None else (self.features,)
-        predict = learners_source(self, logs, steps).bind(logs)
+        predict = finite_predictions(learners_source(self, logs, steps), logs)
 
         def q_hat(start, stop):
             return predict(logs[start:stop], start)

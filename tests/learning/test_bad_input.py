@@ -23,6 +23,7 @@ from skope_ope import (
     IPSPolicy,
     OffsetTree,
     RewardModelPolicy,
+    SoftmaxPolicy,
     UniformPolicy,
 )
 
@@ -232,11 +233,29 @@ def test_wrong_things_inside(policy, error, match):
         policy.fit(LOGS)
 
 
+@pytest.mark.parametrize("policy", [DRPolicy(), SoftmaxPolicy()], ids=repr)
+def test_predicted_rewards_that_are_not_finite(policy):
+    q_hat = np.zeros((N, 3))
+    q_hat[4, 1] = NAN
+    policy = clone(policy).set_params(reward_model=q_hat)
+    with pytest.raises(
+        ValueError, match="reward_model must be finite, got nan at row 4"
+    ):
+        policy.fit(LOGS)
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, SoftmaxPolicy()], ids=repr)
+def test_rounds_without_weight(policy):
+    logs = LOGS.replace(sample_weight=np.r_[np.zeros(6), np.ones(6)])[:6]
+    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
+        clone(policy).fit(logs)
+
+
 @pytest.mark.parametrize("policy", POLICIES[:3], ids=lambda policy: repr(policy))
 def test_a_temperature_needs_probabilities(policy):
-    policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0).fit(LOGS)
+    policy = clone(policy).set_params(classifier=LinearSVC(), temperature=1.0)
     with pytest.raises(ValueError, match=r"needs predict_proba.* Use temperature=None"):
-        policy.predict_proba(X)
+        policy.fit(LOGS).predict_proba(X)  # or in fit, where it compares what it does
 
 
 @every_policy

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import (
     LinearRegression,
     LogisticRegression,
@@ -233,6 +234,37 @@ def test_folds_in_the_order_of_time_and_folds_without_evidence():
     reward[:3] = 1  # no other fold has a reward
     logs = BanditLogs(x, np.arange(40) % 2, reward, np.full(40, 0.5))
     assert DRPolicy(reward_model=0.5).fit(logs).n_steps_ in (0, 1, 2)
+
+
+def test_folds_of_every_form_choose_the_steps():
+    pairs = list(KFold(3).split(LOGS))
+    expected = DRPolicy(cv=3).fit(LOGS)
+    learners = {
+        "pairs once": DRPolicy(cv=iter(pairs)),
+        "pairs": DRPolicy(cv=pairs),
+        # folds of the second time hold out what was held out before
+        "repeated": DRPolicy(cv=pairs + list(KFold(4).split(LOGS))),
+    }
+    for name, learner in learners.items():
+        learner.fit(LOGS)
+        assert learner.n_steps_ in (0, 1, 2), name
+        if name != "repeated":
+            assert learner.n_steps_ == expected.n_steps_, name
+
+
+def test_folds_without_weight_are_left_out():
+    heavy = np.arange(300) < 50  # all of them in the test part of the first fold
+    logs = LOGS.replace(sample_weight=heavy.astype(float))
+    assert DRPolicy().fit(logs).n_steps_ in (0, 1, 2)
+
+
+def test_the_choice_of_steps_does_not_flood_with_warnings():
+    policy = DRPolicy(LogisticRegression(max_iter=2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        policy.fit(LOGS)
+    unfinished = [w for w in caught if w.category is ConvergenceWarning]
+    assert len(unfinished) == policy.n_steps_ + 1  # the fits of what is deployed
 
 
 def test_one_round_cannot_choose_the_steps():

@@ -95,6 +95,7 @@ def test_candidates_that_a_slot_never_showed_do_not_compete():
     with pytest.warns(SupportWarning, match=r"100\.0% of the queries of fit") as caught:
         ranker.deterministic_slates(logs.replace(logging_policy=None))
     assert caught[0].message.value == 1
+    assert caught[0].filename == __file__
     with pytest.warns(SupportWarning, match="outside_range='avoid'") as caught:
         trusting = PseudoInverseRanker(Ridge(alpha=1e-6), outside_range="allow")
         trusting.fit(logs)

@@ -33,7 +33,7 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.learning import _softmax
-from skope_ope.learning._ascent import Penalised
+from skope_ope.learning._ascent import Penalised, warn_of_no_end
 from skope_ope.learning._objectives import (
     DoublyRobustValue,
     IPSValue,
@@ -323,6 +323,20 @@ def test_a_search_over_alpha():
 def test_an_ascent_that_is_stopped_says_so():
     with pytest.warns(ConvergenceWarning, match="stopped after max_iter=2 steps"):
         SoftmaxPolicy(max_iter=2).fit(TRAIN)
+
+
+def test_an_ascent_that_gets_no_higher_does_not_blame_the_number_of_steps():
+    text = "stopped after 3 steps: its slopes exceed tol"
+    with pytest.warns(ConvergenceWarning, match=text):
+        warn_of_no_end("SoftmaxPolicy", 3, 500)
+
+
+@pytest.mark.parametrize("objective", ["dr", "snips"])
+def test_where_rewards_start_does_not_end_the_ascent(objective):
+    learner = SoftmaxPolicy(objective=objective)
+    here = learner.fit(TRAIN).predict_proba(TEST.context)
+    far = TRAIN.replace(reward=TRAIN.reward + 1e6)
+    assert_allclose(learner.fit(far).predict_proba(TEST.context), here, atol=1e-5)
 
 
 def test_no_evidence_and_a_single_action():
