@@ -12,6 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, StrOptions
 from skope_ope.exceptions import SupportWarning
+from skope_ope.learning._assignment import (
+    assign,
+    assign_greedily,
+    best_in_every_slot,
+)
 from skope_ope.learning._imputed_rewards import ImputedRewards, queries_of
 from skope_ope.learning._inside_range import (
     best_inside,
@@ -20,8 +25,6 @@ from skope_ope.learning._inside_range import (
     outside_range,
 )
 from skope_ope.logs import SlateLogs
-from skope_ope.logs._slate_logs import EMPTY
-from skope_ope.policies._base import first_best
 from skope_ope.policies._classifier_actor import refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -328,79 +331,6 @@ def design(features, offered):
     """
     query, slot, candidate = np.nonzero(offered)
     return np.column_stack([features[query, candidate], slot])
-
-
-def assign(values):
-    """Slates of the largest sum of values, without repetition.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        As many slots are filled as can be; -1: empty.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    slates = np.full(values.shape[:2], EMPTY)
-    for slate, table in zip(slates, values, strict=True):
-        can = np.isfinite(table)
-        if not can.any():
-            continue
-        # an empty slot costs more than the worst slate without one
-        low, high = table[can].min(), table[can].max()
-        penalty = low - len(table) * (high - low + 1)
-        slots, shown = linear_sum_assignment(np.where(can, table, penalty), True)
-        slate[slots] = np.where(can[slots, shown], shown, EMPTY)
-    return slates
-
-
-def assign_greedily(values):
-    """Slates of the best pair of slot and candidate, then of the best one left.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        -1: empty.
-    """
-    left = values.copy()
-    n_queries, n_slots, n_candidates = left.shape
-    slates = np.full((n_queries, n_slots), EMPTY)
-    every = np.arange(n_queries)
-    for _ in range(n_slots):
-        best = first_best(left.reshape(n_queries, -1))
-        slot, shown = np.divmod(best, n_candidates)
-        rows = np.flatnonzero(left[every, slot, shown] > -np.inf)
-        slates[rows, slot[rows]] = shown[rows]
-        left[rows, slot[rows]] = -np.inf
-        left[rows, :, shown[rows]] = -np.inf
-    return slates
-
-
-def best_in_every_slot(values):
-    """Slates of the best candidate of every slot, which may be the same one.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_queries, n_slots, n_candidates)
-        Values of the candidates in the slots; -inf where one cannot be shown.
-
-    Returns
-    -------
-    slates : ndarray of int of shape (n_queries, n_slots)
-        -1: empty, where nobody can be shown.
-    """
-    n_queries, n_slots, n_candidates = values.shape
-    best = first_best(values.reshape(-1, n_candidates)).reshape(n_queries, n_slots)
-    return np.where(np.isneginf(values).all(axis=2), EMPTY, best)
 
 
 def _batches(logs):
