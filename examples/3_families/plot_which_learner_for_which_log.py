@@ -10,7 +10,8 @@ and noisy rewards, and loggers that explore evenly, that have preferences, and t
 more than the log tells.
 
 The file ``_learners.py`` beside it makes the logs. With ``--full`` all sets are used;
-those that scikit-learn does not bring are read from the folder SKOPE_OPE_DATA.
+those that scikit-learn does not bring are read from the folder SKOPE_OPE_DATA. That
+takes some hours of CPU.
 """
 
 # %%

@@ -38,8 +38,9 @@ class PropensityEstimator(BaseLogTransformer):
     classifier : classifier with `predict_proba`, default=None
         `None`: `LogisticRegression()`.
     cv : int, splitter or iterable, default=5
-        How rounds are held out. An int is `KFold` without shuffling, or `GroupKFold`
-        where the logs have groups.
+        How rounds are held out. An int is `KFold` without shuffling, with rounds of
+        every logger in every fold where there are several, or `GroupKFold` where the
+        logs have groups.
     calibration : {"sigmoid", "isotonic"}, default=None
         Calibrate every classifier by `CalibratedClassifierCV`.
     floor : float, default=1e-3

@@ -50,11 +50,11 @@ class OPESearchCV(BaseSearch):
     scoring : EvaluatorScorer, PolicyScorer or callable
         ``scoring(estimator, logs)``, of a fitted candidate on the held-out part.
     cv : int, splitter or iterable of (train, test), default=None
-        Splits for all candidates. An int is `KFold` without shuffling, or
-        `GroupKFold` where the logs have groups, which splitters are given, too. Rows
-        are put in order where a candidate needs it. `None` is 5, but with
-        `EvaluatorScorer` random splits in which every candidate has its own share of
-        training rounds [1]_, see Notes.
+        Splits for all candidates. An int is `KFold` without shuffling, with rounds of
+        every logger in every part where there are several, or `GroupKFold` where the
+        logs have groups, which splitters are given, too. Rows are put in order where a
+        candidate needs it. `None` is 5, but with `EvaluatorScorer` random splits in
+        which every candidate has its own share of training rounds [1]_, see Notes.
     n_splits : int, default=10
         Random splits per candidate with ``cv=None``.
     refit : bool or callable, default=one_standard_error

@@ -34,7 +34,8 @@ class DirectMethod(StaticEvaluator):
         every action.
     cv : int, splitter, iterable or "prefit", default=5
         How rounds are held out of the fits that predict for them. An int is `KFold`
-        without shuffling, or `GroupKFold` where the logs have groups.
+        without shuffling, with rounds of every logger in every fold where there are
+        several, or `GroupKFold` where the logs have groups.
 
     Attributes
     ----------
