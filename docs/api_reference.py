@@ -82,6 +82,8 @@ API_REFERENCE = {
             "intervals.gamma_interval",
             "intervals.normal_interval",
             "intervals.student_interval",
+            "intervals.bootstrap_interval",
+            "intervals.percentile_interval",
             "intervals.clopper_pearson_interval",
             "intervals.hoeffding_interval",
             "intervals.empirical_bernstein_interval",

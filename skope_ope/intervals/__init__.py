@@ -3,6 +3,7 @@
 """How sure we are: intervals as pure functions."""
 
 from skope_ope.intervals._betting import betting_interval, betting_ratio_interval
+from skope_ope.intervals._bootstrap import bootstrap_interval, percentile_interval
 from skope_ope.intervals._clopper_pearson import clopper_pearson_interval
 from skope_ope.intervals._confidence_interval import ConfidenceInterval
 from skope_ope.intervals._cressie_read import cressie_read_interval, cressie_read_value
@@ -20,6 +21,7 @@ __all__ = [
     "ConfidenceInterval",
     "betting_interval",
     "betting_ratio_interval",
+    "bootstrap_interval",
     "clopper_pearson_interval",
     "cressie_read_interval",
     "cressie_read_value",
@@ -30,5 +32,6 @@ __all__ = [
     "hoeffding_interval",
     "log_smoothing_interval",
     "normal_interval",
+    "percentile_interval",
     "student_interval",
 ]

@@ -75,6 +75,7 @@ class PolicyValue(IntervalsOfValue, PairedDifferences, ValuesOfGroups):
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
+    _pair = None  # the two values of a difference
 
     def __init__(
         self,
@@ -184,6 +185,8 @@ class PolicyValue(IntervalsOfValue, PairedDifferences, ValuesOfGroups):
         state = self.__dict__.copy()
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
+        if self._pair is not None:
+            state["_pair"] = LEFT_BEHIND
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
         return state
