@@ -8,6 +8,7 @@ What a family lists in its `__all__` is here, and has a name for `evaluate`.
 from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.multi_logger import *
 from skope_ope.evaluators.scavenging import *
@@ -16,6 +17,7 @@ from skope_ope.evaluators.slate import *
 from skope_ope.evaluators.static import *
 
 __all__ = [
+    "Lift",
     "PolicyValue",
     "ValueTable",
     "evaluate",

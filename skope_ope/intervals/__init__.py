@@ -11,6 +11,7 @@ from skope_ope.intervals._empirical_likelihood import (
     empirical_likelihood_value,
 )
 from skope_ope.intervals._gamma import gamma_interval
+from skope_ope.intervals._ratio import delta_ratio_interval, fieller_interval
 from skope_ope.intervals._standard import normal_interval, student_interval
 
 __all__ = [
@@ -20,8 +21,10 @@ __all__ = [
     "clopper_pearson_interval",
     "cressie_read_interval",
     "cressie_read_value",
+    "delta_ratio_interval",
     "empirical_likelihood_interval",
     "empirical_likelihood_value",
+    "fieller_interval",
     "gamma_interval",
     "normal_interval",
     "student_interval",

@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
+from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
@@ -19,7 +20,7 @@ from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
 
-class PolicyValue(PairedDifferences, ValuesOfGroups):
+class PolicyValue(PairedDifferences, RelativeGains, ValuesOfGroups):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
