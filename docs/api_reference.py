@@ -91,6 +91,8 @@ API_REFERENCE = {
             "intervals.cressie_read_value",
             "intervals.fieller_interval",
             "intervals.delta_ratio_interval",
+            "intervals.sensitivity_bounds",
+            "intervals.breakdown_gamma",
         ],
     },
     "evaluators": {
@@ -136,6 +138,7 @@ API_REFERENCE = {
             "CascadeDR",
             "PolicyValue",
             "Lift",
+            "Sensitivity",
             "ValueTable",
         ],
     },

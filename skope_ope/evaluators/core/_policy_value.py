@@ -14,13 +14,14 @@ from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
+from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
 
-class PolicyValue(PairedDifferences, RelativeGains, ValuesOfGroups):
+class PolicyValue(PairedDifferences, RelativeGains, HiddenConfounding, ValuesOfGroups):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
