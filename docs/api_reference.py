@@ -120,6 +120,8 @@ API_REFERENCE = {
             "DRns",
             "MultiLoggerIPS",
             "MultiLoggerDR",
+            "AdaptiveIPS",
+            "AdaptiveDR",
             "logger_overlap",
             "LoggerOverlap",
             "pooling_variance_ratio",
@@ -199,6 +201,7 @@ API_REFERENCE = {
         "guide": "datasets",
         "objects": [
             "datasets.make_bandit_logs",
+            "datasets.make_adaptive_logs",
             "datasets.make_logs_from_classification",
             "datasets.load_classification",
             "datasets.make_slate_logs",

@@ -20,6 +20,8 @@ from skope_ope.evaluators import (
     MRDR,
     SNDR,
     SNIPS,
+    AdaptiveDR,
+    AdaptiveIPS,
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
@@ -154,6 +156,8 @@ __all__ = [  # noqa: RUF022
     "ActionRewardModel",
     "AdditiveSlateModel",
     # how we evaluate
+    "AdaptiveDR",
+    "AdaptiveIPS",
     "AttentionDecay",
     "DRns",
     "DRos",

@@ -5,9 +5,17 @@
 What a family lists in its `__all__` is here, and has a name for `evaluate`.
 """
 
-from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
+from skope_ope.evaluators import (
+    adaptive_logger,
+    multi_logger,
+    scavenging,
+    sequential,
+    slate,
+    static,
+)
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.adaptive_logger import *
 from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._sensitivity import Sensitivity
@@ -27,5 +35,6 @@ __all__ = [
     *sequential.__all__,
     *scavenging.__all__,
     *multi_logger.__all__,
+    *adaptive_logger.__all__,
     *slate.__all__,
 ]

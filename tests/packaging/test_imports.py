@@ -38,6 +38,7 @@ ROOMS = {
         "sequential",
         "scavenging",
         "multi_logger",
+        "adaptive_logger",
         "slate",
         "",
     ],
