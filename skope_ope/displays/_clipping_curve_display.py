@@ -5,7 +5,18 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._looks import (
+    BASELINE,
+    FAINT,
+    LINE,
+    POLICY,
+    as_drawn,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+    percent,
+)
 
 
 class ClippingCurveDisplay:
@@ -125,26 +136,30 @@ class ClippingCurveDisplay:
         display : ClippingCurveDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
-        style = {"label": self.name, **kwargs}
-        (self.line_,) = ax.plot(self.param_range, self.value, **style)
-        style = {
-            "alpha": 0.2,
-            "color": self.line_.get_color(),
-            "label": f"{100 * self.level:.4g}% interval",
-            **(fill_between_kw or {}),
-        }
-        self.fill_between_ = ax.fill_between(
-            self.param_range, self.low, self.high, **style
-        )
-        self.own_line_ = None
-        if self.own is not None and np.isfinite(self.own):
-            self.own_line_ = ax.axvline(
-                self.own, color="black", linestyle=":", label=f"{self.own:.4g} in use"
+        with drawing(self, ax) as ax:
+            name = as_drawn(self.name or "value", LINE)
+            style = {"label": name, "color": POLICY, **kwargs}
+            (self.line_,) = ax.plot(self.param_range, self.value, **style)
+            style = {
+                "alpha": FAINT,
+                "color": self.line_.get_color(),
+                "linewidth": 0,
+                "label": f"{percent(self.level)} interval",
+                **(fill_between_kw or {}),
+            }
+            self.fill_between_ = ax.fill_between(
+                self.param_range, self.low, self.high, **style
             )
-        ax.set_xscale("log")
-        ax.set_xlabel(f"bound on the weights ({self.param_name})")
-        ax.set_ylabel("value")
-        ax.legend()
+            self.own_line_ = None
+            if self.own is not None and np.isfinite(self.own):
+                style = {"color": BASELINE, "linestyle": ":"}
+                style["label"] = f"{self.own:,.4g} in use"
+                self.own_line_ = ax.axvline(self.own, **style)
+            ax.set_xscale("log")
+            log_numbers_on(ax.xaxis)
+            numbers_on(ax.yaxis)
+            ax.set_xlabel(f"bound on the weights ({self.param_name})")
+            ax.set_ylabel("value (reward per round)")
+            legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -5,7 +5,8 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import checked_panels, panel_axes
+from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._looks import POLICY, as_drawn, numbers_on
 
 PANELS = ("length", "ratio", "value")
 
@@ -146,23 +147,30 @@ class HistoryDisplay:
             Itself.
         """
         panels = checked_panels(panels, PANELS)
-        self.axes_ = panel_axes(self, ax, [1] * len(panels))
-        for one, panel in zip(self.axes_, panels, strict=True):
-            x, y, label = self._curve(panel)
-            style = {"drawstyle": "default" if panel == "value" else "steps-post"}
-            if len(x) == 1:
-                style["marker"] = "o"
-            one.plot(x, y, **{**style, **kwargs})
-            one.set_ylabel(label)
-            one.set_xlim(0, self.n_rounds)
-            if panel == "value" and len(y):  # the first rounds may lie far off
-                late = y[len(y) // 20 :]
-                margin = 0.1 * (late.max() - late.min()) or 0.05
-                one.set_ylim(late.min() - margin, late.max() + margin)
-        self.axes_[-1].set_xlabel("row of the log")
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        self.ax_.set_title(self._title(), fontsize="medium")
+        size = 6.4, 1.2 + 1.4 * len(panels)
+        with drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                self._draw(one, panel, kwargs)
+            axes[-1].set_xlabel("row of the log")
+            axes[0].set_title(self._title())
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
+
+    def _draw(self, ax, panel, kwargs):
+        x, y, label = self._curve(panel)
+        style = {"color": POLICY}
+        style["drawstyle"] = "default" if panel == "value" else "steps-post"
+        if len(x) == 1:
+            style["marker"] = "o"
+        ax.plot(x, y, **{**style, **kwargs})
+        ax.set_ylabel(label)
+        ax.set_xlim(0, self.n_rounds)
+        if panel == "value" and len(y):  # the first rounds may lie far off
+            late = y[len(y) // 20 :]
+            margin = 0.1 * (late.max() - late.min()) or 0.05
+            ax.set_ylim(late.min() - margin, late.max() + margin)
+        numbers_on(ax.xaxis)
+        numbers_on(ax.yaxis)
 
     def _curve(self, panel):
         rows = np.arange(self.n_rounds)
@@ -173,7 +181,7 @@ class HistoryDisplay:
         return self.value_rows, self.cumulative_value, "value so far"
 
     def _title(self):
-        name = f"{self.name}: " if self.name else ""
+        name = f"{as_drawn(self.name)}: " if self.name else ""
         return (
             f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
             f"({self.acceptance_rate:.1%})"

@@ -4,10 +4,21 @@
 
 import numpy as np
 
-from skope_ope.displays._axes import as_drawn, axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    LINE,
+    POLICY,
+    TRUTH,
+    as_drawn,
+    legend_beside,
+    numbers_on,
+    percent,
+)
 
-COLOUR = {"better": "#0072B2", "worse": "#0072B2", "cannot tell": "#D55E00"}
-BASELINE, TRUTH = "#666666", "#009E73"
+COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
+WIDTH, PER_ROW, LEAST, AROUND = 8.0, 0.5, 2.4, 1.75  # inches of a new figure
 GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
@@ -131,34 +142,33 @@ class PolicyComparisonDisplay:
         display : PolicyComparisonDisplay
             Itself.
         """
-        self.axes_ = np.atleast_1d(self._two_axes() if ax is None else ax)
-        self.ax_ = self.axes_[0]
-        self.figure_ = self.ax_.figure
-        name, truth = as_drawn(self.baseline["policy"]), truth or {}
-        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
-        told = f"{100 * self.level:.4g}% intervals, all together"
-        gains = self.gain, self.gain_low, self.gain_high
-        base = truth.get(self.baseline["policy"], np.nan)
-        self._rows(self.ax_, gains, known - base, kwargs)
-        self._baseline_row(self.ax_, 0.0, 0.0, 0.0)
-        self.ax_.set_xlabel(f"gain over {name}\n{told}")
-        labels = [*self._labels(), f"{name}\nbaseline"]
-        self.ax_.set_yticks(range(len(labels)), labels)
-        self.ax_.set_title(self._title())
-        if len(self.axes_) > 1:
-            ax = self.axes_[1]
-            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
-            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
-            ax.set_yticks(range(len(labels)), [])
-            ax.set_xlabel(f"value\n{told}")
+        size = WIDTH, max(LEAST, AROUND + PER_ROW * len(self.policies))
+        with drawing(self, ax, size=size, grid="x", ncols=2) as axes:
+            axes = np.atleast_1d(axes).ravel()
+            self._draw(axes, truth or {}, kwargs)
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
-    def _two_axes(self):
-        """Return two axes side by side in a new figure, high enough for the rows."""
-        figure = axes_for(self, None).figure
-        figure.clear()
-        figure.set_size_inches(9.6, max(2.4, 1.75 + 0.55 * len(self.policies)))
-        return figure.subplots(1, 2)
+    def _draw(self, axes, truth, kwargs):
+        name = as_drawn(self.baseline["policy"], LINE)
+        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
+        told = f"{percent(self.level)} intervals, all together"
+        gains = self.gain, self.gain_low, self.gain_high
+        base = truth.get(self.baseline["policy"], np.nan)
+        self._rows(axes[0], gains, known - base, kwargs)
+        self._baseline_row(axes[0], 0.0, 0.0, 0.0)
+        numbers_on(axes[0].xaxis, signed=True)
+        axes[0].set_xlabel(f"gain over {name}\n(reward per round)\n{told}")
+        labels = [*self._labels(), f"{name}\nbaseline"]
+        axes[0].set_yticks(range(len(labels)), labels)
+        axes[0].set_title(self._title())
+        for ax in axes[1:2]:
+            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
+            numbers_on(ax.xaxis)
+            ax.set_yticks(range(len(labels)), [])
+            ax.set_xlabel(f"value\n(reward per round)\n{told}")
+        legend_beside(axes[-1])
 
     def _baseline_row(self, ax, value, low, high):
         """Draw the baseline as a line, and its own interval in the last row."""
@@ -195,11 +205,10 @@ class PolicyComparisonDisplay:
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
             style |= {"linestyle": "none", "color": TRUTH, "label": "truth"}
             ax.plot(truth, np.arange(len(truth)), **style)
-            ax.legend()
 
     def _labels(self):
         return [
-            f"{as_drawn(name)}\n{'deploy' if name == self.choice else answer}"
+            f"{as_drawn(name, LINE)}\n{'deploy' if name == self.choice else answer}"
             for name, answer in zip(self.policies, self.answers, strict=True)
         ]
 

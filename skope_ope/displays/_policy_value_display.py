@@ -8,10 +8,22 @@ from collections.abc import Mapping
 import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
-from skope_ope.displays._axes import as_drawn, axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._looks import (
+    LINE,
+    SIZE,
+    TRUTH,
+    as_drawn,
+    in_lines,
+    legend_beside,
+    numbers_on,
+    percent,
+    series_style,
+)
 from skope_ope.displays._value_record import stars_of
 
-BAND = 0.6  # height of the rows of one evaluator that its policies share
+BAND = 0.7  # height of a row that several estimates share
+PER_ESTIMATE, PER_ROW, LEAST, AROUND = 0.17, 0.34, 2.4, 1.3  # inches of a new figure
 
 
 class PolicyValueDisplay:
@@ -169,13 +181,25 @@ class PolicyValueDisplay:
         display : PolicyValueDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
-        policies, evaluators = self._policies, self._evaluators
-        several = len(set(policies)) > 1
-        # Policies become the rows where there is a single evaluator.
-        rows = policies if several and len(set(evaluators)) == 1 else evaluators
-        series = evaluators if rows is policies else policies
-        labels, names = list(dict.fromkeys(rows)), list(dict.fromkeys(series))
+        policies = _distinct(self._policies)
+        evaluators = _distinct(self._evaluators)
+        # The more numerous are the rows: few colours are told apart.
+        by_policy = len(policies) > len(evaluators)
+        counts = sorted([len(policies), len(evaluators)])
+        height = counts[1] * max(PER_ROW, PER_ESTIMATE * counts[0])
+        size = SIZE[0], max(LEAST, AROUND + height)
+        with drawing(self, ax, size=size, grid="x") as ax:
+            self._draw(ax, by_policy, truth, truth_kw, kwargs)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw(self, ax, by_policy, truth, truth_kw, kwargs):
+        rows, series = self._evaluators, self._policies
+        row_texts, series_texts = self._evaluator_texts(), self._policy_texts()
+        if by_policy:
+            rows, series = series, rows
+            row_texts, series_texts = series_texts, row_texts
+        labels, names = list(row_texts), list(series_texts)
         step = BAND / len(names)
         shift = {
             name: step * (i - (len(names) - 1) / 2) for i, name in enumerate(names)
@@ -184,31 +208,34 @@ class PolicyValueDisplay:
             [labels.index(r) + shift[s] for r, s in zip(rows, series, strict=True)]
         )
         drawn = []
-        for name in names:
+        for i, name in enumerate(names):
             own = np.array([s == name for s in series])
             value = self.value[own]
             # Rounding must not put an end beyond the value: lengths are not negative.
             lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
-            style = {"fmt": "o", "capsize": 3, **kwargs}
+            style = {**series_style(i), "linestyle": "none", "capsize": 3, **kwargs}
             if len(names) > 1:
-                style.setdefault("label", as_drawn(name))
+                style.setdefault("label", series_texts[name])
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
             _set_ends(drawn[-1], self.low[own], self.high[own], y[own])
+            biased = own & np.array([bool(reason) for reason in self.leaves_bias_out])
+            style = {"color": "white", "zorder": 3, "linestyle": "none"}
+            style |= {"marker": drawn[-1][0].get_marker(), "markersize": 3}
+            ax.plot(self.value[biased], y[biased], **style)  # hollow: to be doubted
         for row in np.flatnonzero(np.isnan(self.value)):
             ax.annotate(
-                "NaN",
+                "no value",
                 (0.01, y[row]),
                 xycoords=ax.get_yaxis_transform(),
                 verticalalignment="center",
             )
         self.truth_ = self._plot_truth(ax, truth, truth_kw, y)
-        self._label(ax, labels, rows)
-        if len(names) > 1 or self.truth_ is not None:
-            # above: the best place inside takes no heed of intervals
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-        self.ax_, self.figure_ = ax, ax.figure
+        ax.set_yticks(range(len(labels)), list(row_texts.values()))
+        ax.set_ylim(len(labels) - 0.5, -0.5)
+        numbers_on(ax.xaxis)
+        ax.set_xlabel(self._what_is_drawn(by_policy and len(names) == 1))
+        legend_beside(ax)
         self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
-        return self
 
     @property
     def _policies(self):
@@ -232,34 +259,51 @@ class PolicyValueDisplay:
     def _plot_truth(self, ax, truth, truth_kw, y):
         if truth is None:
             return None
-        style = {"color": "black", "linestyle": "--", "label": "truth", "zorder": 1}
+        style = {"color": TRUTH, "linestyle": "--", "label": "truth", "zorder": 1}
         style.update(truth_kw or {})
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
         missing = sorted({str(p) for p in self._policies if p not in truth})
         if missing:
             raise ValueError(f"truth lacks the policies {missing}.")
-        style = {"marker": "D", "fillstyle": "none", **style, "linestyle": "none"}
+        marks = {"marker": "|", "markersize": 14, "markeredgewidth": 2, "zorder": 4}
+        style = {**style, **marks, **(truth_kw or {}), "linestyle": "none"}
         return ax.plot([truth[p] for p in self._policies], y, **style)[0]
 
-    def _label(self, ax, labels, rows):
+    def _evaluator_texts(self):
+        """Return how evaluators are called, with their marks."""
         star = stars_of(self.leaves_bias_out)
-        texts = {label: as_drawn(label) for label in labels}
-        for row, reason in zip(rows, self.leaves_bias_out, strict=True):
-            if reason:
-                texts[row] = f"{as_drawn(row)} {star[reason]}"
-        if self.recommended in texts:
-            texts[self.recommended] += " (recommended)"
-        ax.set_yticks(range(len(labels)), list(texts.values()))
-        ax.set_ylim(len(labels) - 0.5, -0.5)
+        texts = {}
+        for name, reason in zip(self._evaluators, self.leaves_bias_out, strict=True):
+            mark = f" {star[reason]}" if reason else ""
+            recommended = " (recommended)" if name == self.recommended else ""
+            texts[name] = as_drawn(name, LINE) + mark + recommended
+        return texts
+
+    def _policy_texts(self):
+        """Return how policies are called, with the marks of a single evaluator."""
+        star = stars_of(self.leaves_bias_out)
+        texts = {}
+        for name, reason in zip(self._policies, self.leaves_bias_out, strict=True):
+            alone = len(set(self._evaluators)) == 1
+            mark = f" {star[reason]}" if reason and alone else ""
+            texts[name] = as_drawn(name, LINE) + mark
+        return texts
+
+    def _what_is_drawn(self, evaluator_hidden):
+        """Return the label of the axis: level, methods and what the marks mean."""
         methods = ", ".join(dict.fromkeys(self.methods))
-        notes = [f"\n{mark} leaves out {reason}" for reason, mark in star.items()]
-        if self.recommended in self._evaluators and self.recommended not in texts:
-            notes.insert(0, f"\nby {self.recommended} (recommended)")
-        ax.set_xlabel(
-            f"value with its {100 * self.level:.4g}% interval ({methods})"
-            + "".join(notes)
-        )
+        told = f"value (reward per round), {percent(self.level)} interval ({methods})"
+        lines = [in_lines(told)]
+        if evaluator_hidden and self.recommended in self._evaluators:
+            lines.append(f"by {self.recommended} (recommended)")
+        for reason, star in stars_of(self.leaves_bias_out).items():
+            lines.append(in_lines(f"{star} leaves out {reason}"))
+        return "\n".join(lines)
+
+
+def _distinct(names):
+    return list(dict.fromkeys(names))
 
 
 def _set_ends(drawn, low, high, y):

@@ -5,7 +5,17 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    LINE,
+    POLICY,
+    as_drawn,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+)
 from skope_ope.logs._validation import as_numbers
 
 SMALL = 0.01  # weights below this share of the mean are not drawn
@@ -172,26 +182,31 @@ class WeightsDisplay:
         display : WeightsDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
+        with drawing(self, ax) as ax:
+            self._draw(ax, bins, line_kw, kwargs)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw(self, ax, bins, line_kw, kwargs):
         edges = self._edges(bins)
         rounds = np.histogram(self.weights, edges)[0] / self.n_rounds
         total = self.weights.sum() or 1.0
         carried = np.histogram(self.weights, edges, weights=self.weights)[0] / total
-        style = {"color": "C0", "alpha": 0.6, "label": "share of the rounds", **kwargs}
+        style = {"color": BASELINE, "alpha": 0.5, "label": "of the rounds", **kwargs}
         self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), align="edge", **style)
-        style = {"color": "C1", "linewidth": 2, "label": "share of the weight"}
+        style = {"color": POLICY, "linewidth": 2, "label": "of the weight"}
         self.line_ = ax.stairs(carried, edges, **{**style, **(line_kw or {})})
         if self.altered_share:
             used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
-            label = f"share left by {self.name or 'the evaluator'}"
-            ax.stairs(used / total, edges, color="C3", linestyle="--", label=label)
+            label = f"left by {as_drawn(self.name or 'the evaluator', LINE)}"
+            ax.stairs(used / total, edges, color=DOUBT, linestyle="--", label=label)
         ax.set_xscale("log")
+        log_numbers_on(ax.xaxis)
+        numbers_on(ax.yaxis, share=True)
         ax.set_xlabel("importance weight")
         ax.set_ylabel("share")
-        ax.set_title(self._title(), fontsize="medium")
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        ax.set_title(self._title())
+        legend_beside(ax, title="share")
 
     def _edges(self, bins):
         drawn = self.weights[self.weights >= SMALL * self.weights.mean()]
