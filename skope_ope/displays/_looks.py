@@ -7,6 +7,7 @@ matplotlib: axes that a user gives keep the user's style.
 """
 
 import math
+import re
 import textwrap
 
 import numpy as np
@@ -41,8 +42,8 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
-LONGEST = 60  # letters of a name: of longer ones both ends are drawn
-LINE, NOTE = 24, 56  # letters of a line of a name, and of a note below the axes
+LONGEST = 44  # letters of a name: of longer ones both ends are drawn
+LINE, NOTE = 22, 56  # letters of a line of a name, and of a note below the axes
 
 
 def as_drawn(name, width=None):
@@ -69,7 +70,7 @@ def as_drawn(name, width=None):
         if len(text) > LONGEST:
             end = LONGEST // 3
             text = f"{text[: LONGEST - end - 1]}…{text[-end:]}"
-        text = "\n".join(textwrap.wrap(text, width)) or text
+        text = "\n".join(_of_names(width).wrap(text)) or text
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
@@ -77,6 +78,26 @@ def as_drawn(name, width=None):
 def in_lines(text, width=NOTE):
     """Return a sentence of ours in lines that fit below the axes."""
     return "\n".join(textwrap.wrap(text, width))
+
+
+def _of_names(width):
+    """Return what breaks names into lines: at spaces, and after what joins words."""
+    wrapper = textwrap.TextWrapper(width)
+    wrapper.wordsep_re = re.compile(r"(\s+|(?<=[_/.:-]))")
+    return wrapper
+
+
+def n_lines(texts):
+    """Return the number of lines of the longest of some texts."""
+    return max(text.count("\n") + 1 for text in texts)
+
+
+def short(number, digits=3):
+    """Return a number with a few significant digits and without an exponent."""
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    return f"{number:,.{min(places, 8)}f}"
 
 
 def series_style(i):
@@ -135,7 +156,7 @@ def _places(step):
     """Return the decimals in which multiples of a step are exact, at most eight."""
     if not (step > 0 and math.isfinite(step)):
         return 3
-    places = max(0, -math.floor(math.log10(step)))
+    places = max(0, -math.floor(math.log10(step * (1 + 1e-9))))
     while places < 8 and abs(round(step, places) - step) > 1e-6 * step:
         places += 1
     return min(places, 8)
@@ -172,3 +193,17 @@ def legend_beside(ax, **kwargs):
         if 0 < free < place.width:
             ax.set_position([place.x0, place.y0, free, place.height])
     return legend
+
+
+def say_no_value(ax, y):
+    """Write in a row that there is no estimate, over what is drawn of its interval."""
+    ax.annotate(
+        "no value",
+        (0.5, y),
+        xycoords=ax.get_yaxis_transform(),
+        horizontalalignment="center",
+        verticalalignment="center",
+        fontsize=SMALL,
+        color=DOUBT,
+        bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
+    )

@@ -13,12 +13,14 @@ from skope_ope.displays._looks import (
     TRUTH,
     as_drawn,
     legend_beside,
+    n_lines,
     numbers_on,
     percent,
+    say_no_value,
 )
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
-WIDTH, PER_ROW, LEAST, AROUND = 8.0, 0.5, 2.4, 1.75  # inches of a new figure
+WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
 GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
@@ -142,15 +144,17 @@ class PolicyComparisonDisplay:
         display : PolicyComparisonDisplay
             Itself.
         """
-        size = WIDTH, max(LEAST, AROUND + PER_ROW * len(self.policies))
+        name = as_drawn(self.baseline["policy"], LINE)
+        labels = [*self._labels(), f"{name}\nbaseline"]
+        height = len(labels) * PER_LINE * (n_lines(labels) + 0.5)
+        size = WIDTH, max(LEAST, AROUND + height)
         with drawing(self, ax, size=size, grid="x", ncols=2) as axes:
             axes = np.atleast_1d(axes).ravel()
-            self._draw(axes, truth or {}, kwargs)
+            self._draw(axes, name, labels, truth or {}, kwargs)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
-    def _draw(self, axes, truth, kwargs):
-        name = as_drawn(self.baseline["policy"], LINE)
+    def _draw(self, axes, name, labels, truth, kwargs):
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
         told = f"{percent(self.level)} intervals, all together"
         gains = self.gain, self.gain_low, self.gain_high
@@ -159,7 +163,6 @@ class PolicyComparisonDisplay:
         self._baseline_row(axes[0], 0.0, 0.0, 0.0)
         numbers_on(axes[0].xaxis, signed=True)
         axes[0].set_xlabel(f"gain over {name}\n(reward per round)\n{told}")
-        labels = [*self._labels(), f"{name}\nbaseline"]
         axes[0].set_yticks(range(len(labels)), labels)
         axes[0].set_title(self._title())
         for ax in axes[1:2]:
@@ -195,12 +198,7 @@ class PolicyComparisonDisplay:
             lengths = np.maximum([[estimate - low], [high - estimate]], 0)
             ax.errorbar([estimate], [y], xerr=lengths, **style)
             if np.isnan(estimate):
-                ax.annotate(
-                    "no value",
-                    (0.01, y),
-                    xycoords=ax.get_yaxis_transform(),
-                    verticalalignment="center",
-                )
+                say_no_value(ax, y)
         if np.isfinite(truth).any():
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
             style |= {"linestyle": "none", "color": TRUTH, "label": "truth"}

@@ -10,20 +10,24 @@ import numpy as np
 from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import drawing
 from skope_ope.displays._looks import (
+    DOUBT,
     LINE,
     SIZE,
+    SMALL,
     TRUTH,
     as_drawn,
     in_lines,
     legend_beside,
+    n_lines,
     numbers_on,
     percent,
+    say_no_value,
     series_style,
 )
 from skope_ope.displays._value_record import stars_of
 
 BAND = 0.7  # height of a row that several estimates share
-PER_ESTIMATE, PER_ROW, LEAST, AROUND = 0.17, 0.34, 2.4, 1.3  # inches of a new figure
+PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
 
 
 class PolicyValueDisplay:
@@ -185,26 +189,28 @@ class PolicyValueDisplay:
         evaluators = _distinct(self._evaluators)
         # The more numerous are the rows: few colours are told apart.
         by_policy = len(policies) > len(evaluators)
-        counts = sorted([len(policies), len(evaluators)])
-        height = counts[1] * max(PER_ROW, PER_ESTIMATE * counts[0])
+        texts = self._evaluator_texts(), self._policy_texts()
+        row_texts, series_texts = texts[::-1] if by_policy else texts
+        height = PER_LINE * (n_lines(row_texts.values()) + 1)
+        height = len(row_texts) * max(height, PER_ESTIMATE * len(series_texts))
         size = SIZE[0], max(LEAST, AROUND + height)
         with drawing(self, ax, size=size, grid="x") as ax:
-            self._draw(ax, by_policy, truth, truth_kw, kwargs)
+            self._draw(ax, by_policy, row_texts, series_texts, kwargs)
+            self.truth_ = self._plot_truth(ax, truth, truth_kw)
+            legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _draw(self, ax, by_policy, truth, truth_kw, kwargs):
+    def _draw(self, ax, by_policy, row_texts, series_texts, kwargs):
         rows, series = self._evaluators, self._policies
-        row_texts, series_texts = self._evaluator_texts(), self._policy_texts()
         if by_policy:
             rows, series = series, rows
-            row_texts, series_texts = series_texts, row_texts
         labels, names = list(row_texts), list(series_texts)
         step = BAND / len(names)
         shift = {
             name: step * (i - (len(names) - 1) / 2) for i, name in enumerate(names)
         }
-        y = np.array(
+        self._y = y = np.array(
             [labels.index(r) + shift[s] for r, s in zip(rows, series, strict=True)]
         )
         drawn = []
@@ -222,19 +228,11 @@ class PolicyValueDisplay:
             style = {"color": "white", "zorder": 3, "linestyle": "none"}
             style |= {"marker": drawn[-1][0].get_marker(), "markersize": 3}
             ax.plot(self.value[biased], y[biased], **style)  # hollow: to be doubted
-        for row in np.flatnonzero(np.isnan(self.value)):
-            ax.annotate(
-                "no value",
-                (0.01, y[row]),
-                xycoords=ax.get_yaxis_transform(),
-                verticalalignment="center",
-            )
-        self.truth_ = self._plot_truth(ax, truth, truth_kw, y)
+        self._tell_what_is_missing(ax)
         ax.set_yticks(range(len(labels)), list(row_texts.values()))
         ax.set_ylim(len(labels) - 0.5, -0.5)
         numbers_on(ax.xaxis)
         ax.set_xlabel(self._what_is_drawn(by_policy and len(names) == 1))
-        legend_beside(ax)
         self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
 
     @property
@@ -256,7 +254,17 @@ class PolicyValueDisplay:
         )
         return np.array([not reason for reason in self.leaves_bias_out])
 
-    def _plot_truth(self, ax, truth, truth_kw, y):
+    def _tell_what_is_missing(self, ax):
+        """Write what cannot be drawn; nothing drawn would look sure."""
+        lost = np.isnan(self.value)
+        for y in self._y[lost]:
+            say_no_value(ax, y)
+        for row in np.flatnonzero(~lost & np.isnan(self.low)):
+            style = {"verticalalignment": "center", "fontsize": SMALL, "color": DOUBT}
+            style |= {"xytext": (8, 0), "textcoords": "offset points"}
+            ax.annotate("no interval", (self.value[row], self._y[row]), **style)
+
+    def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
         style = {"color": TRUTH, "linestyle": "--", "label": "truth", "zorder": 1}
@@ -268,26 +276,27 @@ class PolicyValueDisplay:
             raise ValueError(f"truth lacks the policies {missing}.")
         marks = {"marker": "|", "markersize": 14, "markeredgewidth": 2, "zorder": 4}
         style = {**style, **marks, **(truth_kw or {}), "linestyle": "none"}
-        return ax.plot([truth[p] for p in self._policies], y, **style)[0]
+        return ax.plot([truth[p] for p in self._policies], self._y, **style)[0]
 
     def _evaluator_texts(self):
         """Return how evaluators are called, with their marks."""
-        star = stars_of(self.leaves_bias_out)
-        texts = {}
-        for name, reason in zip(self._evaluators, self.leaves_bias_out, strict=True):
-            mark = f" {star[reason]}" if reason else ""
-            recommended = " (recommended)" if name == self.recommended else ""
-            texts[name] = as_drawn(name, LINE) + mark + recommended
+        texts = self._marked(self._evaluators, self.leaves_bias_out)
+        if self.recommended in texts:
+            texts[self.recommended] += "\n(recommended)"
         return texts
 
     def _policy_texts(self):
         """Return how policies are called, with the marks of a single evaluator."""
-        star = stars_of(self.leaves_bias_out)
-        texts = {}
-        for name, reason in zip(self._policies, self.leaves_bias_out, strict=True):
-            alone = len(set(self._evaluators)) == 1
-            mark = f" {star[reason]}" if reason and alone else ""
-            texts[name] = as_drawn(name, LINE) + mark
+        alone = len(set(self._evaluators)) == 1
+        reasons = self.leaves_bias_out if alone else [False] * len(self.keys)
+        return self._marked(self._policies, reasons)
+
+    def _marked(self, names, reasons):
+        star, texts = stars_of(self.leaves_bias_out), {}
+        for name in dict.fromkeys(names):
+            own = (r for n, r in zip(names, reasons, strict=True) if r and n == name)
+            marks = [star[reason] for reason in dict.fromkeys(own)]
+            texts[name] = " ".join([as_drawn(name, LINE), *marks])
         return texts
 
     def _what_is_drawn(self, evaluator_hidden):
