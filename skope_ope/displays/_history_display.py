@@ -5,16 +5,18 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
 from skope_ope.displays._looks import POLICY, as_drawn, numbers_on
 
 PANELS = ("length", "ratio", "value")
+FEW = 20  # points that are drawn one by one
 
 
 class HistoryDisplay:
     """Length of the simulated history, acceptance ratio and value along a log.
 
-    Make it with `from_value` or `from_evaluator`, for :class:`Replay`,
+    Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
     :class:`RejectionSampling` and :class:`DRns`. A history that grows ever more slowly
     says that the policy moves away from the logger; a ratio that falls early, that few
     rounds decide; a value that still moves at the end, that the policy is still
@@ -61,7 +63,7 @@ class HistoryDisplay:
     >>> logs = make_bandit_logs(5000, random_state=0)
     >>> evaluator = DRns(q=0.01, horizon=100, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy())
-    >>> display = HistoryDisplay.from_value(result)
+    >>> display = HistoryDisplay.from_values(result)
     >>> bool(display.history_length[-1] == len(result.accepted))
     True
     >>> bool(abs(display.cumulative_value[-1] - result.value) < 0.01)
@@ -84,12 +86,18 @@ class HistoryDisplay:
 
     @classmethod
     def from_value(cls, value):
-        """Show the history behind a value.
+        """Do what `from_values` does: the old name, accepted until 0.3."""
+        renamed_method(cls, "from_value", "from_values")
+        return cls.from_values(value)
+
+    @classmethod
+    def from_values(cls, value):
+        """Show the history behind a value that was computed before.
 
         Parameters
         ----------
         value : PolicyValue
-            Of a sequential evaluator.
+            Of a sequential evaluator; one history is shown at a time.
 
         Returns
         -------
@@ -127,7 +135,7 @@ class HistoryDisplay:
         display : HistoryDisplay
         """
         check_is_fitted(evaluator)
-        return cls.from_value(evaluator.evaluate(policy, logs))
+        return cls.from_values(evaluator.evaluate(policy, logs))
 
     def plot(self, ax=None, *, panels=PANELS, **kwargs):
         """Draw one panel below the other, over the rows of the log.
@@ -160,7 +168,7 @@ class HistoryDisplay:
         x, y, label = self._curve(panel)
         style = {"color": POLICY}
         style["drawstyle"] = "default" if panel == "value" else "steps-post"
-        if len(x) == 1:
+        if len(x) <= FEW:
             style["marker"] = "o"
         ax.plot(x, y, **{**style, **kwargs})
         ax.set_ylabel(label)

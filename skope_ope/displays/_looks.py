@@ -97,7 +97,8 @@ def short(number, digits=3):
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
-    return f"{number:,.{min(places, 8)}f}"
+    text = f"{number:,.{min(places, 8)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def series_style(i):
@@ -138,17 +139,25 @@ def numbers_on(axis, *, signed=False, share=False):
     axis.set_major_formatter(shown)
 
 
-def log_numbers_on(axis):
+def log_numbers_on(axis, *, share=False):
     """Write the numbers of a logarithmic axis in full: 0.1, 1, 10, 1,000.
 
     Call it when the limits are set: less than three decades have ticks at 2 and 5, too.
+
+    Parameters
+    ----------
+    axis : matplotlib axis
+        `ax.xaxis` or `ax.yaxis`.
+    share : bool, default=False
+        Whether they are shares, to be written in percent.
     """
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
     dense = 0 < low < high < 1000 * low
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if dense else (1,), numticks=9))
-    axis.set_major_formatter(lambda x, _: f"{x:,.6g}")
+    unit, factor = "%" * share, 100 if share else 1
+    axis.set_major_formatter(lambda x, _: short(x * factor, 1) + unit)
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -3,8 +3,11 @@
 """Gains of policies over a baseline, and their values."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_values
 from skope_ope.displays._looks import (
     BASELINE,
     DOUBT,
@@ -29,8 +32,9 @@ class PolicyComparisonDisplay:
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same
-    level, with the same correction. Make it with `from_comparison`, which computes
-    everything; `plot` only draws. Read more in the :ref:`User Guide <comparison>`.
+    level, with the same correction. Make it with `from_values` or
+    `from_evaluator`; both compute everything, `plot` only draws. Read more in the
+    :ref:`User Guide <comparison>`.
 
     Parameters
     ----------
@@ -74,7 +78,7 @@ class PolicyComparisonDisplay:
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> comparison = compare_policies({"new": policy}, logs)
-    >>> display = PolicyComparisonDisplay.from_comparison(comparison)
+    >>> display = PolicyComparisonDisplay.from_values(comparison)
     >>> display.policies, display.decision
     (['new'], 'deploy')
     >>> display = display.plot()  # doctest: +SKIP
@@ -95,35 +99,78 @@ class PolicyComparisonDisplay:
         self.value, self.low, self.high = map(column, VALUE)
 
     @classmethod
-    def from_comparison(cls, comparison, *, level=None):
-        """Show a comparison.
+    def from_values(cls, values, *, baseline=None, level=None):
+        """Show values that were computed before.
 
         Parameters
         ----------
-        comparison : PolicyComparison
-            What `compare_policies` returns.
+        values : PolicyComparison, or dict of PolicyValue
+            What `compare_policies` returns, or values by the name of the policy, from
+            the same rounds.
+        baseline : str, default=None
+            Name of the baseline in a dict; a comparison has its own.
         level : float, default=None
-            Coverage of the intervals; `None`: that of the comparison.
+            Coverage of the intervals; `None`: that of the comparison, 0.95 of a dict.
 
         Returns
         -------
         display : PolicyComparisonDisplay
         """
-        if not hasattr(comparison, "level_of_each"):
-            raise TypeError(
-                "comparison must be what compare_policies returns, got "
-                f"{type(comparison).__name__}."
+        if not hasattr(values, "level_of_each"):
+            values = _comparison_of(checked_values(values), baseline, level)
+        elif baseline not in (None, values.baseline):
+            raise ValueError(
+                f"the comparison is with {values.baseline!r}, got baseline="
+                f"{baseline!r}: compare_policies(..., baseline={baseline!r}) compares "
+                "with it."
             )
-        records = comparison.to_records(level)
+        records = values.to_records(level)
         answers = {record["answer"] for record in records if record["answer"]}
         chosen = any(record["chosen"] for record in records)
         decision = "deploy" if chosen else "keep" if answers == {"worse"} else None
         return cls(
             records,
-            comparison._baseline_record(level),
+            values._baseline_record(level),
             decision or "undecided",
-            comparison.level if level is None else level,
+            values.level if level is None else level,
         )
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator, policies, *, logs=None, baseline="logger", level=0.95
+    ):
+        """Compare policies with a baseline, and show the gains.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted one.
+        policies : dict of policies
+            By name, see `compare_policies`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        baseline : str, default="logger"
+            Name of the policy with which the others are compared; "logger": the mean
+            reward of the logs.
+        level : float, default=0.95
+            Coverage of the intervals of all gains together.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        from skope_ope.selection import compare_policies
+
+        check_is_fitted(evaluator)
+        logs = evaluator.logs_ if logs is None else logs
+        given = {"evaluator": evaluator, "baseline": baseline, "level": level}
+        return cls.from_values(compare_policies(policies, logs, **given))
+
+    @classmethod
+    def from_comparison(cls, comparison, *, level=None):
+        """Do what `from_values` does: the old name, accepted until 0.3."""
+        renamed_method(cls, "from_comparison", "from_values")
+        return cls.from_values(comparison, level=level)
 
     def plot(self, ax=None, *, truth=None, **kwargs):
         """Draw one row per policy, the first on top.
@@ -216,3 +263,16 @@ class PolicyComparisonDisplay:
         if self.decision == "keep":
             return f"keep {as_drawn(self.baseline['policy'])}"
         return "undecided"
+
+
+def _comparison_of(values, baseline, level):
+    """Return the comparison of given values with one of them."""
+    from skope_ope.selection._policy_comparison import PolicyComparison
+
+    if baseline not in values or len(values) < 2:
+        raise ValueError(
+            "baseline must name one of at least two values, got "
+            f"{baseline!r}; their names are {list(values)}."
+        )
+    level = 0.95 if level is None else level
+    return PolicyComparison(values, values[baseline], baseline, level=level)

@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_values
 from skope_ope.displays._looks import (
     DOUBT,
     LINE,
@@ -115,23 +116,8 @@ class PolicyValueDisplay:
         -------
         display : PolicyValueDisplay
         """
-        if _is_value(values):
-            values = {values.estimator: values}
-        if not isinstance(values, Mapping):
-            raise TypeError(
-                "values must be a ValueTable, a dict of PolicyValue or a PolicyValue, "
-                f"got {type(values).__name__}."
-            )
-        if not values:
-            raise ValueError("values is empty: there is nothing to show.")
-        for key, value in values.items():
-            if not _is_value(value):
-                raise TypeError(
-                    f"values[{key!r}] must be a PolicyValue, which carries its "
-                    f"interval, got {type(value).__name__}. Use "
-                    "evaluator.evaluate(policy), not score(policy)."
-                )
         recommended = getattr(values, "recommended", None)
+        values = checked_values(values)
         return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
@@ -322,8 +308,3 @@ def _set_ends(drawn, low, high, y):
     bars.set_segments(np.stack([ends, np.stack([y, y])], axis=-1).transpose(1, 0, 2))
     for cap, end in zip(caps, ends, strict=False):  # none where capsize is 0
         cap.set_xdata(end)
-
-
-def _is_value(value):
-    """Tell whether something is a PolicyValue: it has an interval of its own."""
-    return hasattr(value, "confidence_interval") and hasattr(value, "estimator")

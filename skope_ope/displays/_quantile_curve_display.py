@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._given_values import checked_curve
 from skope_ope.displays._looks import (
     BASELINE,
     DOUBT,
@@ -101,6 +102,34 @@ class QuantileCurveDisplay:
         )
 
     @classmethod
+    def from_values(cls, values, *, own=None, level=0.95, name=None):
+        """Show values with several levels that were computed before.
+
+        Parameters
+        ----------
+        values : dict of PolicyValue
+            Those of :class:`DRns` by the quantile level, a number in [0, 1].
+        own : float, default=None
+            The level in use; `None`: not known.
+        level : float, default=0.95
+            Coverage of the intervals.
+        name : str, default=None
+            Name of the policy.
+
+        Returns
+        -------
+        display : QuantileCurveDisplay
+        """
+        levels, values = checked_curve(values, "quantile level", low=0, high=1)
+        for value in values:
+            if "bias_mass" not in value.diagnostics:
+                raise TypeError(
+                    f"values must come from DRns, got one of {value.estimator}: "
+                    "nothing else has a quantile level and a bias mass."
+                )
+        return cls(levels, values, own=own, level=level, name=name)
+
+    @classmethod
     def from_evaluator(cls, evaluator, policy, *, logs=None, q_range=None, level=0.95):
         """Evaluate a policy with several levels of the quantile.
 
@@ -190,11 +219,13 @@ class QuantileCurveDisplay:
     def _draw_values(self, ax, place, kwargs):
         text = f"{percent(self.level)} interval"
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
-        for rows, color, face, label in (
-            (~self.alarm, POLICY, None, text),
-            (self.alarm, DOUBT, "white", f"{text},\nbiased history"),
+        sure = np.isfinite(self.low)
+        for rows, color, face, mark, label in (
+            (sure & ~self.alarm, POLICY, None, "o", text),
+            (sure & self.alarm, DOUBT, "white", "o", f"{text},\nbiased history"),
+            (~sure, DOUBT, None, "x", "no interval"),
         ):
-            style = {"fmt": "o", "color": color, "capsize": 3, "markerfacecolor": face}
+            style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}
             if rows.any():
                 x, y, yerr = place[rows], self.value[rows], sides[:, rows]
                 ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})

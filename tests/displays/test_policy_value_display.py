@@ -97,7 +97,7 @@ def test_marks_are_drawn(pyplot):
     assert display.recommended == "DoublyRobust"
     assert tick_labels(display.ax_) == [
         "DRos *",
-        "DoublyRobust (recommended)",
+        "DoublyRobust\n(recommended)",
         "DirectMethod **",
         "SubGaussianDR *",
     ]
