@@ -184,6 +184,12 @@ API_REFERENCE = {
             "QuantileCurveDisplay",
         ],
     },
+    "reports": {
+        "title": "Reports",
+        "summary": "What we tell.",
+        "guide": "reports",
+        "objects": ["report", "Report"],
+    },
     "datasets": {
         "title": "Datasets",
         "summary": "Where to practise.",
