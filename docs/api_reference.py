@@ -195,6 +195,12 @@ API_REFERENCE = {
             "QuantileCurveDisplay",
         ],
     },
+    "reports": {
+        "title": "Reports",
+        "summary": "What we tell.",
+        "guide": "reports",
+        "objects": ["report", "Report"],
+    },
     "datasets": {
         "title": "Datasets",
         "summary": "Where to practise.",

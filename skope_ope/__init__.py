@@ -99,6 +99,7 @@ from skope_ope.propensities import (
     PropensityEstimator,
 )
 from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
     EvaluatorScorer,
@@ -225,4 +226,7 @@ __all__ = [  # noqa: RUF022
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
     "WeightsDisplay",
+    # what we tell
+    "Report",
+    "report",
 ]

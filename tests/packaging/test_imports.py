@@ -26,6 +26,7 @@ FLOW = [
     "audit",
     "selection",
     "learning",
+    "reports",
     "datasets",
     "utils",
 ]
