@@ -10,16 +10,24 @@ import numpy as np
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
+from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
+from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
 
-class PolicyValue(IntervalsOfValue, PairedDifferences, ValuesOfGroups):
+class PolicyValue(
+    IntervalsOfValue,
+    PairedDifferences,
+    RelativeGains,
+    HiddenConfounding,
+    ValuesOfGroups,
+):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
