@@ -16,7 +16,11 @@ from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._warnings import group_warnings
+from skope_ope.evaluators.core._warnings import (
+    group_warnings,
+    one_unit_warnings,
+    outside_warnings,
+)
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
@@ -106,6 +110,8 @@ class PolicyValue(
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
+        warned += outside_warnings(estimate.value, self._limits)
+        warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
             entries |= group_entries(estimate)
             warned += group_warnings(estimate)
@@ -246,8 +252,10 @@ class PolicyValue(
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             *(
-                ("warning", str(warning))
-                for warning in (*self.warnings, *interval.warnings)
+                ("warning", warning)
+                for warning in dict.fromkeys(
+                    map(str, (*self.warnings, *interval.warnings))
+                )
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)
