@@ -14,6 +14,7 @@ from skope_ope.evaluators.adaptive_logger._logger_at import (
 )
 
 MEANS = [[0.2, 0.6], [0.7, 0.3]]
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
 
 def with_context(logs, context):
