@@ -137,13 +137,8 @@ def test_none_is_a_logger_that_ignores_the_context(weighting):
     assert_allclose(*[result.round_values for result in results], rtol=1e-7)
 
 
-def test_equal_weights_are_ips_and_sum_to_the_mean():
+def test_equal_weights_of_the_logger_itself_give_the_mean_reward():
     logs = make_adaptive_logs(200, random_state=0)
-    ips = IPS().fit(logs).evaluate(ConstantPolicy(1))
-    found = AdaptiveIPS().fit(logs).evaluate(ConstantPolicy(1))
-    assert_allclose(found.value, ips.value)
-    assert_allclose(found.standard_error, ips.standard_error)
-    assert_allclose(found.effective_sample_size, ips.effective_sample_size)
     on_policy = AdaptiveDR().fit(logs, 0.3).evaluate(logs.logging_proba)
     assert_allclose(on_policy.value, logs.reward.mean())
 
@@ -285,6 +280,25 @@ def test_what_the_logger_never_does_is_said():
         assert np.isnan(found.value) and np.isnan(found.standard_error)
     with pytest.warns(SupportWarning, match="50.00%"):
         AdaptiveIPS().fit(logs).evaluate(UniformPolicy())
+
+
+def test_effective_rounds_are_those_that_count():
+    """Of an arm that loses most of them come early, and weights know that."""
+    logs = make_adaptive_logs(1000, means=[0.8, 0.3], floor_decay=0.9, random_state=0)
+    plain, weighted = (
+        AdaptiveDR(weighting=name).fit(logs).evaluate(ConstantPolicy(1))
+        for name in ("uniform", "min_variance")
+    )
+    for found, h in (
+        (plain, np.ones(1000)),
+        (weighted, logs.logging_proba[:, 1]),
+    ):
+        counted = h * (logs.action_index == 1) / logs.propensity
+        expected = counted.sum() ** 2 / (counted @ counted)
+        assert_allclose(found.effective_sample_size, expected)
+        assert_allclose(found.diagnostics["effective_share"], expected / 1000)
+    assert weighted.effective_sample_size > 3 * plain.effective_sample_size
+    assert any("other weightings" in str(w) for w in plain.warnings)
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "min_variance"])
