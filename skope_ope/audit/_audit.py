@@ -80,4 +80,4 @@ def audit(policy, logs=None, *, random_state=0):
             told, found = check(policy, logs, random_state)
             facts |= told
             findings += found
-    return Audit(facts, explained(findings))
+    return Audit(facts, explained(findings), about_policy=policy is not None)

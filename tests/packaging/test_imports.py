@@ -46,7 +46,11 @@ ROOMS = {
 # They gather the names of all folders, or put them to work in the shell.
 EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
-DOORS = {("logs/_row_container.py", "audit"), ("logs/_bandit_logs.py", "checks")}
+DOORS = {
+    ("logs/_row_container.py", "audit"),
+    ("logs/_bandit_logs.py", "checks"),
+    ("evaluators/core/_policy_value.py", "audit"),
+}
 OPTIONAL = {
     "IPython",
     "matplotlib",

@@ -98,6 +98,7 @@ class PairedDifferences:
         out = self._derived(
             estimate,
             Rows(design, change[None], self.row_id, rows.logs, left_out),
+            other,
             estimator=f"{self.estimator} - {other.estimator}",
             diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
+from skope_ope.evaluators.core._grounds import Grounds, propensities_of
 from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
@@ -75,6 +76,7 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
+    _inherited = None  # `Grounds` of the values that it was made from
 
     def __init__(
         self,
@@ -101,6 +103,7 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
             entries |= group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
+        self._propensities = propensities_of(rows.logs)
 
     @property
     def value(self):
@@ -237,9 +240,34 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
             )
         return self._bound(self, delta, **assumptions)
 
-    def _derived(self, estimate, rows, **given):
-        """Return a value of some of the rounds, or of a difference."""
-        return PolicyValue(estimate, rows, **given)
+    @property
+    def verdict(self):
+        """Whether the value can be acted on: a `Verdict`.
+
+        "trustworthy", "caution" or "not supported", from what the value itself knows,
+        by the default thresholds. An audit of the log knows more, and thresholds can
+        be changed: see `skope_ope.verdict`.
+        """
+        from skope_ope.audit import verdict
+
+        return verdict(self)
+
+    @property
+    def _grounds(self):
+        """What the value rests on, and the values that it was made from."""
+        derived = self._inherited is not None
+        evaluators = () if derived else (self.estimator,)
+        size, propensities = self.effective_sample_size, self._propensities
+        own = Grounds(self.warnings, size, propensities, evaluators)
+        return own.beside(self._inherited) if derived else own
+
+    def _derived(self, estimate, rows, *others, **given):
+        """Return a value of some of the rounds, or of a difference to another one."""
+        out = PolicyValue(estimate, rows, **given)
+        out._inherited = self._grounds
+        for other in others:
+            out._inherited = out._inherited.beside(other._grounds)
+        return out
 
     def _at(self, logs):
         """Return the same value of these logs, which a process may have left behind."""
@@ -313,6 +341,7 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
             *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            ("verdict", self.verdict.answer),
             *(
                 ("warning", str(warning))
                 for warning in (*self.warnings, *interval.warnings)
