@@ -20,6 +20,8 @@ from skope_ope.evaluators import (
     MRDR,
     SNDR,
     SNIPS,
+    AdaptiveDR,
+    AdaptiveIPS,
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
@@ -29,6 +31,7 @@ from skope_ope.evaluators import (
     DRos,
     ExplorationScavenging,
     IndependentSlotIPS,
+    Lift,
     LoggerOverlap,
     LogSmoothing,
     MultiLoggerDR,
@@ -40,6 +43,7 @@ from skope_ope.evaluators import (
     ReorderingPolicy,
     ReorderingScavenging,
     Replay,
+    Sensitivity,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
@@ -95,6 +99,7 @@ from skope_ope.propensities import (
     PropensityEstimator,
 )
 from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
     EvaluatorScorer,
@@ -152,6 +157,8 @@ __all__ = [  # noqa: RUF022
     "ActionRewardModel",
     "AdditiveSlateModel",
     # how we evaluate
+    "AdaptiveDR",
+    "AdaptiveIPS",
     "AttentionDecay",
     "DRns",
     "DRos",
@@ -159,6 +166,7 @@ __all__ = [  # noqa: RUF022
     "DoublyRobust",
     "ExplorationScavenging",
     "IPS",
+    "Lift",
     "LogSmoothing",
     "LoggerOverlap",
     "MRDR",
@@ -171,6 +179,7 @@ __all__ = [  # noqa: RUF022
     "ReorderingPolicy",
     "ReorderingScavenging",
     "Replay",
+    "Sensitivity",
     "SlateDirectMethod",
     "SlateDoublyRobust",
     "SlateIPS",
@@ -220,4 +229,7 @@ __all__ = [  # noqa: RUF022
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
     "WeightsDisplay",
+    # what we tell
+    "Report",
+    "report",
 ]

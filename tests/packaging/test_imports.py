@@ -26,6 +26,7 @@ FLOW = [
     "audit",
     "selection",
     "learning",
+    "reports",
     "datasets",
     "utils",
 ]
@@ -38,6 +39,7 @@ ROOMS = {
         "sequential",
         "scavenging",
         "multi_logger",
+        "adaptive_logger",
         "slate",
         "",
     ],
@@ -50,6 +52,7 @@ DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
     ("evaluators/core/_policy_value.py", "audit"),
+    ("displays/_policy_comparison_display.py", "selection"),
 }
 OPTIONAL = {
     "IPython",
