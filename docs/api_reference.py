@@ -157,7 +157,7 @@ API_REFERENCE = {
         "title": "Audit",
         "summary": "Can the log answer?",
         "guide": "audit",
-        "objects": ["audit", "Audit"],
+        "objects": ["audit", "Audit", "verdict", "Verdict", "VerdictThresholds"],
     },
     "selection": {
         "title": "Selection",

@@ -6,7 +6,7 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
-from skope_ope.audit import Audit, audit
+from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
     HistoryDisplay,
@@ -203,7 +203,10 @@ __all__ = [  # noqa: RUF022
     "replay_log_length",
     # can the log answer
     "Audit",
+    "Verdict",
+    "VerdictThresholds",
     "audit",
+    "verdict",
     # which one
     "EvaluatorScorer",
     "OPESearchCV",
