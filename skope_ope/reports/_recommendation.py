@@ -3,7 +3,7 @@
 """What to do, in words for whoever decides, and what speaks against it."""
 
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
@@ -147,8 +147,7 @@ def _deploy(comparison, units, wrong):
         sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
     sentences += _others(verdicts.values(), comparison, units, wrong)
     if chosen.doubts:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in chosen.doubts)
-        sentences.append(f"Mind: {'; '.join(doubts)}.")
+        sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
 
 
@@ -205,13 +204,12 @@ def _about(verdict, comparison, units, wrong):
         gain = _signed(verdict, units)
         return [f"{name} is {verdict.answer} than {against}{too} ({gain})."]
     if verdict.forbidding:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in verdict.forbidding)
         seems = "cannot be told from"
         if verdict.low > 0 or verdict.high < 0:
             seems = f"seems {'better' if verdict.low > 0 else 'worse'} than"
         return [
             f"{name} {seems} {against} ({_signed(verdict, units)}), but this stands "
-            f"against an answer: {'; '.join(doubts)}."
+            f"against an answer: {_doubts(verdict.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
@@ -221,9 +219,17 @@ def _about(verdict, comparison, units, wrong):
     ]
 
 
+def _doubts(doubts, name):
+    """Return doubts about a policy as a text; others that they are about are named."""
+    told = dict.fromkeys(
+        d.text if d.who == str(name) else f"{d.text} ({d.who})" for d in doubts
+    )
+    return "; ".join(told)
+
+
 def _more_rounds(verdict, n_rounds, units):
     more = verdict.rounds - n_rounds
-    if not more >= 1:
+    if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
     return (
         f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "

@@ -68,7 +68,7 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        answer += "" if isnan(n) else f"; {rough(n)} rounds in all would tell"
+        answer += "" if not isfinite(n) else f"; {rough(n)} rounds in all would tell"
         name, kind = str(one["policy"]), SYMBOL[one["answer"]]
         if kind == "chosen" and not one["chosen"]:
             kind = "told"
@@ -194,13 +194,17 @@ def _weight(weight):
     return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
 
 
-def findings(audit, audits):
+def findings(audit, audits, policies):
     """Return what the audits have found, with what to do: of the log, of policies."""
     of_log = {(one.name, one.found) for one in audit.findings}
     parts = [_findings_of("The log", audit.findings)]
     for name, found in audits.items():
         own = [one for one in found.findings if (one.name, one.found) not in of_log]
         parts.append(_findings_of(str(name), own))
+    for name in policies:
+        if name not in audits:
+            told = f"{name}: it learns while it acts, so its weights cannot be checked."
+            parts.append(element("p", told))
     return joined(*parts)
 
 
