@@ -523,7 +523,7 @@ def test_a_difference_where_no_round_has_a_reward_has_an_interval():
     first, second = (
         IPS().fit(logs).evaluate(np.tile(row, (50, 1))) for row in np.eye(2)
     )
-    assert tuple((first - second).confidence_interval()) == (0, 0)
+    assert tuple((first - second)._interval()) == (0, 0)
 
 
 def test_unknown_methods():
