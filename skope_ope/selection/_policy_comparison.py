@@ -228,7 +228,7 @@ class PolicyComparison(ValueTable):
         """
         from skope_ope.displays import PolicyComparisonDisplay
 
-        display = PolicyComparisonDisplay.from_comparison(self, level=level)
+        display = PolicyComparisonDisplay.from_values(self, level=level)
         return display.plot(ax, truth=truth)
 
     @cached_property

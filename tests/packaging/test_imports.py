@@ -39,6 +39,7 @@ ROOMS = {
         "sequential",
         "scavenging",
         "multi_logger",
+        "adaptive_logger",
         "slate",
         "",
     ],
@@ -47,7 +48,11 @@ ROOMS = {
 # They gather the names of all folders, or put them to work in the shell.
 EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
-DOORS = {("logs/_row_container.py", "audit"), ("logs/_bandit_logs.py", "checks")}
+DOORS = {
+    ("logs/_row_container.py", "audit"),
+    ("logs/_bandit_logs.py", "checks"),
+    ("displays/_policy_comparison_display.py", "selection"),
+}
 OPTIONAL = {
     "IPython",
     "matplotlib",
