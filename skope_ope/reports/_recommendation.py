@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from math import inf, isnan
 
+from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
 from skope_ope.selection._verdicts import CANNOT_TELL
@@ -141,7 +142,8 @@ def _deploy(comparison, units, wrong):
     earned = _earned(comparison, chosen.name, units)
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
-        f"a gain of {_span(comparison, chosen, units)}."
+        f"a gain of {_span(comparison, chosen, units)}.",
+        *_relative(comparison, chosen.name),
     ]
     if any(one.answer == BETTER for one in verdicts.values()):
         sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
@@ -167,6 +169,7 @@ def _keep(comparison, units, wrong):
     rounds = f"On these {comparison.n_rounds:,} logged rounds"
     text = f"{start}, a loss of {loss}."
     sentences = [f"{rounds} {text}" if len(verdicts) == 1 else f"{rounds}: {text}"]
+    sentences += _relative(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
 
@@ -244,6 +247,21 @@ def _earned(comparison, name, units):
     if units.percent:
         return f"would have been rewarded in {pair}"
     return f"would have earned {pair} per round"
+
+
+def _relative(comparison, name):
+    """Return the relative gain in a sentence, where the baseline is not about zero."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    more = "more" if lift.value > 0 else "less"
+    limits = lift._interval(comparison.level_of_each)
+    told = [Units.share(abs(lift.value), "")]
+    told += [Units.share(x) for x in limits]
+    sentence = f"That is {told[0]} {more} than {comparison._against}"
+    if not any(map(isnan, limits)):
+        sentence += f" ({told[1]} to {told[2]})"
+    return [f"{sentence}."]
 
 
 def _span(comparison, verdict, units):
