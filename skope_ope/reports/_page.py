@@ -49,7 +49,7 @@ def page(report):
         sections.section(
             "To repeat it",
             sections.code(report.command),
-            element("h3", "The log"),
+            element("h3", "What went in"),
             sections.pairs(report._fingerprint),
             element("h3", "Versions"),
             sections.pairs(report._versions),

@@ -88,7 +88,7 @@ def gains(comparison, units):
     below = (
         f"Gain over {comparison._against}, in {units.of_gain}; the bars are {percent} "
         f"intervals{', all together' if len(records) > 1 else ''}. The dashed line is "
-        "no gain. An empty mark: cannot tell. Percents below are of the baseline."
+        "no gain. An empty mark: cannot tell. Relative gains are in percent."
     )
     return element("figure", *rows, element("figcaption", below))
 
