@@ -22,6 +22,8 @@ from skope_ope.evaluators import (
     MRDR,
     SNDR,
     SNIPS,
+    AdaptiveDR,
+    AdaptiveIPS,
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
@@ -31,6 +33,7 @@ from skope_ope.evaluators import (
     DRos,
     ExplorationScavenging,
     IndependentSlotIPS,
+    Lift,
     LoggerOverlap,
     LogSmoothing,
     MultiLoggerDR,
@@ -42,6 +45,7 @@ from skope_ope.evaluators import (
     ReorderingPolicy,
     ReorderingScavenging,
     Replay,
+    Sensitivity,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
@@ -97,6 +101,7 @@ from skope_ope.propensities import (
     PropensityEstimator,
 )
 from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
     EvaluatorScorer,
@@ -154,6 +159,8 @@ __all__ = [  # noqa: RUF022
     "ActionRewardModel",
     "AdditiveSlateModel",
     # how we evaluate
+    "AdaptiveDR",
+    "AdaptiveIPS",
     "AttentionDecay",
     "DRns",
     "DRos",
@@ -161,6 +168,7 @@ __all__ = [  # noqa: RUF022
     "DoublyRobust",
     "ExplorationScavenging",
     "IPS",
+    "Lift",
     "LogSmoothing",
     "LoggerOverlap",
     "MRDR",
@@ -173,6 +181,7 @@ __all__ = [  # noqa: RUF022
     "ReorderingPolicy",
     "ReorderingScavenging",
     "Replay",
+    "Sensitivity",
     "SlateDirectMethod",
     "SlateDoublyRobust",
     "SlateIPS",
@@ -221,4 +230,7 @@ __all__ = [  # noqa: RUF022
     "QuantileCurveDisplay",
     "SupportDisplay",
     "WeightsDisplay",
+    # what we tell
+    "Report",
+    "report",
 ]

@@ -111,6 +111,13 @@ class TailWarning(OPEWarning):
     """
 
 
+class ZeroBaselineWarning(OPEWarning):
+    """A relative gain over a baseline that may be zero.
+
+    Its value is the lower limit of the baseline, NaN where it has no interval.
+    """
+
+
 class RowError(ValueError):
     """A round that cannot be; who knows the row's place elsewhere can name it there.
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where to practise: logs whose true values are known."""
 
+from skope_ope.datasets._adaptive_logs import make_adaptive_logs
 from skope_ope.datasets._load import load_classification
 from skope_ope.datasets._load_ranking import load_ranking
 from skope_ope.datasets._ranking_world import (
@@ -19,6 +20,7 @@ __all__ = [
     "err",
     "load_classification",
     "load_ranking",
+    "make_adaptive_logs",
     "make_bandit_logs",
     "make_logs_from_classification",
     "make_slate_logs",

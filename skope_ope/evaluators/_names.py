@@ -7,12 +7,19 @@ from inspect import Parameter, signature
 
 from sklearn.base import clone
 
-from skope_ope.evaluators import multi_logger, scavenging, sequential, slate, static
+from skope_ope.evaluators import (
+    adaptive_logger,
+    multi_logger,
+    scavenging,
+    sequential,
+    slate,
+    static,
+)
 from skope_ope.evaluators._defaults import FORMS
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.logs import BanditLogs
 
-FAMILIES = (static, sequential, scavenging, multi_logger, slate)
+FAMILIES = (static, sequential, scavenging, multi_logger, adaptive_logger, slate)
 
 
 def evaluators_of(family):

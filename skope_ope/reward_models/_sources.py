@@ -160,6 +160,28 @@ def reward_source(model, logs, cv=5, sample_weight=None):
     """
     if is_source(model):
         return model
+    given = given_source(model, logs)
+    if given is not None:
+        return given
+    if isinstance(cv, str):
+        if cv != "prefit":
+            raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
+        if model is None:
+            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+        return FrozenSource(model)
+    return CrossFittedModel(fittable(model), logs, cv, sample_weight)
+
+
+def given_source(model, logs):
+    """Return the source of predictions that need no fit, or None for a model.
+
+    Parameters
+    ----------
+    model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
+        See `reward_source`.
+    logs : BanditLogs
+        The rounds of fit.
+    """
     if isinstance(model, str):
         source = ColumnSource(model)
         source.bind(logs)  # a missing column is noticed in fit
@@ -182,14 +204,11 @@ def reward_source(model, logs, cv=5, sample_weight=None):
             )
         return ArraySource(model, logs)
     refuse_non_models(model, "reward_model")
-    if isinstance(cv, str):
-        if cv != "prefit":
-            raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
-        if model is None:
-            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
-        return FrozenSource(model)
+    return None
+
+
+def fittable(model):
+    """Return what is fitted on rounds: None is the mean reward of every action."""
     if model is None:
-        model = MeanReward()
-    elif not isinstance(model, ActionRewardModel):
-        model = ActionRewardModel(model)
-    return CrossFittedModel(model, logs, cv, sample_weight)
+        return MeanReward()
+    return model if isinstance(model, ActionRewardModel) else ActionRewardModel(model)

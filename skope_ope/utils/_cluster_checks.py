@@ -22,6 +22,7 @@ from skope_ope.utils._check_rounds import (
     fresh,
     model_kinds,
     quiet,
+    raises,
 )
 from skope_ope.utils._slate_checks import _target, example_pages
 
@@ -163,6 +164,13 @@ def check_labels_of_groups_do_not_matter(evaluator):
                 _assert_diagnostic(found[0], name, there)
 
 
+def check_groups_are_refused(evaluator):
+    """Give groups to an evaluator that takes none: an error says so."""
+    rounds = check_rounds(evaluator)
+    with raises(ValueError, "group", "fit on logs with groups"):
+        fresh(evaluator).fit(rounds.logs(group=_unequal_groups(len(rounds))))
+
+
 def _unequal_groups(n_rounds):
     """Return groups of unequal sizes, whose rounds do not lie together."""
     rng = np.random.RandomState(2)
@@ -196,6 +204,9 @@ def cluster_checks_of(evaluator):
     Histories of several trajectories or parts, and bootstrap samples of pages, have
     standard errors that no sum over groups gives; copies of rounds lengthen a history.
     """
+    if not get_tags(evaluator).takes_groups:
+        yield check_groups_are_refused
+        return
     params = evaluator.get_params(deep=False)
     if params.get("horizon") is not None or params.get("n_splits", 1) > 1:
         return

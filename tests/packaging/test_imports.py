@@ -26,6 +26,7 @@ FLOW = [
     "audit",
     "selection",
     "learning",
+    "reports",
     "datasets",
     "utils",
 ]
@@ -38,6 +39,7 @@ ROOMS = {
         "sequential",
         "scavenging",
         "multi_logger",
+        "adaptive_logger",
         "slate",
         "",
     ],

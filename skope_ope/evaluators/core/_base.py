@@ -59,6 +59,8 @@ class EvaluatorTags(Tags):
     order_dependent : bool, default=False
         Whether the order of the rounds matters; such evaluators refuse sample
         weights.
+    takes_groups : bool, default=True
+        Whether it takes logs with groups; others refuse them.
     uniform_logger : bool, default=False
         Whether it assumes that the logger chose uniformly.
     on_policy_mean : bool, default=False
@@ -82,6 +84,7 @@ class EvaluatorTags(Tags):
     refits_reward_model: bool = False
     parameters_after_model: tuple | None = None
     order_dependent: bool = False
+    takes_groups: bool = True
     uniform_logger: bool = False
     on_policy_mean: bool = False
     constant_reward: bool = False

@@ -2,24 +2,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy, how sure it is, and what it rests on."""
 
-import warnings as python_warnings
 from copy import copy
 from functools import cached_property
 
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
-from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
+from skope_ope.evaluators.core._intervals import FEW_EVENTS
+from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
+from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
+from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
 from skope_ope.evaluators.core._warnings import group_warnings
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
 
-class PolicyValue(PairedDifferences, ValuesOfGroups):
+class PolicyValue(
+    IntervalsOfValue,
+    PairedDifferences,
+    RelativeGains,
+    HiddenConfounding,
+    ValuesOfGroups,
+):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
@@ -157,85 +165,6 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
     def _limits(self):
         """Range of the value, (low, high), or None where it is not known."""
         return None if self._find_reach is None else self._find_reach.limits
-
-    def confidence_interval(self, level=0.95, method="auto", *, max_weight=None):
-        """Two-sided interval for the value.
-
-        Read more in the :ref:`User Guide <intervals>`.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Coverage, in (0, 1).
-        method : str, default="auto"
-            "auto" : the paired gamma interval where the range of the rewards is known
-            (`reward_range` of the logs, or rewards that are all 0 or 1), which holds
-            for few events and stays in the range; Student's where no round can be
-            large beside the standard error, or the range is not known. The limits
-            then come with a `TailWarning` where a few rounds make the spread.
-
-            "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
-
-            "clopper_pearson" : the exact interval for values that are a share of
-            0/1 rewards.
-
-            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
-            plain importance weights times rewards, from the bounds of both.
-        max_weight : float, default=None
-            Upper bound on the importance weights that the policy may have on logs such
-            as these. `None`: what `logging_proba`, or propensities that belong to the
-            actions, give; where there are none "auto" takes the largest logged weight,
-            and the methods that need a bound refuse.
-
-        Returns
-        -------
-        interval : ConfidenceInterval
-            The tuple (low, high), which says the method that answered and the
-            `max_weight` that it used.
-
-        Warns
-        -----
-        FewEventsWarning
-            With the effective number of events below ten.
-        TailWarning
-            Where Student's interval rests on a few rounds.
-        """
-        found = self._interval(level, method, max_weight)
-        for warning in found.warnings:
-            python_warnings.warn(warning, stacklevel=2)
-        return found
-
-    def _interval(self, level=0.95, method="auto", max_weight=None):
-        """Return the interval without a word; its warnings are in it."""
-        return interval_of(self, level, method, max_weight)
-
-    def deviation_bound(self, delta=0.05, **assumptions):
-        """Bound ``|value - truth|`` with probability 1 - delta.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            Allowed probability of failure, in (0, 1).
-        **assumptions : float
-            What the theorem behind the evaluator assumes; a missing one is named.
-
-        Returns
-        -------
-        radius : float
-
-        Raises
-        ------
-        ValueError
-            If no theorem covers the evaluator, or an assumption is missing.
-        """
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must lie in (0, 1), got {delta}.")
-        if self._bound is None:
-            raise ValueError(
-                f"no theorem bounds the deviation of {self.estimator}; use "
-                "confidence_interval."
-            )
-        return self._bound(self, delta, **assumptions)
 
     def _derived(self, estimate, rows, **given):
         """Return a value of some of the rounds, or of a difference."""
