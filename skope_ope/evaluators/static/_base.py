@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import (
     drowned_finding,
@@ -101,6 +102,20 @@ class StaticEvaluator(BaseEvaluator):
     def _weights_on(self, policy, logs=None):
         """Return the importance weights of the rounds, and what they become."""
         return weights_of(self, policy, self.logs_ if logs is None else logs)
+
+    def _support_on(self, policy, logs=None):
+        """Return what `SupportDisplay` shows of a policy on the rounds."""
+        logs = self.logs_ if logs is None else logs
+        self._check_logs(logs)
+        target = Target(policy, logs)
+        refuse_learning("SupportDisplay", target)
+        if target.logged_only:
+            raise ValueError(
+                "an array of the logged actions' probabilities does not tell what the "
+                "policy does elsewhere. Pass the probabilities of all actions, an "
+                "array of shape (n_rounds, n_actions), or the policy."
+            )
+        return support_of_actions(target, logs)
 
     def _clipping_curve(self, policy, logs=None, bounds=None):
         """Return the values with many bounds on the weights."""
