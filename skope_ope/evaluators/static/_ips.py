@@ -9,6 +9,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._plain_weights import PlainWeights
+from skope_ope.evaluators.core._weight_bound import largest_weight
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
@@ -86,7 +87,8 @@ class IPS(StaticEvaluator):
             return None
         logs, ratio = positive.all_logs, self._moves is not None
         find = partial(weights_of_target, target, positive)
-        return PlainWeights(logs, positive, find, ratio)
+        limit = partial(largest_weight, target, positive)
+        return PlainWeights(logs, positive, find, ratio, limit)
 
     def _gain(self, rounds, w):
         return rounds.gain if w is rounds.w else w * rounds.r
