@@ -57,7 +57,8 @@ class PolicyComparison(ValueTable):
         Paired gains, `PolicyValue` less that of the baseline by name, without the
         baseline itself.
     lifts : dict
-        Relative gains, `Lift` by name: NaN where the baseline may be zero.
+        Relative gains by name, `Lift`; NaN where the baseline may be zero. Their
+        intervals at `level_of_each` hold together.
     reference : PolicyValue
         The value of the baseline.
     n_rounds : int

@@ -8,6 +8,7 @@ from math import isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._renamed import renamed_value
+from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
     KNOWN_WEIGHTS,
@@ -232,14 +233,37 @@ def _bounded(method, value, level, **options):
     )
 
 
-def _asymptotic_warnings(method, events):
+def _resampled(method, value, level, **options):
+    """Limits from values of resamples."""
+    if isnan(value.value):
+        return _of_nothing(value, level)
+    studentized = method == "bootstrap"
+    [found] = resampled_values([value], level, studentized, **options)
+    return limits_of_resamples(value, found, level, method)
+
+
+def limits_of_resamples(value, found, level, method):
+    """Return the `ConfidenceInterval` of a `ResampledValue`."""
+    studentized = method == "bootstrap"
+    low, high = found.found.limits(value.value, level, studentized)
+    if not low < high:
+        warned = _tail_warnings(value, value._deviations)
+        return ConfidenceInterval(low, high, level, method, warnings=warned)
+    dropped = found.found.n_dropped if studentized else 0
+    warned = _asymptotic_warnings(method, found.effective_events, dropped)
+    return ConfidenceInterval(low, high, level, method, warnings=warned)
+
+
+def _asymptotic_warnings(method, events, dropped=0):
     if events >= FEW_EVENTS:
         return []
     text = (
         f"the coverage of method={method!r} holds for many rounds, and this value "
-        f"rests on {events:.1f} effective events. Use 'auto' or 'betting'."
+        f"rests on {events:.1f} effective events. "
     )
-    return [FewEventsWarning(text, events)]
+    if dropped:
+        text += f"{dropped:,} resamples without a spread were left out. "
+    return [FewEventsWarning(text + "Use 'auto' or 'betting'.", events)]
 
 
 METHODS = {
@@ -247,6 +271,7 @@ METHODS = {
     "gamma": _gamma,
     "student": _student,
     "normal": _normal,
+    **{method: partial(_resampled, method) for method in RESAMPLED},
     **{method: partial(_bounded, method) for method in BOUNDED},
 }
 USERS = {  # which methods use an option

@@ -567,6 +567,14 @@ def test_parts_that_are_alike_ring():
         value.confidence_interval()
 
 
+def test_a_difference_where_no_round_has_a_reward_has_an_interval():
+    logs = BanditLogs(np.zeros((50, 1)), [0, 1] * 25, np.zeros(50), np.full(50, 0.5))
+    first, second = (
+        IPS().fit(logs).evaluate(np.tile(row, (50, 1))) for row in np.eye(2)
+    )
+    assert tuple((first - second)._interval()) == (0, 0)
+
+
 def test_unknown_methods():
     logs, target = clicks(100, 2, 0.2)
     value = quiet(IPS(), logs, target)
