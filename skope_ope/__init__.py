@@ -6,13 +6,15 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
-from skope_ope.audit import Audit, audit
+from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    ConvergenceDisplay,
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SupportDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -32,6 +34,7 @@ from skope_ope.evaluators import (
     DRos,
     ExplorationScavenging,
     IndependentSlotIPS,
+    Lift,
     LoggerOverlap,
     LogSmoothing,
     MultiLoggerDR,
@@ -43,6 +46,7 @@ from skope_ope.evaluators import (
     ReorderingPolicy,
     ReorderingScavenging,
     Replay,
+    Sensitivity,
     SlateDirectMethod,
     SlateDoublyRobust,
     SlateIPS,
@@ -98,6 +102,7 @@ from skope_ope.propensities import (
     PropensityEstimator,
 )
 from skope_ope.readers import read_open_bandit, read_vw
+from skope_ope.reports import Report, report
 from skope_ope.reward_models import ActionRewardModel, AdditiveSlateModel
 from skope_ope.selection import (
     EvaluatorScorer,
@@ -165,6 +170,7 @@ __all__ = [  # noqa: RUF022
     "DoublyRobust",
     "ExplorationScavenging",
     "IPS",
+    "Lift",
     "LogSmoothing",
     "LoggerOverlap",
     "MRDR",
@@ -177,6 +183,7 @@ __all__ = [  # noqa: RUF022
     "ReorderingPolicy",
     "ReorderingScavenging",
     "Replay",
+    "Sensitivity",
     "SlateDirectMethod",
     "SlateDoublyRobust",
     "SlateIPS",
@@ -198,7 +205,10 @@ __all__ = [  # noqa: RUF022
     "replay_log_length",
     # can the log answer
     "Audit",
+    "Verdict",
+    "VerdictThresholds",
     "audit",
+    "verdict",
     # which one
     "EvaluatorScorer",
     "OPESearchCV",
@@ -218,9 +228,14 @@ __all__ = [  # noqa: RUF022
     "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
+    "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SupportDisplay",
     "WeightsDisplay",
+    # what we tell
+    "Report",
+    "report",
 ]

@@ -206,6 +206,11 @@ def renamed_value(parameter, value, names, stacklevel=2):
     return value
 
 
+def renamed_method(cls, old, new):
+    """Warn that a method has a new name; the one of the old name calls this."""
+    _warn(_sentence(cls.__name__, old, new), stacklevel=3)
+
+
 def _with_new_names(title, given, names):
     """Replace old names among keywords, with or without a nested parameter."""
     renamed = {}

@@ -783,9 +783,6 @@ def test_wrong_options(fails, words, message):
         (["--context", "z*"], "no column for the context matches 'z*'"),
         (["--weight", "x0"], "sample_weight must not be negative"),
         (["--timestamp", "city"], "expected a number or a datetime"),
-        (["--policy", "always:opera"], "'opera' is not among 'book', 'film', 'song'"),
-        (["--policy", "greedy"], "the learner 'logistic' needs features"),
-        (["--policy", "evaluated"], "has no column 'evaluated'"),
         (["--reward-model", "ridge"], "the reward model 'ridge' needs features"),
         (["--reward-model", "forest"], "the reward model 'forest' is unknown"),
         (["--propensity", "estimate"], "'--propensity estimate' needs features"),
@@ -806,6 +803,9 @@ def test_wrong_columns_and_models(log, fails, words, message):
             ["--policy-columns", "pi_book,pi_film"],
             "names 2 columns, but there are 3 ac",
         ),
+        (["--policy", "always:opera"], "'opera' is not among 'book', 'film', 'song'"),
+        (["--policy", "greedy"], "the learner 'logistic' needs features"),
+        (["--policy", "evaluated"], "has no column 'evaluated'"),
         (["--policy-columns", "pi_book,nope,x0"], "no column 'nope'"),
         (["--policy-columns", "x0,x1,x2"], "policy must not be negative"),
         (["--policy-columns", "p,p,p"], "policy must sum to 1"),
@@ -922,7 +922,7 @@ def test_interruption(log, monkeypatch, capsys):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skope_ope._shell._evaluate.evaluate", interrupt)
+    monkeypatch.setattr("skope_ope._shell._evaluate.quiet_table", interrupt)
     assert main(["evaluate", str(log), *COLUMNS, *UNIFORM]) == 130
     assert capsys.readouterr().err == "skope-ope: interrupted\n"
 

@@ -13,8 +13,10 @@ over half a million of them.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import permutations
+from math import erf, sqrt
 
 import numpy as np
+from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 
 from skope_ope import (
@@ -76,6 +78,18 @@ def signed(rng, mean):
 def lognormal(rng, mean):
     """Positive rewards whose tail is heavy."""
     return mean * np.exp(1.5 * rng.normal(size=len(mean)) - 1.5**2 / 2)
+
+
+MOST = 20.0  # of what a capped lognormal reward may be over its median
+
+
+def capped(rng, mean):
+    """Lognormal rewards up to a largest one, as an order has a limit."""
+    draw = np.exp(1.5 * rng.normal(size=len(mean)))
+    # E min(X, c) = E X P(Z < z - s) + c P(Z > z), with s = 1.5 and z = ln(c) / s
+    z = np.log(MOST) / 1.5
+    expected = np.exp(1.5**2 / 2) * ndtr(z - 1.5) + MOST * ndtr(-z)
+    return mean * np.minimum(draw, MOST) / expected
 
 
 def pareto(rng, mean):
@@ -173,21 +187,28 @@ class SlateWorld:
 
 
 class NormalWorld:
-    """Normal contexts, a softmax logger: weights to 300, where hardly anyone goes."""
+    """Normal contexts, a softmax logger: weights to 300, where hardly anyone goes.
+
+    The higher its temperature, the smaller the weights.
+    """
 
     evaluators = STATIC
     reward_range = (0.0, 1.0)
 
-    def __init__(self):
+    def __init__(self, logging_temperature=1.0):
+        self.of_logger = {
+            "logging_temperature": logging_temperature,
+            "world_random_state": 0,
+        }
         values = []
         for temperature in (0.5, np.inf):  # of the policy, and of the uniform one
             draws = [
                 make_bandit_logs(
                     1,
                     target_temperature=temperature,
-                    world_random_state=0,
                     random_state=seed,
                     return_truth=True,
+                    **self.of_logger,
                 )
                 for seed in range(4)
             ]
@@ -198,8 +219,53 @@ class NormalWorld:
 
     def draw(self, n_rounds, rng):
         """Return logs and the policies."""
-        logs = make_bandit_logs(n_rounds, world_random_state=0, random_state=rng)
+        logs = make_bandit_logs(n_rounds, random_state=rng, **self.of_logger)
         return logs, {"policy": self.policy, "other": np.full((n_rounds, 3), 1 / 3)}
+
+
+class ThompsonWorld:
+    """A logger that learns which of two actions to take; the policy takes the worse.
+
+    It takes each with the probability that its mean is the larger one, by normal laws
+    of both means, and never with less than one in twenty.
+    """
+
+    evaluators = STATIC
+    reward_range = (0.0, 1.0)
+    max_weight = 20.0
+    mean = np.array([0.5, 0.4])
+    truth = 0.4, -0.1
+
+    def draw(self, n_rounds, rng):
+        """Return logs, and the policies."""
+        least = 1 / self.max_weight
+        proba = np.empty(n_rounds)  # of the second action
+        pulls, wins = [2, 2], [1, 1]
+        first = (rng.random_sample(n_rounds) < self.mean[0]).tolist()
+        second = (rng.random_sample(n_rounds) < self.mean[1]).tolist()
+        draws = rng.random_sample(n_rounds).tolist()
+        action, reward = np.empty(n_rounds, dtype=int), np.empty(n_rounds)
+        for i, rewards in enumerate(zip(first, second, strict=True)):
+            rates = [win / pull for win, pull in zip(wins, pulls, strict=True)]
+            spread = [r * (1 - r) / m for r, m in zip(rates, pulls, strict=True)]
+            lead = (rates[1] - rates[0]) / max(sqrt(2 * sum(spread)), 1e-9)
+            p = min(max((1 + erf(lead)) / 2, least), 1 - least)
+            a = int(draws[i] < p)
+            proba[i], action[i], reward[i] = p, a, rewards[a]
+            pulls[a] += 1
+            wins[a] += rewards[a]
+        logging_proba = np.column_stack([1 - proba, proba])
+        logs = BanditLogs(
+            np.zeros((n_rounds, 1)),
+            action,
+            reward,
+            logging_proba[np.arange(n_rounds), action],
+            actions=range(2),
+            logging_proba=logging_proba,
+            reward_range=self.reward_range,
+        )
+        worse, better = np.tile(np.eye(2), (n_rounds, 1, 1)).transpose(1, 0, 2)[::-1]
+        return logs, {"policy": worse, "other": better}
 
 
 def clicks_world(rate, rng, n_actions=5, spread=0.5, **options):
@@ -270,22 +336,33 @@ def pooled_world(rng):
     )
 
 
-def dense_world(rng):
-    """Rewards in [0, 1] that all differ, weights between .5 and 1.5."""
+def dense_world(rng, low=0.3, high=0.7, reward=graded, **options):
+    """Two actions, weights between .5 and 1.5; rewards in [0, 1] that all differ."""
     share = rng.uniform(0.25, 0.75, size=(20, 1))
     half = np.full((20, 2), 0.5)
-    mean = rng.uniform(0.3, 0.7, size=(20, 2))
-    return World(mean, half, np.hstack([share, 1 - share]), half, reward=graded)
+    mean = rng.uniform(low, high, size=(20, 2))
+    policy = np.hstack([share, 1 - share])
+    return World(mean, half, policy, half, reward=reward, **options)
 
 
-def mild_world(low, high, rng, **options):
+def mild_world(low, high, rng, contrast=1.0, **options):
     """Four actions, weights of about 1, mean rewards between low and high."""
     return World(
         rng.uniform(low, high, size=(20, 4)),
         softmax(0.7 * rng.normal(size=(20, 4))),
-        softmax(rng.normal(size=(20, 4))),
+        softmax(contrast * rng.normal(size=(20, 4))),
         softmax(rng.normal(size=(20, 4))),
         **options,
+    )
+
+
+def shares_world(rng):
+    """Five actions logged uniformly; the policy always takes the second."""
+    return World(
+        rng.uniform(0.005, 0.02, size=(20, 5)),
+        np.full((20, 5), 0.2),
+        np.tile(preferring(1, 5), (20, 1)),
+        np.tile(preferring(3, 5), (20, 1)),
     )
 
 

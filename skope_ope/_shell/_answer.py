@@ -30,8 +30,15 @@ class Answer:
 
 
 def start_record(args):
-    """Return what every command tells programs: the version and the arguments."""
-    arguments = {name: value for name, value in vars(args).items() if name != "run"}
+    """Return what every command tells programs: the version and the arguments.
+
+    An option that may be repeated is a list where it was.
+    """
+    arguments = {
+        name: value[0] if isinstance(value, list) and len(value) == 1 else value
+        for name, value in vars(args).items()
+        if name not in ("run", "words")
+    }
     return {"version": __version__, "command": args.command, "arguments": arguments}
 
 

@@ -3,13 +3,9 @@
 """The command `audit`: whether the log can answer, and for a policy."""
 
 from skope_ope._shell._answer import Answer, start_record
+from skope_ope._shell._policies import wanted_policies
 from skope_ope._shell._source import log_text, read_source
-from skope_ope._shell._target import (
-    LEARNED,
-    check_policy_options,
-    rounds_and_target,
-    saved_policy,
-)
+from skope_ope._shell._target import rounds_and_targets
 from skope_ope.audit import audit
 from skope_ope.displays._value_report import about_lines, warning_lines, warning_records
 from skope_ope.logs._contexts import in_context
@@ -36,17 +32,20 @@ def run_audit(args, progress, caught):
     answer : Answer
         The audit as text and as a record, 0 or `ALARM`.
     """
-    has_policy = check_policy_options(args, needed=False)
-    saved = saved_policy(args)
+    wanted = wanted_policies(args, needed=False)
+    if len(wanted) > 1:
+        raise ValueError("an audit is about one policy: name one, or none.")
     # a policy that is saved or learned here knows the encoded columns
-    as_frame = saved is None and args.policy not in LEARNED and can_name_columns()
-    source = read_source(args, args.logs, progress, saved, as_frame=as_frame)
-    logs, policy, about = source.logs, None, {"log": log_text(args.logs, source)}
-    if has_policy:
-        logs, policy, told = rounds_and_target(args, source, saved, progress)
-        about["policy"] = told
-    if args.policy in LEARNED:  # it knows the encoded columns
-        policy = action_probabilities(policy, logs)
+    knows_them = any(one.saved is not None or one.is_learned for one in wanted)
+    as_frame = not knows_them and can_name_columns()
+    source = read_source(args, args.logs, progress, wanted, as_frame=as_frame)
+    about = {"log": log_text(args.logs, source)}
+    logs, policies, told = rounds_and_targets(args, source, wanted, progress)
+    policy = None
+    for one in wanted:
+        policy, about["policy"] = policies[one.name], told[one.name]
+        if one.is_learned:  # it knows the encoded columns
+            policy = action_probabilities(policy, logs)
     logs = _with_names(logs, source, about)
     with progress.step(f"auditing {len(logs):,} rounds"):
         asked = (logs,) if policy is None else (policy, logs)

@@ -1,29 +1,34 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command `evaluate`: what another policy would have earned."""
+"""The command `evaluate`: what other policies would have earned."""
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._shell._answer import LEVEL, Answer, start_record
+from skope_ope._shell._on_policy import compare_with_log, refuse_several
+from skope_ope._shell._policies import wanted_policies
+from skope_ope._shell._report import write_report
 from skope_ope._shell._source import log_text, read_source
-from skope_ope._shell._target import (
-    LEARNED,
-    check_policy_options,
-    rounds_and_target,
-    saved_policy,
-    target,
+from skope_ope._shell._target import rounds_and_targets
+from skope_ope.displays._value_report import (
+    report_record,
+    row_name,
+    to_text,
+    warning_records,
 )
-from skope_ope.displays._value_report import report_record, to_text, warning_records
-from skope_ope.evaluators import evaluate
+from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policy_on_columns import logs_on_columns
+from skope_ope.reports._write import checked_path
 from skope_ope.reward_models._named_models import named_reward_model
 from skope_ope.reward_models._sources import reward_source
-from skope_ope.selection._agreement import agreement_caveat, drift
+from skope_ope.selection._act_alike import act_alike
+from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
 
 MANY_LOGGERS = 20
 
@@ -45,40 +50,61 @@ def run_evaluate(args, progress, caught):
     answer : Answer
         What `to_text` and `to_json` show.
     """
-    check_policy_options(args)
+    checked_path(args.report)  # before anything is read
+    wanted = wanted_policies(args)
+    refuse_several(args, wanted)
     named = args.evaluators and named_evaluators(args.evaluators, args.folds)
-    saved = saved_policy(args)
-    source = read_source(args, args.logs, progress, saved, beside=args.compare_logs)
-    logs, policy, told = rounds_and_target(args, source, saved, progress)
+    source = read_source(args, args.logs, progress, wanted, beside=args.compare_logs)
+    logs, policies, told = rounds_and_targets(args, source, wanted, progress)
     model = shared = named_reward_model(args.reward_model, logs)
-    if isinstance(policy, AdaptivePolicy):
-        logs, shared = for_learning(args, source, policy, model)
+    learning = [p for p in policies.values() if isinstance(p, AdaptivePolicy)]
+    if learning:
+        logs, shared = for_learning(args, source, policies, model)
     with progress.step(f"evaluating on {len(logs):,} rounds"):
-        values = evaluate(
-            policy,
+        values = quiet_table(
+            policies,
             logs,
-            evaluators=named or _evaluators_for(policy),
-            reward_model=shared,
-            cv=args.folds,
+            named or _evaluators_for(policies),
+            shared,
+            args.folds,
             random_state=args.random_state,
         )
-        report = start_report(args, _records(args, values, logs))
+        report = start_report(args, _records(args, values, logs, len(policies)))
         _add_references(args, report, logs)
     report["about"] = {
         "log": log_text(args.logs, source),
-        "policy": told,
+        **_policy_texts(told),
         "model": model_text(args, model, values),
     }
     report["n_rounds"], report["n_actions"] = len(logs), logs.n_actions
+    report["policies"] = list(policies)
+    report["level_of_each"] = level_of_each(args, len(policies))
     report["recommendation"] = recommendation(values)
+    if len(policies) > 1:
+        _add_decision(args, report, policies, values, logs)
     if args.compare_logs:
-        other = read_source(
-            args, args.compare_logs, progress, saved, like=source, beside=args.logs
+        compare_with_log(
+            args, report, values, logs, source, wanted[0], policies, progress
         )
-        acts = _policy_there(args, policy, other, saved)
-        compare(report, values, logs, other.logs, acts)
-    report["warnings"] = warning_records(values, caught, args.level)
+    if args.report is not None:
+        with progress.step(f"writing {args.report}"):
+            write_report(args, report, values, policies, logs)
+    several = len(policies) > 1
+    by_name = {row_name(*key, several): value for key, value in values.items()}
+    report["warnings"] = warning_records(by_name, caught, report["level_of_each"])
     return Answer(report, to_text(report))
+
+
+def level_of_each(args, n_policies):
+    """Return the level of one interval: those of all policies hold together."""
+    return 1 - (1 - args.level) / n_policies
+
+
+def _policy_texts(told):
+    """Return what the policies are, as lines of the report."""
+    if len(told) == 1:
+        return {"policy": next(iter(told.values()))}
+    return {f"policy {name}": text for name, text in told.items()}
 
 
 def _add_references(args, report, logs):
@@ -89,37 +115,60 @@ def _add_references(args, report, logs):
             "Name a column or a number with --propensity, or let them be estimated."
         )
     if args.baseline:
-        report["baseline"] = report_record("logger", logged_value(logs), args.level)
+        report["baseline"] = report_record(LOGGER, logged_value(logs), args.level)
         report["reference_values"] += [report["baseline"], *by_logger(logs, args.level)]
 
 
-def _evaluators_for(policy):
-    """Return the evaluators of a policy of which only the logged action's is known."""
-    if isinstance(policy, np.ndarray) and policy.ndim == 1:
+def _add_decision(args, report, policies, values, logs):
+    """Add the decision among several policies, by their gains over the logger."""
+    n_policies = len(policies)
+    report["notes"].append(
+        f"The intervals of the {n_policies} policies hold together at "
+        f"{100 * args.level:g}%, for values and for gains over the logger: each by "
+        f"itself is at {100 * level_of_each(args, n_policies):.5g}%."
+    )
+    if values.recommended is None:
+        return
+    found = PolicyComparison(
+        {name: values[name, values.recommended] for name in policies},
+        logged_value(logs),
+        LOGGER,
+        level=args.level,
+        reward_range=known_range(logs),
+        alike=[name for name, one in policies.items() if act_alike(one, None, logs)],
+    )
+    report["decision"] = {
+        "decision": found.decision,
+        "choice": found.choice,
+        "sentence": found.sentence,
+    }
+
+
+def _evaluators_for(policies):
+    """Return the evaluators of policies; None where there is nothing special.
+
+    Of some only the probability of the logged action is known.
+    """
+    if any(isinstance(one, np.ndarray) and one.ndim == 1 for one in policies.values()):
         return ["IPS", "SNIPS"]  # the others need all actions' probabilities
     return None
 
 
-def _records(args, values, logs):
+def _records(args, values, logs, n_policies):
     """Return the rows of the table."""
-    baseline = logged_value(logs) if args.gain else None
+    baseline = logged_value(logs) if args.gain or n_policies > 1 else None
+    level = level_of_each(args, n_policies)
     return [
         report_record(
-            name,
+            evaluator,
             value,
-            args.level,
+            level,
+            policy=policy,
             baseline=baseline,
             recommended=values.recommended,
         )
-        for name, value in values.items()
+        for (policy, evaluator), value in values.items()
     ]
-
-
-def _policy_there(args, policy, other, saved):
-    """Return the policy on another log; None where it cannot be asked there."""
-    if args.policy_columns or isinstance(policy, AdaptivePolicy):
-        return None
-    return policy if args.policy in LEARNED else target(args, other, saved)[0]
 
 
 def recommendation(table):
@@ -127,12 +176,19 @@ def recommendation(table):
     return {"evaluator": table.recommended, "reason": table.reason}
 
 
-def for_learning(args, source, policy, model):
+def for_learning(args, source, policies, model):
     """Return the logs on which a policy learns, and what predicts rewards there.
 
     The policy sees the columns as they are, a model fitted here sees them encoded: it
     predicts, out of fold, beforehand.
     """
+    policy, *others = policies.values()
+    if others:
+        raise ValueError(
+            "a policy that learns while it acts is evaluated by itself: its value is "
+            "that of a history, and has no paired gain. Name one --policy, or save "
+            "policy.frozen() and evaluate what it has learned already."
+        )
     if not args.evaluators:
         raise ValueError(
             f"{type(policy).__name__} learns while it acts, so its value depends on "
@@ -171,32 +227,6 @@ def model_text(args, model, values):
     if isinstance(model, float):
         return f"{model:g} everywhere"
     return f"{type(model).__name__} for each action, out of fold ({args.folds} folds)"
-
-
-def compare(report, values, logs, other, policy):
-    """Put the mean reward of the policy's own log beside the estimates."""
-    level, path = report["level"], report["arguments"]["compare_logs"]
-    on_policy = logged_value(other)
-    record = report_record("on-policy", on_policy, level)
-    report["reference_values"].append(record)
-    for entry, value in zip(report["values"], values.values(), strict=True):
-        error = np.hypot(value.standard_error, on_policy.standard_error)
-        gap = value.value - on_policy.value
-        entry["z_on_policy"] = float(gap / error) if error > 0 else float("nan")
-    rewarded = tuple(int((rounds.reward != 0).sum()) for rounds in (logs, other))
-    drifted = None if policy is None else drift(policy, other)
-    caveat = agreement_caveat(list(values.values()), on_policy, rewarded, drifted)
-    report["on_policy"] = {
-        **record,
-        "rewarded_rounds": rewarded,
-        "drift": drifted,
-        "caveat": caveat,
-    }
-    note = (
-        f"On-policy: the mean reward of the {len(other):,} rounds of {path}; z is the "
-        "difference of an estimate to it in their combined standard errors."
-    )
-    report["notes"].append(f"{note} Caveat: {caveat}" if caveat else note)
 
 
 def start_report(args, values):

@@ -79,7 +79,7 @@ def _add_evaluate(commands):
     )
     command.set_defaults(run=run_evaluate)
     _add_log(command)
-    _add_policy(command, "the policy, one of")
+    _add_policy(command, "the policies", several=True)
     _add_learning(command)
     _add_evaluation(command)
     _add_output(command)
@@ -157,15 +157,18 @@ def _add_log(command):
     )
 
 
-def _add_policy(command, title):
+def _add_policy(command, title, several=False):
     add = command.add_argument_group(title).add_argument
+    before = "several are NAME=POLICY, repeated. POLICY is " if several else ""
     add(
         "--policy",
-        metavar="POLICY",
-        help="'uniform'; 'always:ACTION'; 'greedy' or 'epsilon-greedy', learned on a "
-        "part of the rows and evaluated on the others; 'evaluated', the actions in "
-        "vw-cb-eval logs; or the file of a saved policy, "
-        ".skops or a pickle (one that learns starts with an empty history). "
+        action="append",
+        metavar="[NAME=]POLICY" if several else "POLICY",
+        help=f"{before}'uniform'; 'always:ACTION'; 'greedy' or 'epsilon-greedy', "
+        "learned on a part of the rows and evaluated on the others; 'evaluated', the "
+        "actions in vw-cb-eval logs; columns:A,B or table:FILE as in the next two "
+        "options; or the file of a saved policy, .skops or a pickle (one that learns "
+        "starts with an empty history). "
         "A PICKLE RUNS CODE WHEN IT IS LOADED: it needs --trust",
     )
     add(
@@ -249,7 +252,7 @@ def _add_evaluation(command):
         "--level",
         type=number_in(0, 1),
         default=LEVEL,
-        help="of the intervals, default 0.95",
+        help="of the intervals, those of all policies together; default 0.95",
     )
     add(
         "--baseline",
@@ -260,13 +263,20 @@ def _add_evaluation(command):
     add(
         "--gain",
         action="store_true",
-        help="paired differences to the logger's mean reward",
+        help="paired differences to the logger's mean reward (of several policies "
+        "they are always shown)",
     )
     add(
         "--compare-logs",
         metavar="FILE",
         help="log of the policy itself, with the same columns: its mean reward stands "
         "beside the estimates",
+    )
+    add(
+        "--report",
+        metavar="FILE",
+        help="write one HTML page, from the question to a recommendation; a file that "
+        "exists is replaced",
     )
 
 

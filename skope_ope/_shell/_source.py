@@ -11,7 +11,7 @@ from skope_ope.readers._table_logs import Roles
 
 
 def read_source(
-    args, path, progress, saved=None, *, like=None, beside=None, as_frame=False
+    args, path, progress, wanted=(), *, like=None, beside=None, as_frame=False
 ):
     """Read a log file as the options say.
 
@@ -23,8 +23,8 @@ def read_source(
         The file.
     progress : Progress
         Where to tell what is being done.
-    saved : policy, default=None
-        A policy from a file, whose columns are read, too.
+    wanted : sequence of Wanted, default=()
+        The policies, whose columns are read, too.
     like : LogFile, default=None
         Another log, with whose context and actions this one's shall agree.
     beside : str, default=None
@@ -38,7 +38,7 @@ def read_source(
     source : LogFile
         The logs, and the columns that the policy needs.
     """
-    roles = _roles(args, saved, policy_columns=like is None)
+    roles = _roles(args, wanted, policy_columns=like is None)
     with progress.step(f"reading {path}") as tell:
         source = read_logs(
             path,
@@ -58,7 +58,7 @@ def read_source(
         return replace(source, logs=estimator.fit_transform(source.logs))
 
 
-def _roles(args, saved, policy_columns):
+def _roles(args, wanted, policy_columns):
     """Return which column means what; None where no option names one."""
     needed = {"action": args.action, "reward": args.reward}
     given = needed | {
@@ -72,12 +72,16 @@ def _roles(args, saved, policy_columns):
         "sample_weight": args.weight,
     }
     given = {field: value for field, value in given.items() if value is not None}
-    extra = [(name, "feature") for name in getattr(saved, "feature_names_in_", ())]
-    if args.policy_columns and policy_columns:
-        extra += [(name, "number") for name in args.policy_columns]
+    extra = []
+    for one in wanted:
+        known = getattr(one.saved, "feature_names_in_", ())
+        extra += [(name, "feature") for name in known]
+        if one.kind == "columns" and policy_columns:
+            extra += [(name, "number") for name in one.value]
     if args.policy_table_by:
         extra.append((args.policy_table_by, "label"))
-    return Roles(extra=tuple(extra), **(needed | given)) if given else None
+    extra = tuple(dict.fromkeys(extra))
+    return Roles(extra=extra, **(needed | given)) if given else None
 
 
 def extra_column(source, name, kind):

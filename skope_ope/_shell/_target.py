@@ -1,8 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The policy that the options name."""
-
-import os
+"""The rounds to look at, and what the policies that the options name do there."""
 
 import numpy as np
 
@@ -10,80 +8,82 @@ from skope_ope._shell._source import extra_column
 from skope_ope.policies import ConstantPolicy, UniformPolicy
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_policy import divide, learn_policy
-from skope_ope.policies._policy_files import load_policy, read_policy_table
+from skope_ope.policies._policy_files import read_policy_table
 from skope_ope.policies._policy_on_columns import policy_on_columns
 
-LEARNED = ("greedy", "epsilon-greedy")
-WORDS = ("uniform", *LEARNED, "evaluated")
+
+def rounds_and_targets(args, source, wanted, progress):
+    """Return the rounds to look at, and the policies on them.
+
+    Where a policy is learned here, all are looked at on the rounds that it has not
+    learned from.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    source : LogFile
+        The logs.
+    wanted : list of Wanted
+        The policies.
+    progress : Progress
+        Where to tell what is being done.
+
+    Returns
+    -------
+    logs : BanditLogs
+        The rounds.
+    policies, told : dict
+        The policies, or their probabilities on these rounds, by name, and what each
+        of them is.
+    """
+    logs, train = source.logs, None
+    if any(one.is_learned for one in wanted):
+        train, logs = divide(logs, args.train_share, args.random_state)
+    policies, told = {}, {}
+    for one in wanted:
+        if one.is_learned:
+            policy, text = learned(one, args, train, progress)
+            text += f"; everything here is told of the {len(logs):,} others"
+        else:
+            policy, text = target(one, args, source)
+            if train is not None and isinstance(policy, np.ndarray):
+                policy = policy[logs.row_id.position]
+        policies[one.name], told[one.name] = policy, text
+    return logs, policies, told
 
 
-def check_policy_options(args, needed=True):
-    """Raise if options of the policy contradict each other, or it is missing."""
-    ways = [args.policy, args.policy_columns, args.policy_table]
-    n_named = sum(way is not None for way in ways)
-    if n_named > 1 or (needed and not n_named):
-        raise ValueError(
-            f"name one policy to {args.command}: --policy, --policy-columns or "
-            "--policy-table."
-        )
-    if args.policy_table_by and not args.policy_table:
-        raise ValueError("--policy-table-by chooses a column of --policy-table FILE.")
-    if args.folds < 2:
-        raise ValueError(f"--folds must be at least 2, got {args.folds}.")
-    return n_named == 1
-
-
-def saved_policy(args):
-    """Load the policy of a file; None where --policy is a word."""
-    name = args.policy
-    if name is None or name in WORDS or name.startswith("always:"):
-        return None
-    if not os.path.exists(name):
-        raise ValueError(
-            f"--policy {name!r} is neither a file nor one of {', '.join(WORDS)} and "
-            "always:ACTION."
-        )
-    return load_policy(name, trust=args.trust)
-
-
-def rounds_and_target(args, source, saved, progress):
-    """Return the rounds to look at, the policy, and what it is."""
-    if args.policy in LEARNED:
-        return learned(args, source.logs, progress)
-    return source.logs, *target(args, source, saved)
-
-
-def target(args, source, saved=None):
+def target(wanted, args, source):
     """Return the policy, or its probabilities on these logs, and what it is."""
     logs = source.logs
-    if args.policy_columns:
-        return columns_policy(args, source)
-    if args.policy_table:
+    if wanted.kind == "columns":
+        return columns_policy(wanted.value, source)
+    if wanted.kind == "table":
         by = args.policy_table_by
         column = None if by is None else extra_column(source, by, "label")
-        proba = read_policy_table(args.policy_table, logs.actions, column)
-        told = f"probabilities of {args.policy_table}{f' by {by}' if by else ''}"
+        proba = read_policy_table(wanted.value, logs.actions, column)
+        told = f"probabilities of {wanted.value}{f' by {by}' if by else ''}"
         return np.broadcast_to(proba, (len(logs), logs.n_actions)), told
-    if saved is not None:
-        told = f"{type(saved).__name__} of {args.policy}"
-        if isinstance(saved, AdaptivePolicy):
-            return saved, f"{told}, which learns from an empty history"
-        return policy_on_columns(saved, source), told
-    if args.policy == "uniform":
+    if wanted.saved is not None:
+        told = f"{type(wanted.saved).__name__} of {wanted.value}"
+        if isinstance(wanted.saved, AdaptivePolicy):
+            told = f"{told}, which learns from an empty history"
+            return wanted.saved, told
+        return policy_on_columns(wanted.saved, source), told
+    if wanted.kind == "uniform":
         return UniformPolicy(), "uniform over the actions"
-    if args.policy == "evaluated":
+    if wanted.kind == "evaluated":
         return extra_column(source, "evaluated", "number"), "the evaluated actions"
-    wanted = args.policy.removeprefix("always:")
     labels = {str(label): label for label in logs.actions.tolist()}
-    if wanted not in labels:
+    if wanted.value not in labels:
         shown = ", ".join(map(repr, list(labels)[:12]))
-        raise ValueError(f"--policy: action {wanted!r} is not among {shown}.")
-    return ConstantPolicy(labels[wanted]), f"always {wanted}"
+        raise ValueError(f"--policy: action {wanted.value!r} is not among {shown}.")
+    return ConstantPolicy(labels[wanted.value]), f"always {wanted.value}"
 
 
-def columns_policy(args, source):
+def columns_policy(names, source):
     """Return the probabilities in columns of the file, and what they are."""
-    logs, names = source.logs, args.policy_columns
+    logs = source.logs
     columns = [extra_column(source, name, "number") for name in names]
     if len(names) == logs.n_actions:
         pairs = zip(names, logs.actions.tolist(), strict=True)
@@ -98,15 +98,13 @@ def columns_policy(args, source):
     )
 
 
-def learned(args, logs, progress):
-    """Learn on a part of the rounds; return the others, the policy and what it is."""
-    train, test = divide(logs, args.train_share, args.random_state)
-    epsilon = args.epsilon if args.policy == "epsilon-greedy" else 0.0
+def learned(wanted, args, train, progress):
+    """Learn a policy on some of the rounds; return it and what it is."""
+    epsilon = args.epsilon if wanted.kind == "epsilon-greedy" else 0.0
     with progress.step(f"learning a policy on {len(train):,} rounds"):
         policy = learn_policy(train, args.learner, epsilon, args.random_state)
     exploring = f" with epsilon {epsilon:g}" if epsilon else ""
-    told = (
-        f"{args.policy}{exploring} on {type(policy.classifier_).__name__}, learned on "
-        f"{len(train):,} rounds; everything here is told of the {len(test):,} others"
+    return policy, (
+        f"{wanted.kind}{exploring} on {type(policy.classifier_).__name__}, learned on "
+        f"{len(train):,} rounds"
     )
-    return test, policy, told

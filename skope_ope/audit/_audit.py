@@ -69,15 +69,45 @@ def audit(policy, logs=None, *, random_state=0):
         )
     if not len(logs):
         raise ValueError("the logs are empty: an audit needs a round.")
+    policies = {} if policy is None else {"": policy}
+    of_log, of_policies = audits(policies, logs, random_state=random_state)
+    return of_policies.get("", of_log)
+
+
+def audits(policies, logs, *, random_state=0):
+    """Audit a log, alone and for several policies; the log is checked once.
+
+    Parameters
+    ----------
+    policies : dict
+        By name; none of them learns while it acts.
+    logs : BanditLogs or SlateLogs
+        The logged rounds, at least one.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn for the checks that fit models.
+
+    Returns
+    -------
+    of_log : Audit
+        Of the log alone.
+    of_policies : dict
+        `Audit` by name, with what is true of the log.
+    """
     slates = isinstance(logs, SlateLogs)
+    facts, findings = _told(SLATE_CHECKS if slates else LOG_CHECKS, logs, random_state)
+    of_policies = {}
+    for name, policy in policies.items():
+        checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS
+        told, found = _told(checks, policy, logs, random_state)
+        of_policies[name] = Audit(facts | told, explained(findings + found), True)
+    return Audit(facts, explained(findings)), of_policies
+
+
+def _told(checks, *asked):
+    """Return all facts and findings of some checks."""
     facts, findings = {}, []
-    for check in SLATE_CHECKS if slates else LOG_CHECKS:
-        told, found = check(logs, random_state)
+    for check in checks:
+        told, found = check(*asked)
         facts |= told
         findings += found
-    if policy is not None:
-        for check in SLATE_POLICY_CHECKS if slates else POLICY_CHECKS:
-            told, found = check(policy, logs, random_state)
-            facts |= told
-            findings += found
-    return Audit(facts, explained(findings))
+    return facts, findings

@@ -6,9 +6,10 @@ from math import isnan
 
 import numpy as np
 
-from skope_ope.audit._tail_index import tail_findings, tail_shape
+from skope_ope.audit._tail_index import tail_findings
 from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
 from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.intervals._tail_shape import tail_shape
 
 LARGE_WEIGHT = 20
 TOP = 0.01  # of the rounds

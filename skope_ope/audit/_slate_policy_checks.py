@@ -7,7 +7,7 @@ from math import isnan, nan
 import numpy as np
 
 from skope_ope.audit._rows_not_recognised import training_findings
-from skope_ope.audit._tail_index import tail_findings, tail_shape
+from skope_ope.audit._tail_index import tail_findings
 from skope_ope.evaluators.core._diagnostics import Diagnostics
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget
@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.slate._estimability import of_weights
 from skope_ope.evaluators.slate._pseudo_inverse import PseudoInverse
 from skope_ope.evaluators.slate._slate_ips import SlateIPS
+from skope_ope.intervals._tail_shape import tail_shape
 from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 

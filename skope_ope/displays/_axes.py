@@ -1,16 +1,36 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where displays draw: the only import of matplotlib."""
+"""Where displays draw: into axes of the user, or a figure of their own."""
+
+from contextlib import contextmanager
 
 import numpy as np
 
-from skope_ope._harmless import harmless
+from skope_ope.displays._looks import SIZE, STYLE, TICKS
 
 
-def axes_for(display, ax):
-    """Return the axes to draw into, those of a new figure where `ax` is None."""
+@contextmanager
+def drawing(display, ax=None, *, size=SIZE, grid="y", **subplots):
+    """Yield the axes to draw into, those of a new figure where `ax` is None.
+
+    A new figure looks as `_looks` says; what matplotlib does elsewhere stays as it is.
+
+    Parameters
+    ----------
+    display : display
+        It is named where matplotlib is missing.
+    ax : matplotlib axes, or array of them, default=None
+        Axes of the user, which are yielded as they are.
+    size : tuple of float, default=(6.4, 3.6)
+        Width and height of a new figure in inches.
+    grid : {"x", "y", "both"}, default="y"
+        Which axis has lines across a new figure, those where numbers are read.
+    **subplots : dict
+        Passed to `pyplot.subplots`.
+    """
     if ax is not None:
-        return ax
+        yield ax
+        return
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -19,13 +39,17 @@ def axes_for(display, ax):
             "'skope-ope[plot]'. What it draws are attributes of the display and need "
             "no matplotlib."
         ) from error
-    # Names of evaluators and policies are long: the layout leaves space for them.
-    return plt.subplots(layout="constrained")[1]
-
-
-def as_drawn(name):
-    """Return a name as matplotlib draws it letter by letter: dollars are no formula."""
-    return harmless(name).replace("$", r"\$")
+    with plt.style.context(["default", STYLE]):
+        # names of evaluators and policies are long: the layout leaves space for them
+        figure, axes = plt.subplots(figsize=size, layout="constrained", **subplots)
+        for one in figure.axes:
+            one.grid(axis=grid)
+            one.tick_params(**TICKS)
+        try:
+            yield axes
+        except BaseException:
+            plt.close(figure)  # nobody has seen it
+            raise
 
 
 def checked_panels(panels, known):
@@ -36,8 +60,9 @@ def checked_panels(panels, known):
     return panels
 
 
-def panel_axes(display, ax, heights):
-    """Return one axes for every panel, below each other in a new figure.
+@contextmanager
+def drawing_panels(display, ax, lengths, *, size=SIZE, across=False):
+    """Yield one axes for every panel, below each other in a new figure.
 
     Parameters
     ----------
@@ -45,17 +70,22 @@ def panel_axes(display, ax, heights):
         It is named where matplotlib is missing.
     ax : matplotlib axes, array of them or None
         Where to draw; `None` makes a new figure.
-    heights : list of float
-        Relative heights of the panels.
+    lengths : list of float
+        Relative heights of the panels, or widths.
+    size : tuple of float, default=(6.4, 3.6)
+        Width and height of a new figure in inches.
+    across : bool, default=False
+        Whether panels stand side by side and share their rows.
     """
-    if ax is None and len(heights) > 1:
-        figure = axes_for(display, None).figure
-        figure.clear()
-        ax = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    axes = np.atleast_1d(axes_for(display, ax)).ravel()
-    if len(axes) != len(heights):
-        raise ValueError(
-            f"{len(heights)} panels need as many axes, got {len(axes)}. Choose what to "
-            "draw with panels=..., e.g. panels='value'."
-        )
-    return axes
+    grid = {"nrows": len(lengths), "sharex": True, "height_ratios": lengths}
+    if across:
+        grid = {"ncols": len(lengths), "sharey": True, "width_ratios": lengths}
+    given = {"size": size, "grid": "x" if across else "y", **grid}
+    with drawing(display, ax, **given) as axes:
+        axes = np.atleast_1d(axes).ravel()
+        if len(axes) != len(lengths):
+            raise ValueError(
+                f"{len(lengths)} panels need as many axes, got {len(axes)}. Choose "
+                "what to draw with panels=..."
+            )
+        yield axes

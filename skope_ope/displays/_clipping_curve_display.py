@@ -5,7 +5,20 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_curve
+from skope_ope.displays._looks import (
+    BASELINE,
+    FAINT,
+    LINE,
+    POLICY,
+    as_drawn,
+    in_lines,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+    percent,
+)
 
 
 class ClippingCurveDisplay:
@@ -36,6 +49,8 @@ class ClippingCurveDisplay:
     ----------
     value, low, high : ndarray of shape (n_points,)
         Estimates and the ends of their intervals.
+    leaves_bias_out : list of str or False
+        What each interval leaves out, see `PolicyValue`.
     ax_ : matplotlib axes
         Where it was drawn, after `plot`.
     figure_ : matplotlib figure
@@ -75,6 +90,31 @@ class ClippingCurveDisplay:
         intervals = [value._interval(level) for value in values]
         self.value = np.array([value.value for value in values])
         self.low, self.high = np.array(intervals).T
+        self.leaves_bias_out = [value.leaves_bias_out for value in values]
+
+    @classmethod
+    def from_values(cls, values, *, param_name="cmax", own=None, level=0.95, name=None):
+        """Show values with several bounds that were computed before.
+
+        Parameters
+        ----------
+        values : dict of PolicyValue
+            By the bound on the weights, a positive number.
+        param_name : str, default="cmax"
+            Name of the evaluator's parameter.
+        own : float, default=None
+            The bound in use; `None`: there is none.
+        level : float, default=0.95
+            Coverage of the intervals.
+        name : str, default=None
+            Name of the evaluator.
+
+        Returns
+        -------
+        display : ClippingCurveDisplay
+        """
+        bounds, values = checked_curve(values, "bound on the weights", low=0)
+        return cls(param_name, bounds, values, own=own, level=level, name=name)
 
     @classmethod
     def from_evaluator(
@@ -125,26 +165,36 @@ class ClippingCurveDisplay:
         display : ClippingCurveDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
-        style = {"label": self.name, **kwargs}
-        (self.line_,) = ax.plot(self.param_range, self.value, **style)
-        style = {
-            "alpha": 0.2,
-            "color": self.line_.get_color(),
-            "label": f"{100 * self.level:.4g}% interval",
-            **(fill_between_kw or {}),
-        }
-        self.fill_between_ = ax.fill_between(
-            self.param_range, self.low, self.high, **style
-        )
-        self.own_line_ = None
-        if self.own is not None and np.isfinite(self.own):
-            self.own_line_ = ax.axvline(
-                self.own, color="black", linestyle=":", label=f"{self.own:.4g} in use"
+        with drawing(self, ax) as ax:
+            name = as_drawn(self.name or "value", LINE)
+            style = {"label": name, "color": POLICY, **kwargs}
+            (self.line_,) = ax.plot(self.param_range, self.value, **style)
+            style = {
+                "alpha": FAINT,
+                "color": self.line_.get_color(),
+                "linewidth": 0,
+                "label": f"{percent(self.level)} interval",
+                **(fill_between_kw or {}),
+            }
+            self.fill_between_ = ax.fill_between(
+                self.param_range, self.low, self.high, **style
             )
-        ax.set_xscale("log")
-        ax.set_xlabel(f"bound on the weights ({self.param_name})")
-        ax.set_ylabel("value")
-        ax.legend()
+            self.own_line_ = None
+            if self.own is not None and np.isfinite(self.own):
+                style = {"color": BASELINE, "linestyle": ":"}
+                style["label"] = f"{self.param_name} = {self.own:,.4g} in use"
+                self.own_line_ = ax.axvline(self.own, **style)
+            ax.set_xscale("log")
+            log_numbers_on(ax.xaxis)
+            numbers_on(ax.yaxis)
+            notes = [
+                in_lines(f"intervals leave out {reason}")
+                for reason in dict.fromkeys(self.leaves_bias_out)
+                if reason
+            ]
+            label = f"bound on the weights ({self.param_name})"
+            ax.set_xlabel("\n".join([label, *notes]))
+            ax.set_ylabel("value (reward per round)")
+            legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self

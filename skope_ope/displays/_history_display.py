@@ -5,15 +5,18 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import checked_panels, panel_axes
+from skope_ope._renamed import renamed_method
+from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._looks import POLICY, as_drawn, numbers_on
 
 PANELS = ("length", "ratio", "value")
+FEW = 20  # points that are drawn one by one
 
 
 class HistoryDisplay:
     """Length of the simulated history, acceptance ratio and value along a log.
 
-    Make it with `from_value` or `from_evaluator`, for :class:`Replay`,
+    Make it with `from_values` or `from_evaluator`, for :class:`Replay`,
     :class:`RejectionSampling` and :class:`DRns`. A history that grows ever more slowly
     says that the policy moves away from the logger; a ratio that falls early, that few
     rounds decide; a value that still moves at the end, that the policy is still
@@ -60,7 +63,7 @@ class HistoryDisplay:
     >>> logs = make_bandit_logs(5000, random_state=0)
     >>> evaluator = DRns(q=0.01, horizon=100, random_state=0).fit(logs)
     >>> result = evaluator.evaluate(EpsilonGreedy())
-    >>> display = HistoryDisplay.from_value(result)
+    >>> display = HistoryDisplay.from_values(result)
     >>> bool(display.history_length[-1] == len(result.accepted))
     True
     >>> bool(abs(display.cumulative_value[-1] - result.value) < 0.01)
@@ -83,12 +86,18 @@ class HistoryDisplay:
 
     @classmethod
     def from_value(cls, value):
-        """Show the history behind a value.
+        """Do what `from_values` does: the old name, accepted until 0.3."""
+        renamed_method(cls, "from_value", "from_values")
+        return cls.from_values(value)
+
+    @classmethod
+    def from_values(cls, value):
+        """Show the history behind a value that was computed before.
 
         Parameters
         ----------
         value : PolicyValue
-            Of a sequential evaluator.
+            Of a sequential evaluator; one history is shown at a time.
 
         Returns
         -------
@@ -126,7 +135,7 @@ class HistoryDisplay:
         display : HistoryDisplay
         """
         check_is_fitted(evaluator)
-        return cls.from_value(evaluator.evaluate(policy, logs))
+        return cls.from_values(evaluator.evaluate(policy, logs))
 
     def plot(self, ax=None, *, panels=PANELS, **kwargs):
         """Draw one panel below the other, over the rows of the log.
@@ -146,23 +155,30 @@ class HistoryDisplay:
             Itself.
         """
         panels = checked_panels(panels, PANELS)
-        self.axes_ = panel_axes(self, ax, [1] * len(panels))
-        for one, panel in zip(self.axes_, panels, strict=True):
-            x, y, label = self._curve(panel)
-            style = {"drawstyle": "default" if panel == "value" else "steps-post"}
-            if len(x) == 1:
-                style["marker"] = "o"
-            one.plot(x, y, **{**style, **kwargs})
-            one.set_ylabel(label)
-            one.set_xlim(0, self.n_rounds)
-            if panel == "value" and len(y):  # the first rounds may lie far off
-                late = y[len(y) // 20 :]
-                margin = 0.1 * (late.max() - late.min()) or 0.05
-                one.set_ylim(late.min() - margin, late.max() + margin)
-        self.axes_[-1].set_xlabel("row of the log")
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        self.ax_.set_title(self._title(), fontsize="medium")
+        size = 6.4, 1.2 + 1.4 * len(panels)
+        with drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                self._draw(one, panel, kwargs)
+            axes[-1].set_xlabel("row of the log")
+            axes[0].set_title(self._title())
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
+
+    def _draw(self, ax, panel, kwargs):
+        x, y, label = self._curve(panel)
+        style = {"color": POLICY}
+        style["drawstyle"] = "default" if panel == "value" else "steps-post"
+        if len(x) <= FEW:
+            style["marker"] = "o"
+        ax.plot(x, y, **{**style, **kwargs})
+        ax.set_ylabel(label)
+        ax.set_xlim(0, self.n_rounds)
+        if panel == "value" and len(y):  # the first rounds may lie far off
+            late = y[len(y) // 20 :]
+            margin = 0.1 * (late.max() - late.min()) or 0.05
+            ax.set_ylim(late.min() - margin, late.max() + margin)
+        numbers_on(ax.xaxis)
+        numbers_on(ax.yaxis)
 
     def _curve(self, panel):
         rows = np.arange(self.n_rounds)
@@ -173,7 +189,7 @@ class HistoryDisplay:
         return self.value_rows, self.cumulative_value, "value so far"
 
     def _title(self):
-        name = f"{self.name}: " if self.name else ""
+        name = f"{as_drawn(self.name)}: " if self.name else ""
         return (
             f"{name}{len(self.accepted):,} of {self.n_rounds:,} rounds accepted "
             f"({self.acceptance_rate:.1%})"

@@ -3,11 +3,27 @@
 """Gains of policies over a baseline, and their values."""
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import as_drawn, axes_for
+from skope_ope._renamed import renamed_method
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_values
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    LINE,
+    POLICY,
+    TRUTH,
+    as_drawn,
+    legend_beside,
+    n_lines,
+    numbers_on,
+    percent,
+    say_no_value,
+)
 
-COLOUR = {"better": "#0072B2", "worse": "#0072B2", "cannot tell": "#D55E00"}
-BASELINE, TRUTH = "#666666", "#009E73"
+COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
+WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
 GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
@@ -16,8 +32,9 @@ class PolicyComparisonDisplay:
     """Gains of policies over a baseline, and their values, one row per policy.
 
     It draws what the table of the comparison says: the same intervals, at the same
-    level, with the same correction. Make it with `from_comparison`, which computes
-    everything; `plot` only draws. Read more in the :ref:`User Guide <comparison>`.
+    level, with the same correction. Make it with `from_values` or
+    `from_evaluator`; both compute everything, `plot` only draws. Read more in the
+    :ref:`User Guide <comparison>`.
 
     Parameters
     ----------
@@ -61,7 +78,7 @@ class PolicyComparisonDisplay:
     >>> from skope_ope.datasets import make_bandit_logs
     >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
     >>> comparison = compare_policies({"new": policy}, logs)
-    >>> display = PolicyComparisonDisplay.from_comparison(comparison)
+    >>> display = PolicyComparisonDisplay.from_values(comparison)
     >>> display.policies, display.decision
     (['new'], 'deploy')
     >>> display = display.plot()  # doctest: +SKIP
@@ -82,35 +99,78 @@ class PolicyComparisonDisplay:
         self.value, self.low, self.high = map(column, VALUE)
 
     @classmethod
-    def from_comparison(cls, comparison, *, level=None):
-        """Show a comparison.
+    def from_values(cls, values, *, baseline=None, level=None):
+        """Show values that were computed before.
 
         Parameters
         ----------
-        comparison : PolicyComparison
-            What `compare_policies` returns.
+        values : PolicyComparison, or dict of PolicyValue
+            What `compare_policies` returns, or values by the name of the policy, from
+            the same rounds.
+        baseline : str, default=None
+            Name of the baseline in a dict; a comparison has its own.
         level : float, default=None
-            Coverage of the intervals; `None`: that of the comparison.
+            Coverage of the intervals; `None`: that of the comparison, 0.95 of a dict.
 
         Returns
         -------
         display : PolicyComparisonDisplay
         """
-        if not hasattr(comparison, "level_of_each"):
-            raise TypeError(
-                "comparison must be what compare_policies returns, got "
-                f"{type(comparison).__name__}."
+        if not hasattr(values, "level_of_each"):
+            values = _comparison_of(checked_values(values), baseline, level)
+        elif baseline not in (None, values.baseline):
+            raise ValueError(
+                f"the comparison is with {values.baseline!r}, got baseline="
+                f"{baseline!r}: compare_policies(..., baseline={baseline!r}) compares "
+                "with it."
             )
-        records = comparison.to_records(level)
+        records = values.to_records(level)
         answers = {record["answer"] for record in records if record["answer"]}
         chosen = any(record["chosen"] for record in records)
         decision = "deploy" if chosen else "keep" if answers == {"worse"} else None
         return cls(
             records,
-            comparison._baseline_record(level),
+            values._baseline_record(level),
             decision or "undecided",
-            comparison.level if level is None else level,
+            values.level if level is None else level,
         )
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator, policies, *, logs=None, baseline="logger", level=0.95
+    ):
+        """Compare policies with a baseline, and show the gains.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted one.
+        policies : dict of policies
+            By name, see `compare_policies`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        baseline : str, default="logger"
+            Name of the policy with which the others are compared; "logger": the mean
+            reward of the logs.
+        level : float, default=0.95
+            Coverage of the intervals of all gains together.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
+        from skope_ope.selection import compare_policies
+
+        check_is_fitted(evaluator)
+        logs = evaluator.logs_ if logs is None else logs
+        given = {"evaluator": evaluator, "baseline": baseline, "level": level}
+        return cls.from_values(compare_policies(policies, logs, **given))
+
+    @classmethod
+    def from_comparison(cls, comparison, *, level=None):
+        """Do what `from_values` does: the old name, accepted until 0.3."""
+        renamed_method(cls, "from_comparison", "from_values")
+        return cls.from_values(comparison, level=level)
 
     def plot(self, ax=None, *, truth=None, **kwargs):
         """Draw one row per policy, the first on top.
@@ -131,34 +191,34 @@ class PolicyComparisonDisplay:
         display : PolicyComparisonDisplay
             Itself.
         """
-        self.axes_ = np.atleast_1d(self._two_axes() if ax is None else ax)
-        self.ax_ = self.axes_[0]
-        self.figure_ = self.ax_.figure
-        name, truth = as_drawn(self.baseline["policy"]), truth or {}
-        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
-        told = f"{100 * self.level:.4g}% intervals, all together"
-        gains = self.gain, self.gain_low, self.gain_high
-        base = truth.get(self.baseline["policy"], np.nan)
-        self._rows(self.ax_, gains, known - base, kwargs)
-        self._baseline_row(self.ax_, 0.0, 0.0, 0.0)
-        self.ax_.set_xlabel(f"gain over {name}\n{told}")
+        name = as_drawn(self.baseline["policy"], LINE)
         labels = [*self._labels(), f"{name}\nbaseline"]
-        self.ax_.set_yticks(range(len(labels)), labels)
-        self.ax_.set_title(self._title())
-        if len(self.axes_) > 1:
-            ax = self.axes_[1]
-            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
-            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
-            ax.set_yticks(range(len(labels)), [])
-            ax.set_xlabel(f"value\n{told}")
+        height = len(labels) * PER_LINE * (n_lines(labels) + 0.5)
+        size = WIDTH, max(LEAST, AROUND + height)
+        with drawing(self, ax, size=size, grid="x", ncols=2) as axes:
+            axes = np.atleast_1d(axes).ravel()
+            self._draw(axes, name, labels, truth or {}, kwargs)
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
-    def _two_axes(self):
-        """Return two axes side by side in a new figure, high enough for the rows."""
-        figure = axes_for(self, None).figure
-        figure.clear()
-        figure.set_size_inches(9.6, max(2.4, 1.75 + 0.55 * len(self.policies)))
-        return figure.subplots(1, 2)
+    def _draw(self, axes, name, labels, truth, kwargs):
+        known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
+        told = f"{percent(self.level)} intervals, all together"
+        gains = self.gain, self.gain_low, self.gain_high
+        base = truth.get(self.baseline["policy"], np.nan)
+        self._rows(axes[0], gains, known - base, kwargs)
+        self._baseline_row(axes[0], 0.0, 0.0, 0.0)
+        numbers_on(axes[0].xaxis, signed=True)
+        axes[0].set_xlabel(f"gain over {name}\n(reward per round)\n{told}")
+        axes[0].set_yticks(range(len(labels)), labels)
+        axes[0].set_title(self._title())
+        for ax in axes[1:2]:
+            self._rows(ax, (self.value, self.low, self.high), known, kwargs)
+            self._baseline_row(ax, *(self.baseline[key] for key in VALUE))
+            numbers_on(ax.xaxis)
+            ax.set_yticks(range(len(labels)), [])
+            ax.set_xlabel(f"value\n(reward per round)\n{told}")
+        legend_beside(axes[-1])
 
     def _baseline_row(self, ax, value, low, high):
         """Draw the baseline as a line, and its own interval in the last row."""
@@ -185,21 +245,15 @@ class PolicyComparisonDisplay:
             lengths = np.maximum([[estimate - low], [high - estimate]], 0)
             ax.errorbar([estimate], [y], xerr=lengths, **style)
             if np.isnan(estimate):
-                ax.annotate(
-                    "no value",
-                    (0.01, y),
-                    xycoords=ax.get_yaxis_transform(),
-                    verticalalignment="center",
-                )
+                say_no_value(ax, y)
         if np.isfinite(truth).any():
             style = {"marker": "|", "markersize": 16, "markeredgewidth": 2}
             style |= {"linestyle": "none", "color": TRUTH, "label": "truth"}
             ax.plot(truth, np.arange(len(truth)), **style)
-            ax.legend()
 
     def _labels(self):
         return [
-            f"{as_drawn(name)}\n{'deploy' if name == self.choice else answer}"
+            f"{as_drawn(name, LINE)}\n{'deploy' if name == self.choice else answer}"
             for name, answer in zip(self.policies, self.answers, strict=True)
         ]
 
@@ -209,3 +263,16 @@ class PolicyComparisonDisplay:
         if self.decision == "keep":
             return f"keep {as_drawn(self.baseline['policy'])}"
         return "undecided"
+
+
+def _comparison_of(values, baseline, level):
+    """Return the comparison of given values with one of them."""
+    from skope_ope.selection._policy_comparison import PolicyComparison
+
+    if baseline not in values or len(values) < 2:
+        raise ValueError(
+            "baseline must name one of at least two values, got "
+            f"{baseline!r}; their names are {list(values)}."
+        )
+    level = 0.95 if level is None else level
+    return PolicyComparison(values, values[baseline], baseline, level=level)

@@ -8,10 +8,27 @@ from collections.abc import Mapping
 import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
-from skope_ope.displays._axes import as_drawn, axes_for
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_values, values_of
+from skope_ope.displays._looks import (
+    DOUBT,
+    LINE,
+    SIZE,
+    SMALL,
+    TRUTH,
+    as_drawn,
+    in_lines,
+    legend_beside,
+    n_lines,
+    numbers_on,
+    percent,
+    say_no_value,
+    series_style,
+)
 from skope_ope.displays._value_record import stars_of
 
-BAND = 0.6  # height of the rows of one evaluator that its policies share
+BAND = 0.7  # height of a row that several estimates share
+PER_ESTIMATE, PER_LINE, LEAST, AROUND = 0.17, 0.17, 2.4, 1.3  # inches of a new figure
 
 
 class PolicyValueDisplay:
@@ -99,23 +116,8 @@ class PolicyValueDisplay:
         -------
         display : PolicyValueDisplay
         """
-        if _is_value(values):
-            values = {values.estimator: values}
-        if not isinstance(values, Mapping):
-            raise TypeError(
-                "values must be a ValueTable, a dict of PolicyValue or a PolicyValue, "
-                f"got {type(values).__name__}."
-            )
-        if not values:
-            raise ValueError("values is empty: there is nothing to show.")
-        for key, value in values.items():
-            if not _is_value(value):
-                raise TypeError(
-                    f"values[{key!r}] must be a PolicyValue, which carries its "
-                    f"interval, got {type(value).__name__}. Use "
-                    "evaluator.evaluate(policy), not score(policy)."
-                )
         recommended = getattr(values, "recommended", None)
+        values = checked_values(values)
         return cls(values, level=level, method=method, recommended=recommended)
 
     @classmethod
@@ -124,8 +126,8 @@ class PolicyValueDisplay:
 
         Parameters
         ----------
-        evaluator : evaluator
-            A fitted one.
+        evaluator : evaluator, or dict of them
+            Fitted ones; a dict names several.
         policy : policy, array, str, or dict of them
             What to evaluate; a dict names several policies.
         logs : BanditLogs, default=None
@@ -139,14 +141,7 @@ class PolicyValueDisplay:
         -------
         display : PolicyValueDisplay
         """
-        if not isinstance(policy, Mapping):
-            values = evaluator.evaluate(policy, logs)
-        else:
-            name = type(evaluator).__name__
-            values = {
-                (key, name): evaluator.evaluate(one, logs)
-                for key, one in policy.items()
-            }
+        values = values_of(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
     def plot(self, ax=None, *, truth=None, truth_kw=None, **kwargs):
@@ -169,46 +164,55 @@ class PolicyValueDisplay:
         display : PolicyValueDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
-        policies, evaluators = self._policies, self._evaluators
-        several = len(set(policies)) > 1
-        # Policies become the rows where there is a single evaluator.
-        rows = policies if several and len(set(evaluators)) == 1 else evaluators
-        series = evaluators if rows is policies else policies
-        labels, names = list(dict.fromkeys(rows)), list(dict.fromkeys(series))
+        policies = _distinct(self._policies)
+        evaluators = _distinct(self._evaluators)
+        # The more numerous are the rows: few colours are told apart.
+        by_policy = len(policies) > len(evaluators)
+        texts = self._evaluator_texts(), self._policy_texts()
+        row_texts, series_texts = texts[::-1] if by_policy else texts
+        height = PER_LINE * (n_lines(row_texts.values()) + 1)
+        height = len(row_texts) * max(height, PER_ESTIMATE * len(series_texts))
+        size = SIZE[0], max(LEAST, AROUND + height)
+        with drawing(self, ax, size=size, grid="x") as ax:
+            self._draw(ax, by_policy, row_texts, series_texts, kwargs)
+            self.truth_ = self._plot_truth(ax, truth, truth_kw)
+            legend_beside(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw(self, ax, by_policy, row_texts, series_texts, kwargs):
+        rows, series = self._evaluators, self._policies
+        if by_policy:
+            rows, series = series, rows
+        labels, names = list(row_texts), list(series_texts)
         step = BAND / len(names)
         shift = {
             name: step * (i - (len(names) - 1) / 2) for i, name in enumerate(names)
         }
-        y = np.array(
+        self._y = y = np.array(
             [labels.index(r) + shift[s] for r, s in zip(rows, series, strict=True)]
         )
         drawn = []
-        for name in names:
+        for i, name in enumerate(names):
             own = np.array([s == name for s in series])
             value = self.value[own]
             # Rounding must not put an end beyond the value: lengths are not negative.
             lengths = np.maximum([value - self.low[own], self.high[own] - value], 0)
-            style = {"fmt": "o", "capsize": 3, **kwargs}
+            style = {**series_style(i), "linestyle": "none", "capsize": 3, **kwargs}
             if len(names) > 1:
-                style.setdefault("label", as_drawn(name))
+                style.setdefault("label", series_texts[name])
             drawn.append(ax.errorbar(value, y[own], xerr=lengths, **style))
             _set_ends(drawn[-1], self.low[own], self.high[own], y[own])
-        for row in np.flatnonzero(np.isnan(self.value)):
-            ax.annotate(
-                "NaN",
-                (0.01, y[row]),
-                xycoords=ax.get_yaxis_transform(),
-                verticalalignment="center",
-            )
-        self.truth_ = self._plot_truth(ax, truth, truth_kw, y)
-        self._label(ax, labels, rows)
-        if len(names) > 1 or self.truth_ is not None:
-            # above: the best place inside takes no heed of intervals
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-        self.ax_, self.figure_ = ax, ax.figure
+            biased = own & np.array([bool(reason) for reason in self.leaves_bias_out])
+            style = {"color": "white", "zorder": 3, "linestyle": "none"}
+            style |= {"marker": drawn[-1][0].get_marker(), "markersize": 3}
+            ax.plot(self.value[biased], y[biased], **style)  # hollow: to be doubted
+        self._tell_what_is_missing(ax)
+        ax.set_yticks(range(len(labels)), list(row_texts.values()))
+        ax.set_ylim(len(labels) - 0.5, -0.5)
+        numbers_on(ax.xaxis)
+        ax.set_xlabel(self._what_is_drawn(by_policy and len(names) == 1))
         self.errorbar_ = drawn[0] if len(drawn) == 1 else drawn
-        return self
 
     @property
     def _policies(self):
@@ -229,37 +233,65 @@ class PolicyValueDisplay:
         )
         return np.array([not reason for reason in self.leaves_bias_out])
 
-    def _plot_truth(self, ax, truth, truth_kw, y):
+    def _tell_what_is_missing(self, ax):
+        """Write what cannot be drawn; nothing drawn would look sure."""
+        lost = np.isnan(self.value)
+        for y in self._y[lost]:
+            say_no_value(ax, y)
+        for row in np.flatnonzero(~lost & np.isnan(self.low)):
+            style = {"verticalalignment": "center", "fontsize": SMALL, "color": DOUBT}
+            style |= {"xytext": (8, 0), "textcoords": "offset points"}
+            ax.annotate("no interval", (self.value[row], self._y[row]), **style)
+
+    def _plot_truth(self, ax, truth, truth_kw):
         if truth is None:
             return None
-        style = {"color": "black", "linestyle": "--", "label": "truth", "zorder": 1}
+        style = {"color": TRUTH, "linestyle": "--", "label": "truth", "zorder": 1}
         style.update(truth_kw or {})
         if not isinstance(truth, Mapping):
             return ax.axvline(float(truth), **style)
         missing = sorted({str(p) for p in self._policies if p not in truth})
         if missing:
             raise ValueError(f"truth lacks the policies {missing}.")
-        style = {"marker": "D", "fillstyle": "none", **style, "linestyle": "none"}
-        return ax.plot([truth[p] for p in self._policies], y, **style)[0]
+        marks = {"marker": "|", "markersize": 14, "markeredgewidth": 2, "zorder": 4}
+        style = {**style, **marks, **(truth_kw or {}), "linestyle": "none"}
+        return ax.plot([truth[p] for p in self._policies], self._y, **style)[0]
 
-    def _label(self, ax, labels, rows):
-        star = stars_of(self.leaves_bias_out)
-        texts = {label: as_drawn(label) for label in labels}
-        for row, reason in zip(rows, self.leaves_bias_out, strict=True):
-            if reason:
-                texts[row] = f"{as_drawn(row)} {star[reason]}"
+    def _evaluator_texts(self):
+        """Return how evaluators are called, with their marks."""
+        texts = self._marked(self._evaluators, self.leaves_bias_out)
         if self.recommended in texts:
-            texts[self.recommended] += " (recommended)"
-        ax.set_yticks(range(len(labels)), list(texts.values()))
-        ax.set_ylim(len(labels) - 0.5, -0.5)
+            texts[self.recommended] += "\n(recommended)"
+        return texts
+
+    def _policy_texts(self):
+        """Return how policies are called, with the marks of a single evaluator."""
+        alone = len(set(self._evaluators)) == 1
+        reasons = self.leaves_bias_out if alone else [False] * len(self.keys)
+        return self._marked(self._policies, reasons)
+
+    def _marked(self, names, reasons):
+        star, texts = stars_of(self.leaves_bias_out), {}
+        for name in dict.fromkeys(names):
+            own = (r for n, r in zip(names, reasons, strict=True) if r and n == name)
+            marks = [star[reason] for reason in dict.fromkeys(own)]
+            texts[name] = " ".join([as_drawn(name, LINE), *marks])
+        return texts
+
+    def _what_is_drawn(self, evaluator_hidden):
+        """Return the label of the axis: level, methods and what the marks mean."""
         methods = ", ".join(dict.fromkeys(self.methods))
-        notes = [f"\n{mark} leaves out {reason}" for reason, mark in star.items()]
-        if self.recommended in self._evaluators and self.recommended not in texts:
-            notes.insert(0, f"\nby {self.recommended} (recommended)")
-        ax.set_xlabel(
-            f"value with its {100 * self.level:.4g}% interval ({methods})"
-            + "".join(notes)
-        )
+        told = f"value (reward per round), {percent(self.level)} interval ({methods})"
+        lines = [in_lines(told)]
+        if evaluator_hidden and self.recommended in self._evaluators:
+            lines.append(f"by {self.recommended} (recommended)")
+        for reason, star in stars_of(self.leaves_bias_out).items():
+            lines.append(in_lines(f"{star} leaves out {reason}"))
+        return "\n".join(lines)
+
+
+def _distinct(names):
+    return list(dict.fromkeys(names))
 
 
 def _set_ends(drawn, low, high, y):
@@ -269,8 +301,3 @@ def _set_ends(drawn, low, high, y):
     bars.set_segments(np.stack([ends, np.stack([y, y])], axis=-1).transpose(1, 0, 2))
     for cap, end in zip(caps, ends, strict=False):  # none where capsize is 0
         cap.set_xdata(end)
-
-
-def _is_value(value):
-    """Tell whether something is a PolicyValue: it has an interval of its own."""
-    return hasattr(value, "confidence_interval") and hasattr(value, "estimator")

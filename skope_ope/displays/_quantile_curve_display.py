@@ -8,7 +8,17 @@ from copy import copy
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import checked_panels, panel_axes
+from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._given_values import checked_curve
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    POLICY,
+    as_drawn,
+    legend_beside,
+    numbers_on,
+    percent,
+)
 from skope_ope.exceptions import BiasWarning, OPEWarning
 
 PANELS = ("value", "bias_mass")
@@ -92,6 +102,34 @@ class QuantileCurveDisplay:
         )
 
     @classmethod
+    def from_values(cls, values, *, own=None, level=0.95, name=None):
+        """Show values with several levels that were computed before.
+
+        Parameters
+        ----------
+        values : dict of PolicyValue
+            Those of :class:`DRns` by the quantile level, a number in [0, 1].
+        own : float, default=None
+            The level in use; `None`: not known.
+        level : float, default=0.95
+            Coverage of the intervals.
+        name : str, default=None
+            Name of the policy.
+
+        Returns
+        -------
+        display : QuantileCurveDisplay
+        """
+        levels, values = checked_curve(values, "quantile level", low=0, high=1)
+        for value in values:
+            if "bias_mass" not in value.diagnostics:
+                raise TypeError(
+                    f"values must come from DRns, got one of {value.estimator}: "
+                    "nothing else has a quantile level and a bias mass."
+                )
+        return cls(levels, values, own=own, level=level, name=name)
+
+    @classmethod
     def from_evaluator(cls, evaluator, policy, *, logs=None, q_range=None, level=0.95):
         """Evaluate a policy with several levels of the quantile.
 
@@ -161,41 +199,45 @@ class QuantileCurveDisplay:
         """
         panels = checked_panels(panels, PANELS)
         heights = [2 if panel == "value" else 1 for panel in panels]
-        self.axes_ = panel_axes(self, ax, heights)
         place = np.arange(len(self.q))
-        for one, panel in zip(self.axes_, panels, strict=True):
-            draw = self._draw_values if panel == "value" else self._draw_mass
-            draw(one, place, kwargs)
-            for at in place[self.q == self.own]:
-                style = {"color": "black", "linestyle": ":", "zorder": 0}
-                one.axvline(at, label=f"q = {self.own:.4g} in use", **style)
-            one.set_xticks(place, [f"{q:.4g}" for q in self.q])
-            one.legend(fontsize="small", loc="upper left", ncols=3)
-        self.axes_[-1].set_xlabel("quantile level q")
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-        if self.name:
-            self.ax_.set_title(f"DRns: {self.name}", fontsize="medium")
+        size = 6.4, 1.2 + 1.2 * sum(heights)
+        with drawing_panels(self, ax, heights, size=size) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                draw = self._draw_values if panel == "value" else self._draw_mass
+                draw(one, place, kwargs)
+                for at in place[self.q == self.own]:
+                    style = {"color": BASELINE, "linestyle": ":", "zorder": 0}
+                    one.axvline(at, label=f"q = {self.own:.4g} in use", **style)
+                one.set_xticks(place, [f"{q:.4g}" for q in self.q])
+                legend_beside(one)
+            axes[-1].set_xlabel("quantile level q")
+            if self.name:
+                axes[0].set_title(f"DRns: {as_drawn(self.name)}")
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
     def _draw_values(self, ax, place, kwargs):
-        text = f"{100 * self.level:.4g}% interval"
+        text = f"{percent(self.level)} interval"
         sides = np.nan_to_num([self.value - self.low, self.high - self.value])
-        for rows, face, label in (
-            (~self.alarm, None, text),
-            (self.alarm, "white", f"{text}, biased history"),
+        sure = np.isfinite(self.low)
+        for rows, color, face, mark, label in (
+            (sure & ~self.alarm, POLICY, None, "o", text),
+            (sure & self.alarm, DOUBT, "white", "o", f"{text},\nbiased history"),
+            (~sure, DOUBT, None, "x", "no interval"),
         ):
-            style = {"fmt": "o", "color": "C0", "capsize": 3, "markerfacecolor": face}
+            style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}
             if rows.any():
                 x, y, yerr = place[rows], self.value[rows], sides[:, rows]
                 ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})
-        low, high = (np.min(self.value - sides[0]), np.max(self.value + sides[1]))
-        if np.isfinite([low, high]).all():  # room for the legend above
-            ax.set_ylim(low - 0.1 * (high - low), high + 0.3 * (high - low))
-        ax.set_ylabel("value")
+        numbers_on(ax.yaxis)
+        ax.set_ylabel("value\n(reward per round)")
 
     def _draw_mass(self, ax, place, kwargs):
-        color = np.where(self.alarm, "C3", "C0").tolist()
-        ax.bar(place, self.bias_mass, yerr=self.bias_mass_error, color=color, width=0.5)
-        ax.axhline(LARGE_MASS, color="C3", linewidth=0.8, label="alarm above")
-        ax.set_ylim(0, max(1.5 * float(self.bias_mass.max()), 2 * LARGE_MASS))
+        edge = np.where(self.alarm, DOUBT, POLICY).tolist()
+        face = np.where(self.alarm, "white", POLICY).tolist()
+        style = {"color": face, "edgecolor": edge, "linewidth": 1.6, "width": 0.5}
+        ax.bar(place, self.bias_mass, yerr=self.bias_mass_error, **style)
+        ax.axhline(LARGE_MASS, color=DOUBT, linewidth=0.8, label="alarm above")
+        ax.set_ylim(0, max(1.25 * float(self.bias_mass.max()), 2 * LARGE_MASS))
+        numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("bias mass")

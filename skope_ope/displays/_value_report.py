@@ -10,23 +10,26 @@ from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
 
-def report_record(name, value, level, *, baseline=None, recommended=None):
+def report_record(name, value, level, *, policy=None, baseline=None, recommended=None):
     """Return an estimate as a dict of plain numbers and words.
 
     Parameters
     ----------
     name : str
-        What the row is called.
+        What the row is called, the evaluator's name.
     value : PolicyValue
         The estimate.
     level : float
         Coverage of the interval.
+    policy : str, default=None
+        What the policy is called.
     baseline : PolicyValue, default=None
         From the same rounds: the paired difference to it is in there, too.
     recommended : str, default=None
         Name of the recommended row.
     """
-    record = {"evaluator": name, **value_record(value, level)}
+    record = {} if policy is None else {"policy": policy}
+    record |= {"evaluator": name, **value_record(value, level)}
     record["recommended"] = recommended is not None and name == recommended
     if baseline is not None:
         gain = value_record(value - baseline, level)
@@ -100,10 +103,12 @@ def _plain(value):
 
 def to_text(report):
     """Return the report as text: what was read, the table, notes and warnings."""
-    lines = [*about_lines(report["about"]), "", *_table(report)]
+    lines = [*about_lines(report["about"]), "", *_table(report), *_gains(report)]
     if report.get("recommendation"):
         name, reason = report["recommendation"].values()
         lines += ["", *wrapped(f"Recommended: {name or 'none of these'}; {reason}.")]
+    if "decision" in report:
+        lines += wrapped(report["decision"]["sentence"])
     notes = bias_notes(report["values"])
     if notes:
         lines.append("")
@@ -132,25 +137,30 @@ def warning_lines(records):
     return lines
 
 
+def row_name(policy, evaluator, several):
+    """Return what a row is called in a sentence."""
+    return f"{policy}/{evaluator}" if several else evaluator
+
+
 def _table(report):
     records, extra = report["values"], report["reference_values"]
+    several = _several(report)
     percent = f"{100 * report['level']:g}%"
     has_truth = "truth" in report
-    has_gain = any("gain" in record for record in records)
     has_other = any("z_on_policy" in record for record in records)
     marks = [*marks_of(records), *("" for _ in extra)]
     has_marks = any(marks)
-    header = ["", "value", "std. error", f"{percent} low", f"{percent} high"]
+    header = ["policy", "evaluator"] if several else [""]
+    header += ["value", "std. error", f"{percent} low", f"{percent} high"]
     header.append("interval")
     header += ["error", "covers"] if has_truth else ["eff. rounds"]
-    header += ["gain", "std. error"] if has_gain else []
     header += ["z on-policy"] if has_other else []
     header += ["note"] if has_marks else []
     header += ["warnings"] if report["warnings"] else []
     places = decimals([record["standard_error"] for record in records])
     rows = []
     for record, mark in zip([*records, *extra], marks, strict=True):
-        row = [record["evaluator"]]
+        row = _names(record, several)
         row += [
             number(record.get(name), places)
             for name in ("value", "standard_error", "low", "high")
@@ -162,19 +172,53 @@ def _table(report):
         else:
             size = record["effective_sample_size"]
             row.append("-" if math.isnan(size) else number(size, 1))
-        if has_gain:
-            gain = record.get("gain", {})
-            row += [number(gain.get(n), places) for n in ("value", "standard_error")]
         if has_other:
             row.append(number(record.get("z_on_policy"), 1))
         if has_marks:
             row.append(mark)
         if report["warnings"]:
+            name = row_name(record.get("policy"), record["evaluator"], several)
             numbers = [
                 str(i)
                 for i, warning in enumerate(report["warnings"], 1)
-                if record["evaluator"] in warning["evaluators"]
+                if name in warning["evaluators"]
             ]
             row.append(f"[{','.join(numbers)}]" if numbers else "")
         rows.append(row)
-    return text_table(header, rows, left=LEFT)
+    return text_table(header, rows, n_left=1 + several, left=LEFT)
+
+
+def _gains(report):
+    """Return the lines of the gains over the logger, where there are any."""
+    records = [record for record in report["values"] if "gain" in record]
+    if not records:
+        return []
+    several, percent = _several(report), f"{100 * report['level']:g}%"
+    header = ["policy", "evaluator"] if several else [""]
+    header += ["gain", "std. error", f"{percent} low", f"{percent} high", "interval"]
+    gains = [record["gain"] for record in records]
+    places = decimals([gain["standard_error"] for gain in gains])
+    keys = ("value", "standard_error", "low", "high")
+    rows = [
+        [
+            *_names(record, several),
+            *(number(gain[key], places) for key in keys),
+            gain["interval"],
+        ]
+        for record, gain in zip(records, gains, strict=True)
+    ]
+    title = "Gains over the logger's mean reward of the same rounds, in pairs"
+    return ["", title, *text_table(header, rows, n_left=1 + several, left=LEFT)]
+
+
+def _names(record, several):
+    """Return the first cells of a row."""
+    if not several:
+        return [record["evaluator"]]
+    if "policy" in record:
+        return [record["policy"], record["evaluator"]]
+    return [record["evaluator"], ""]
+
+
+def _several(report):
+    return len(report.get("policies", ())) > 1

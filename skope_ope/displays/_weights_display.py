@@ -5,10 +5,24 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope.displays._axes import axes_for
+from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    LINE,
+    POLICY,
+    as_drawn,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+    short,
+)
+from skope_ope.intervals._tail_shape import UNRELIABLE, tail_shape
 from skope_ope.logs._validation import as_numbers
 
+PANELS = ("shares", "tail")
 SMALL = 0.01  # weights below this share of the mean are not drawn
+N_RANKS, N_DOTS = 200, 10  # points of the tail, and rounds that are drawn one by one
 
 
 class WeightsDisplay:
@@ -18,7 +32,11 @@ class WeightsDisplay:
     only draws. Rounds are sorted into bins of their weight
     :math:`w_i = \pi(a_i|x_i) / p_i`; bars show the share of the rounds in each bin, a
     line the share of all weight that they carry. Where the line runs far to the right
-    of the bars, few rounds decide. Read more in the :ref:`User Guide <displays>`.
+    of the bars, few rounds decide. Below them is the tail: the share of the rounds
+    that have some weight or more, and what these carry of all weight. Its shape k says
+    how fast large weights become rare: from .5 on their variance is infinite, from .7
+    on no practical number of rounds makes a weighted mean reliable. Read more in the
+    :ref:`User Guide <displays>`.
 
     Parameters
     ----------
@@ -26,6 +44,8 @@ class WeightsDisplay:
         Importance weights, non-negative.
     used_weights : ndarray of shape (n_rounds,), default=None
         What the evaluator makes of them, clipped or shrunk. `None`: the same.
+    rewards : ndarray of shape (n_rounds,), default=None
+        Rewards of the rounds, for their share of the weighted rewards.
     name : str, default=None
         Name of the evaluator.
 
@@ -43,10 +63,15 @@ class WeightsDisplay:
         Share of the rounds whose weight is zero.
     altered_share : float
         Share of the rounds whose weight the evaluator changes.
+    tail_shape, tail_shape_error : float
+        Shape k of the tail of the weights, and its standard error; NaN where there are
+        too few weights, or too many alike.
+    axes_ : ndarray of matplotlib axes
+        Where it was drawn, one for every panel, after `plot`.
     ax_ : matplotlib axes
-        Where it was drawn, after `plot`.
+        The first of them, after `plot`.
     figure_ : matplotlib figure
-        The figure of `ax_`, after `plot`.
+        Their figure, after `plot`.
     bars_ : BarContainer
         Shares of the rounds, after `plot`.
     line_ : StepPatch
@@ -67,8 +92,8 @@ class WeightsDisplay:
     >>> display = display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, weights, *, used_weights=None, name=None):
-        self.weights = weights
+    def __init__(self, weights, *, used_weights=None, rewards=None, name=None):
+        self.weights, self.rewards = weights, rewards
         self.used_weights = weights if used_weights is None else used_weights
         self.name = name
         total, square = weights.sum(), weights @ weights
@@ -78,9 +103,10 @@ class WeightsDisplay:
         self.max_weight_share = float(self.max_weight / total if total else np.nan)
         self.zero_share = float((weights == 0).mean())
         self.altered_share = float((self.used_weights != weights).mean())
+        self.tail_shape, self.tail_shape_error = tail_shape(weights)
 
     @classmethod
-    def from_values(cls, weights, *, used_weights=None, name=None):
+    def from_values(cls, weights, *, used_weights=None, rewards=None, name=None):
         """Show weights that were computed before.
 
         Parameters
@@ -89,6 +115,8 @@ class WeightsDisplay:
             Importance weights.
         used_weights : array-like of shape (n_rounds,), default=None
             What an evaluator makes of them. `None`: the same.
+        rewards : array-like of shape (n_rounds,), default=None
+            Rewards of the rounds.
         name : str, default=None
             Name of the evaluator.
 
@@ -99,12 +127,11 @@ class WeightsDisplay:
         weights = _check_weights("weights", weights)
         if used_weights is not None:
             used_weights = _check_weights("used_weights", used_weights)
-            if len(used_weights) != len(weights):
-                raise ValueError(
-                    f"used_weights has {len(used_weights)} rows, weights has "
-                    f"{len(weights)}."
-                )
-        return cls(weights, used_weights=used_weights, name=name)
+            _check_rows("used_weights", used_weights, weights)
+        if rewards is not None:
+            rewards = as_numbers("rewards", rewards)
+            _check_rows("rewards", rewards, weights)
+        return cls(weights, used_weights=used_weights, rewards=rewards, name=name)
 
     @classmethod
     def from_evaluator(cls, evaluator, policy, logs=None):
@@ -128,36 +155,60 @@ class WeightsDisplay:
         if not hasattr(evaluator, "_weights_on"):
             raise TypeError(f"a static evaluator is needed, got {name}.")
         weights, used_weights = evaluator._weights_on(policy, logs)
-        return cls(weights, used_weights=used_weights, name=name)
+        rewards = (evaluator.logs_ if logs is None else logs).reward
+        return cls(weights, used_weights=used_weights, rewards=rewards, name=name)
 
-    def share_of_largest(self, fraction):
+    def share_of_largest(self, fraction, of="weight"):
         """Share of all weight that the rounds with the largest weights carry.
 
         Parameters
         ----------
         fraction : float
             Fraction of the rounds, in [0, 1]; at least one round is counted.
+        of : {"weight", "value"}, default="weight"
+            "value": the share of all weighted rewards, with the weights that the
+            evaluator uses; it needs `rewards` that are not negative.
 
         Returns
         -------
         share : float
-            NaN where all weights are zero.
+            NaN where all weights are zero, or all weighted rewards.
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"fraction must lie in [0, 1], got {fraction}.")
         # ceil of 0.1 * 30 must be 3, not 4.
         count = max(int(np.ceil(fraction * self.n_rounds * (1 - 1e-12))), 1)
-        largest = np.partition(self.weights, -count)[-count:]
-        total = self.weights.sum()
-        return float(largest.sum() / total) if total else float("nan")
+        largest = np.argpartition(self.weights, -count)[-count:]
+        carried = self._carried(of)
+        total = carried.sum()
+        return float(carried[largest].sum() / total) if total else float("nan")
 
-    def plot(self, ax=None, *, bins=30, line_kw=None, **kwargs):
+    def _carried(self, of):
+        """Return what the rounds carry of all weight, or of all weighted rewards."""
+        if of == "weight":
+            return self.weights
+        if of != "value":
+            raise ValueError(f"of must be 'weight' or 'value', got {of!r}.")
+        if not self._has_value_shares:
+            raise ValueError(
+                "shares of the value need rewards that are not negative; these are "
+                f"{'not known' if self.rewards is None else 'partly below zero'}."
+            )
+        return self.used_weights * self.rewards
+
+    @property
+    def _has_value_shares(self):
+        return self.rewards is not None and self.rewards.min() >= 0
+
+    def plot(self, ax=None, *, panels=None, bins=30, line_kw=None, **kwargs):
         """Draw shares of rounds and of weight by the size of the weight.
 
         Parameters
         ----------
-        ax : matplotlib axes, default=None
-            Where to draw; `None` makes a new figure.
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw, one for every panel; `None` makes a new figure.
+        panels : sequence of {"shares", "tail"}, default=None
+            What to draw. `None`: both, or the shares alone where one axes is given.
         bins : int, default=30
             Number of bins up to the largest weight, of equal width on a logarithmic
             axis. Weights below a hundredth of the mean, zero among them, are not
@@ -172,26 +223,64 @@ class WeightsDisplay:
         display : WeightsDisplay
             Itself.
         """
-        ax = axes_for(self, ax)
+        if panels is None:
+            panels = PANELS if ax is None else PANELS[: np.size(ax)]
+        panels = checked_panels(panels, PANELS)
+        size = 6.4, 1.2 + 2.0 * len(panels)
+        with drawing_panels(self, ax, [1] * len(panels), size=size) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                if panel == "shares":
+                    self._draw_shares(one, bins, line_kw, kwargs)
+                else:
+                    self._draw_tail(one)
+                one.set_xscale("log")
+                log_numbers_on(one.xaxis)
+            axes[0].set_title(self._title())
+            axes[-1].set_xlabel("importance weight")
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
+        return self
+
+    def _draw_shares(self, ax, bins, line_kw, kwargs):
         edges = self._edges(bins)
         rounds = np.histogram(self.weights, edges)[0] / self.n_rounds
         total = self.weights.sum() or 1.0
         carried = np.histogram(self.weights, edges, weights=self.weights)[0] / total
-        style = {"color": "C0", "alpha": 0.6, "label": "share of the rounds", **kwargs}
+        style = {"color": BASELINE, "alpha": 0.5, "label": "of the rounds", **kwargs}
         self.bars_ = ax.bar(edges[:-1], rounds, np.diff(edges), align="edge", **style)
-        style = {"color": "C1", "linewidth": 2, "label": "share of the weight"}
+        style = {"color": POLICY, "linewidth": 2, "label": "of the weight"}
         self.line_ = ax.stairs(carried, edges, **{**style, **(line_kw or {})})
         if self.altered_share:
             used = np.histogram(self.weights, edges, weights=self.used_weights)[0]
-            label = f"share left by {self.name or 'the evaluator'}"
-            ax.stairs(used / total, edges, color="C3", linestyle="--", label=label)
-        ax.set_xscale("log")
-        ax.set_xlabel("importance weight")
+            label = f"left by {as_drawn(self.name or 'the evaluator', LINE)}"
+            ax.stairs(used / total, edges, color=DOUBT, linestyle="--", label=label)
+        numbers_on(ax.yaxis, share=True)
         ax.set_ylabel("share")
-        ax.set_title(self._title(), fontsize="medium")
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        legend_beside(ax, title="share")
+
+    def _draw_tail(self, ax):
+        """Draw what the rounds of a weight or more are, and carry, at some ranks."""
+        order = np.argsort(-self.weights, kind="stable")
+        n_positive = max(int((self.weights > 0).sum()), 1)
+        ranks = np.unique(np.geomspace(1, n_positive, N_RANKS).round().astype(int))
+        ranks = np.union1d(ranks, np.arange(1, min(N_DOTS, n_positive) + 1))
+        x = self.weights[order][ranks - 1]
+        ranks, x = (values[x >= SMALL * self.weights.mean()] for values in (ranks, x))
+        curves = [("of the rounds", BASELINE, "-", ranks / self.n_rounds)]
+        names = ["weight", "value"] if self._has_value_shares else ["weight"]
+        for name, line in zip(names, ("-", ":"), strict=False):
+            carried = self._carried(name)[order].cumsum()
+            share = carried[ranks - 1] / (carried[-1] or 1.0)
+            told = "of the weight" if name == "weight" else "of weighted rewards"
+            curves.append((told, POLICY, line, share))
+        for (told, color, line, share), marker in zip(curves, "so^", strict=False):
+            style = {"color": color, "linestyle": line, "label": told}
+            dots = {"marker": marker, "markersize": 4, "markevery": slice(0, N_DOTS)}
+            ax.plot(x, share, **style, **dots)
+        ax.set_yscale("log")
+        ax.set_ylim(0.7 / self.n_rounds, 1.5)
+        log_numbers_on(ax.yaxis, share=True)
+        ax.set_ylabel("share of rounds with\nthis weight or more")
+        legend_beside(ax, title="share")
 
     def _edges(self, bins):
         drawn = self.weights[self.weights >= SMALL * self.weights.mean()]
@@ -208,17 +297,29 @@ class WeightsDisplay:
     def _title(self):
         lines = [
             f"{self.effective_sample_size:,.0f} effective rounds of {self.n_rounds:,}",
-            f"largest weight {self.max_weight:.3g}, {self.max_weight_share:.2%} of all",
+            f"largest weight {short(self.max_weight)}, {self.max_weight_share:.2%} of "
+            "all",
         ]
+        if np.isfinite(self.tail_shape):
+            heavy = f", heavy above {UNRELIABLE}" * (self.tail_shape > UNRELIABLE)
+            error = self.tail_shape_error
+            lines.append(f"tail shape k = {self.tail_shape:.2f} ± {error:.2f}{heavy}")
         small = SMALL * self.weights.mean()
         below = (self.weights < small).mean()
         if below and below == self.zero_share:
             lines.append(f"{below:.1%} of the rounds have weight 0")
         elif below:
-            lines.append(f"{below:.1%} of the rounds have weights below {small:.2g}")
+            lines.append(
+                f"{below:.1%} of the rounds have weights below {short(small, 2)}"
+            )
         if self.altered_share:
             lines.append(f"{self.altered_share:.1%} of the weights are altered")
         return "\n".join(lines)
+
+
+def _check_rows(name, values, weights):
+    if len(values) != len(weights):
+        raise ValueError(f"{name} has {len(values)} rows, weights has {len(weights)}.")
 
 
 def _check_weights(name, weights):

@@ -16,7 +16,9 @@ from skope_ope.evaluators import (
 from skope_ope.evaluators._evaluate import evaluate
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger import *
+from skope_ope.evaluators.core._lift import Lift
 from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._sensitivity import Sensitivity
 from skope_ope.evaluators.multi_logger import *
 from skope_ope.evaluators.scavenging import *
 from skope_ope.evaluators.sequential import *
@@ -24,7 +26,9 @@ from skope_ope.evaluators.slate import *
 from skope_ope.evaluators.static import *
 
 __all__ = [
+    "Lift",
     "PolicyValue",
+    "Sensitivity",
     "ValueTable",
     "evaluate",
     *static.__all__,

@@ -8,12 +8,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skope_ope.intervals._weighted_rewards import (
-    check_inside,
+    check_bounded_terms,
     check_level,
-    check_range,
     check_weighted_rewards,
 )
-from skope_ope.logs._validation import as_numbers
 
 SHARE = 0.5  # of the capital that one round may take at most
 
@@ -81,11 +79,7 @@ def betting_interval(z, upper, level=0.95, *, lower=0.0):
     (0.507, 0.7)
     """
     check_level(level)
-    terms = as_numbers("z", z)
-    if not len(terms):
-        raise ValueError("z needs at least one term, got none.")
-    lower, upper = check_range("(lower, upper)", (lower, upper))
-    check_inside("z", terms, lower, upper, "The bounds are those of every round.")
+    terms, lower, upper = check_bounded_terms(z, lower, upper)
     return _ends(terms, np.ones(len(terms)), 1.0, (lower, upper), level)
 
 

@@ -63,12 +63,7 @@ def check_level(level):
 
 def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     """Return `WeightedRewards`; raise where the bounds are none."""
-    weight, reward = as_numbers("w", w), as_numbers("r", r)
-    if not len(weight) or len(weight) != len(reward):
-        raise ValueError(
-            "w and r need one entry per round and at least one round, got "
-            f"{len(weight)} and {len(reward)}."
-        )
+    weight, reward = check_rounds(w, r)
     low, high = check_range("reward_range", reward_range)
     check_inside("r", reward, low, high, "State the range that rewards can have.")
     smallest, largest = _check_weight_bounds(min_weight, max_weight)
@@ -83,18 +78,45 @@ def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):
     return WeightedRewards(weight, reward, smallest, largest, low, high)
 
 
-def check_range(name, bounds):
-    """Return two finite numbers, the first of which is less."""
+def check_rounds(w, r):
+    """Return weights and rewards as arrays; raise where they are not of rounds."""
+    weight, reward = as_numbers("w", w), as_numbers("r", r)
+    if not len(weight) or len(weight) != len(reward):
+        raise ValueError(
+            "w and r need one entry per round and at least one round, got "
+            f"{len(weight)} and {len(reward)}."
+        )
+    return weight, reward
+
+
+def check_pair(name, bounds):
+    """Return two numbers."""
     try:
         low, high = (float(bound) for bound in bounds)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a pair (low, high), got {bounds!r}.") from None
+    return low, high
+
+
+def check_range(name, bounds):
+    """Return two finite numbers, the first of which is less."""
+    low, high = check_pair(name, bounds)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(
             f"{name} must be two finite numbers, the first less than the second, got "
             f"({low}, {high})."
         )
     return low, high
+
+
+def check_bounded_terms(z, lower, upper):
+    """Return terms and their bounds as numbers; raise where the bounds are none."""
+    terms = as_numbers("z", z)
+    if not len(terms):
+        raise ValueError("z needs at least one term, got none.")
+    lower, upper = check_range("(lower, upper)", (lower, upper))
+    check_inside("z", terms, lower, upper, "The bounds are those of every round.")
+    return terms, lower, upper
 
 
 def check_inside(name, values, low, high, remedy):

@@ -86,16 +86,37 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
     ('deploy', 'new')
     """
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
-    _check(policies, logs, baseline, level)
+    check_comparison(policies, logs, baseline, level)
     evaluator = _evaluator(evaluator, logs)
     table = quiet_table(policies, logs, {"": evaluator}, cv=getattr(evaluator, "cv", 5))
     values = {name: table[name, ""] for name in policies}
     warn_once(values.items(), stacklevel=4)
+    comparison, warned = comparison_of(values, policies, logs, baseline, level)
+    for warning in warned:
+        warnings.warn(warning, stacklevel=4)
+    return comparison
+
+
+def comparison_of(values, policies, logs, baseline, level):
+    """Return the comparison of values that are known, and what is to be warned of.
+
+    Parameters
+    ----------
+    values : dict
+        `PolicyValue` by name, of one evaluator on these logs.
+    policies, logs, baseline, level
+        As `compare_policies` takes them.
+
+    Returns
+    -------
+    comparison : PolicyComparison
+    warned : tuple of SupportWarning
+        Where the values are about different rounds. It is not emitted.
+    """
+    values = dict(values)
     if baseline == LOGGER:
         values[LOGGER] = logged_value(logs)
     values, warned = on_common_rounds(values)
-    for warning in warned:
-        warnings.warn(warning, stacklevel=4)
     reference = values.pop(LOGGER) if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else policies[baseline]
     alike = [
@@ -103,7 +124,7 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
         for name, policy in policies.items()
         if name != baseline and act_alike(policy, other, logs)
     ]
-    return PolicyComparison(
+    comparison = PolicyComparison(
         values,
         reference,
         baseline,
@@ -111,9 +132,11 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
         reward_range=known_range(logs),
         alike=alike,
     )
+    return comparison, warned
 
 
-def _check(policies, logs, baseline, level):
+def check_comparison(policies, logs, baseline, level):
+    """Raise unless there are policies, rounds and a baseline to compare."""
     if not isinstance(policies, Mapping) or not policies:
         raise TypeError(
             "policies must be a dict of policies by name, {'a': policy, ...}, got "

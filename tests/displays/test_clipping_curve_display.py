@@ -114,8 +114,11 @@ def test_plot(pyplot):
     assert_allclose(corners[:, 1].max(), display.high.max())
     assert_array_equal(display.own_line_.get_xdata(), [1.5, 1.5])
     texts = [t.get_text() for t in display.ax_.get_legend().get_texts()]
-    assert texts == ["IPS", "95% interval", "1.5 in use"]
-    assert display.ax_.get_xlabel() == "bound on the weights (cmax)"
+    assert texts == ["IPS", "95% interval", "cmax = 1.5 in use"]
+    assert display.ax_.get_xlabel().splitlines() == [
+        "bound on the weights (cmax)",
+        "intervals leave out the bias of clipped weights",
+    ]
 
 
 def test_plot_without_a_bound_of_its_own(pyplot):

@@ -28,7 +28,7 @@ def evaluated(evaluator, policy=None, n=600):
 
 def test_a_single_history():
     logs, result = evaluated(Replay(random_state=0))
-    display = HistoryDisplay.from_value(result)
+    display = HistoryDisplay.from_values(result)
     assert display.n_rounds == 600
     accepted = np.zeros(600)
     accepted[result.accepted] = 1
@@ -47,7 +47,7 @@ def test_drns_shows_the_ratio_of_sums():
     w = 1 / logs.n_actions / logs.propensity
     c, r_k = result.acceptance_ratios, 0.5 + w * (logs.reward - 0.5)
     running = np.cumsum(c * r_k) / np.cumsum(c)
-    display = HistoryDisplay.from_value(result)
+    display = HistoryDisplay.from_values(result)
     np.testing.assert_allclose(display.cumulative_value, running[result.accepted])
     np.testing.assert_array_equal(display.acceptance_ratios, c)
 
@@ -63,7 +63,7 @@ def test_drns_shows_the_ratio_of_sums():
 )
 def test_trajectories_are_averaged_as_they_end(evaluator):
     _, result = evaluated(evaluator)
-    display = HistoryDisplay.from_value(result)
+    display = HistoryDisplay.from_values(result)
     m = result.n_trajectories
     assert m > 1
     np.testing.assert_array_equal(display.value_rows, result.trajectory_stops - 1)
@@ -87,7 +87,7 @@ def test_from_evaluator_evaluates():
 
 def test_plot(pyplot):
     _, result = evaluated(DRns(random_state=0))
-    display = HistoryDisplay.from_value(result)
+    display = HistoryDisplay.from_values(result)
     assert display.plot() is display
     assert len(display.axes_) == 3
     assert display.ax_ is display.axes_[0]
@@ -105,7 +105,7 @@ def test_plot(pyplot):
 
 def test_panels_and_own_axes(pyplot):
     _, result = evaluated(Replay(horizon=100, random_state=0))
-    display = HistoryDisplay.from_value(result)
+    display = HistoryDisplay.from_values(result)
     _, ax = pyplot.subplots()
     display.plot(ax, panels="value", color="C3")
     assert display.ax_ is ax
@@ -125,12 +125,12 @@ def test_panels_and_own_axes(pyplot):
 def test_empty_and_single_histories_are_drawn(pyplot):
     for horizon, n_points in ((1000, 0), (150, 150)):
         _, result = evaluated(Replay(horizon=horizon, random_state=0))
-        display = HistoryDisplay.from_value(result).plot()
+        display = HistoryDisplay.from_values(result).plot()
         assert len(display.cumulative_value) == n_points
         display.figure_.canvas.draw()
     assert display.cumulative_value[-1] == pytest.approx(result.value)
     _, result = evaluated(DRns(horizon=150, normalize=False, random_state=0))
-    display = HistoryDisplay.from_value(result).plot(panels="value")
+    display = HistoryDisplay.from_values(result).plot(panels="value")
     assert result.n_trajectories == 1
     assert len(display.cumulative_value) == 150
     assert display.cumulative_value[-1] == pytest.approx(result.value)
@@ -141,4 +141,4 @@ def test_bad_input():
     with pytest.raises(TypeError, match="the value of IPS has no history"):
         HistoryDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
     with pytest.raises(TypeError, match="the value of float has no history"):
-        HistoryDisplay.from_value(0.5)
+        HistoryDisplay.from_values(0.5)

@@ -124,6 +124,34 @@ def test_no_value(pyplot):
     assert [text.get_text() for text in display.ax_.texts] == ["no value"]
 
 
+def test_values_by_name_and_an_evaluator_give_the_same(comparison):
+    make = PolicyComparisonDisplay
+    want = make.from_values(comparison)
+    logs = comparison["uniform"]._rows.logs
+    policies = {f"always {k}": ConstantPolicy(k).fit(logs) for k in range(3)}
+    policies["uniform"] = UniformPolicy()
+    given = {"baseline": "uniform", "level": 0.8}
+    for display in (
+        make.from_values(dict(comparison), **given),
+        make.from_evaluator(SNIPS().fit(logs), policies, **given),
+    ):
+        assert (display.choice, display.level) == (want.choice, want.level)
+        for name in ("gain", "gain_low", "gain_high", "value", "low", "high"):
+            assert_allclose(getattr(display, name), getattr(want, name), rtol=1e-12)
+
+
+def test_the_old_name_is_accepted(comparison):
+    with pytest.warns(FutureWarning, match="from_comparison of Pol.* is called from_v"):
+        display = PolicyComparisonDisplay.from_comparison(comparison, level=0.9)
+    assert display.level == 0.9
+
+
 def test_bad_input(comparison):
-    with pytest.raises(TypeError, match="comparison must be what compare_policies"):
-        PolicyComparisonDisplay.from_comparison(dict(comparison))
+    with pytest.raises(TypeError, match=r"values must be a ValueTable, a dict"):
+        PolicyComparisonDisplay.from_values(0.5)
+    with pytest.raises(
+        ValueError, match=r"baseline must name one of at least two.*Non"
+    ):
+        PolicyComparisonDisplay.from_values(dict(comparison))
+    with pytest.raises(ValueError, match="the comparison is with 'uniform', got base"):
+        PolicyComparisonDisplay.from_values(comparison, baseline="always 1")

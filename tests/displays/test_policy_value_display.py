@@ -97,17 +97,16 @@ def test_marks_are_drawn(pyplot):
     assert display.recommended == "DoublyRobust"
     assert tick_labels(display.ax_) == [
         "DRos *",
-        "DoublyRobust (recommended)",
+        "DoublyRobust\n(recommended)",
         "DirectMethod **",
         "SubGaussianDR *",
     ]
-    first, *notes = display.ax_.get_xlabel().splitlines()
     methods = ", ".join(dict.fromkeys(display.methods))
-    assert first == f"value with its 95% interval ({methods})"
-    assert notes == [
-        "* leaves out the bias of shrunk weights",
-        "** leaves out the error of the reward model",
-    ]
+    assert display.ax_.get_xlabel().replace("\n", " ") == (
+        f"value (reward per round), 95% interval ({methods}) "
+        "* leaves out the bias of shrunk weights "
+        "** leaves out the error of the reward model"
+    )
     one = evaluate(POLICIES, LOGS, evaluators=["DoublyRobust"]).plot()
     assert tick_labels(one.ax_) == ["sharp", "uniform"]
     assert one.ax_.get_xlabel().endswith("\nby DoublyRobust (recommended)")
@@ -165,7 +164,7 @@ def test_plot_draws_values_and_intervals(pyplot, table):
     assert len(caps) == 2
     ax = display.ax_
     assert tick_labels(ax) == ["IPS", "SNIPS", "DirectMethod *"]
-    assert ax.get_xlabel().startswith("value with its 95% interval (")
+    assert ax.get_xlabel().startswith("value (reward per round), 95% interval")
     assert ax.get_xlabel().endswith(")\n* leaves out the error of the reward model")
     low, high = ax.get_ylim()
     assert low > high  # the first row is on top
@@ -220,7 +219,7 @@ def test_nan_is_written_not_drawn(pyplot):
         display = PolicyValueDisplay.from_evaluator(SNIPS().fit(LOGS), pi)
     assert np.isnan(display.value).all()
     display.plot()
-    assert [text.get_text() for text in display.ax_.texts] == ["NaN"]
+    assert [text.get_text() for text in display.ax_.texts] == ["no value"]
 
 
 def test_plot_of_a_table(pyplot, table):

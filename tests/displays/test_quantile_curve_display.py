@@ -118,7 +118,7 @@ def test_plot(pyplot, display):
     )
     np.testing.assert_allclose(np.sort(drawn[:, 1]), np.sort(display.value))
     said = [text.get_text() for text in upper.get_legend().get_texts()]
-    assert said == ["q = 0.05 in use", "90% interval", "90% interval, biased history"]
+    assert said == ["q = 0.05 in use", "90% interval", "90% interval,\nbiased history"]
     figure, ax = pyplot.subplots()
     display.plot(ax, panels="bias_mass")
     assert display.figure_ is figure

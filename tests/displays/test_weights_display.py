@@ -129,7 +129,7 @@ def test_plot_draws_shares(pyplot):
 def test_plot_shows_what_clipping_takes(pyplot):
     display = WeightsDisplay.from_evaluator(IPS(cmax=1.0).fit(LOGS), POLICY).plot()
     labels = [t.get_text() for t in display.ax_.get_legend().get_texts()]
-    assert "share left by IPS" in labels
+    assert "left by IPS" in labels
     assert "% of the weights are altered" in display.ax_.get_title()
 
 

@@ -19,6 +19,7 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     DRos,
@@ -53,6 +54,16 @@ EVALUATORS = {
 RATIOS = ("SNIPS", "SNDR")
 CONSISTENT = ("IPS", "SNIPS", "DR", "SNDR")
 MEANS = [name for name in EVALUATORS if name not in RATIOS]
+SOME = 500  # logs for methods that take longer than Student's
+MANY_ROUNDS = (
+    "auto",
+    "gamma",
+    "bootstrap",
+    "percentile",
+    "empirical_likelihood",
+    "cressie_read",
+)
+ANY_NUMBER = ("betting", "empirical_bernstein", "hoeffding", "log_smoothing")
 
 
 def logs_of(log):
@@ -100,7 +111,9 @@ def expectation(name):
 
 
 def covered(results, target, level, method):
-    ends = np.array([r.confidence_interval(level, method) for r in results])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        ends = np.array([r.confidence_interval(level, method) for r in results])
     return ((ends[:, 0] <= target) & (target <= ends[:, 1])).mean()
 
 
@@ -115,6 +128,57 @@ def tolerance(level, n_logs=N_LOGS):
 def test_the_truth_is_covered(simulated, name, method, level):
     share = covered(simulated[name], W1.value, level, method)
     assert abs(share - level) < tolerance(level) + MARGIN
+
+
+@pytest.mark.parametrize("method", MANY_ROUNDS)
+def test_methods_for_many_rounds_cover_the_truth(simulated, method):
+    share = covered(simulated["IPS"][:SOME], W1.value, 0.95, method)
+    assert abs(share - 0.95) < tolerance(0.95, SOME) + MARGIN
+
+
+@pytest.mark.parametrize("method", ANY_NUMBER)
+def test_methods_for_any_number_of_rounds_cover_at_least(simulated, method):
+    share = covered(simulated["IPS"][:SOME], W1.value, 0.95, method)
+    assert share > 0.95 - tolerance(0.95, SOME)
+
+
+@pytest.fixture(scope="module")
+def with_hardly_a_click(global_random_seed):
+    """Values of IPS where 40 of 200 rounds tell of the policy, and 2% have a click."""
+    rng = np.random.RandomState(global_random_seed)
+    results = []
+    for _ in range(SOME):
+        action = rng.randint(5, size=200)
+        logs = BanditLogs(
+            np.zeros((200, 1)),
+            action,
+            (rng.random_sample(200) < 0.02).astype(float),
+            np.full(200, 0.2),
+            actions=range(5),
+            reward_range=(0, 1),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OPEWarning)
+            results.append(IPS().fit(logs).evaluate(ConstantPolicy(3)))
+    return results
+
+
+@pytest.mark.parametrize("method", ["clopper_pearson", *ANY_NUMBER])
+def test_what_holds_with_hardly_a_click(with_hardly_a_click, method):
+    share = covered(with_hardly_a_click, 0.02, 0.95, method)
+    assert share > 0.95 - tolerance(0.95, SOME)
+
+
+@pytest.mark.parametrize("method", ["auto", "gamma"])
+def test_the_default_holds_with_hardly_a_click(with_hardly_a_click, method):
+    share = covered(with_hardly_a_click, 0.02, 0.95, method)
+    assert share > 0.93 - tolerance(0.93, SOME)
+
+
+@pytest.mark.parametrize("method", ["student", "normal", "bootstrap", "percentile"])
+def test_what_does_not_hold_with_hardly_a_click(with_hardly_a_click, method):
+    """Most logs hold no click of the policy's action; the table of the guide says so."""
+    assert covered(with_hardly_a_click, 0.02, 0.95, method) < 0.75
 
 
 @pytest.mark.parametrize("name", [name for name in MEANS if name not in CONSISTENT])

@@ -26,6 +26,7 @@ FLOW = [
     "audit",
     "selection",
     "learning",
+    "reports",
     "datasets",
     "utils",
 ]
@@ -47,7 +48,12 @@ ROOMS = {
 # They gather the names of all folders, or put them to work in the shell.
 EXEMPT = {"__init__", "__main__", "_shell", "base"}
 # Methods that open a door further down, importing inside the function.
-DOORS = {("logs/_row_container.py", "audit"), ("logs/_bandit_logs.py", "checks")}
+DOORS = {
+    ("logs/_row_container.py", "audit"),
+    ("logs/_bandit_logs.py", "checks"),
+    ("evaluators/core/_policy_value.py", "audit"),
+    ("displays/_policy_comparison_display.py", "selection"),
+}
 OPTIONAL = {
     "IPython",
     "matplotlib",

@@ -10,6 +10,7 @@ import pytest
 
 from skope_ope import BanditLogs
 from skope_ope._shell._evaluate import by_logger, model_text, start_report
+from skope_ope._shell._policies import Wanted
 from skope_ope._shell._source import extra_column
 from skope_ope._shell._target import learned
 from skope_ope.displays._progress import Progress
@@ -46,12 +47,9 @@ def test_columns_of_logs_that_know_theirs():
 
 @pytest.mark.parametrize(("policy", "lowest"), [("greedy", 0), ("epsilon-greedy", 0.1)])
 def test_only_epsilon_greedy_explores(policy, lowest):
-    args = SimpleNamespace(
-        policy=policy, train_share=0.5, random_state=0, epsilon=0.2, learner="logistic"
-    )
+    args = SimpleNamespace(random_state=0, epsilon=0.2, learner="logistic")
     logs = logs_of()
-    test, found, told = learned(args, logs, Progress(None, False))
-    assert len(test) == 6
+    found, told = learned(Wanted("new", policy), args, logs, Progress(None, False))
     assert found.predict_proba(logs.context).min() == pytest.approx(lowest)
     assert ("epsilon 0.2" in told) == (policy == "epsilon-greedy")
 

@@ -2,20 +2,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which interval a value has, and the alarms that go with it."""
 
+from dataclasses import replace
 from functools import partial
 from math import isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._renamed import renamed_value
-from skope_ope.evaluators.core._plain_weights import KNOWN_WEIGHTS, bounded_interval
+from skope_ope.evaluators.core._bootstrap import resampled_values
+from skope_ope.evaluators.core._plain_weights import (
+    BOUNDED,
+    KNOWN_WEIGHTS,
+    WEIGHT_BOUNDED,
+    bounded_interval,
+)
 from skope_ope.evaluators.core._reach import (
     Reach,
     of_seen_rewards,
     without_model,
 )
+from skope_ope.evaluators.core._warnings import outside_warnings
 from skope_ope.exceptions import (
     FewEventsWarning,
-    LowOverlapWarning,
     PropensityWarning,
     TailWarning,
 )
@@ -26,6 +33,7 @@ from skope_ope.intervals import (
 )
 from skope_ope.intervals._gamma import gamma_limits
 
+RESAMPLED = ("bootstrap", "percentile")
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
 FEW_EVENTS = 10  # effective ones, below which an interval rests on its assumptions
 NEGLIGIBLE = 0.25  # bound of a round value, in standard errors of the sum of all
@@ -35,20 +43,63 @@ FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
-def interval_of(value, level, method, max_weight):
-    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method."""
+def interval_of(value, level, method, random_state=0, **options):
+    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method.
+
+    Options that are None were not given; a method refuses those that it does not use.
+    """
+    check_level(level)
+    given = {name: option for name, option in options.items() if option is not None}
+    method = checked_method(method, given)
+    if method in RESAMPLED:
+        given["random_state"] = random_state
+    return METHODS[method](value, level, **given)
+
+
+def one_sided(value, level, method, **options):
+    """Return the interval whose ends are one-sided bounds.
+
+    An end of the two-sided interval misses the value with the probability of one tail:
+    that at 2 level - 1 is the one-sided bound at `level`.
+    """
+    check_level(level)
+    if level <= 0.5:
+        raise ValueError(
+            f"level of a one-sided bound must lie in (0.5, 1), got {level!r}: at 0.5 "
+            "it would be the estimate itself, and below that on its other side."
+        )
+    return interval_of(value, 2 * level - 1, method, **options)
+
+
+def check_level(level):
+    """Raise if `level` is no coverage."""
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level!r}.")
-    if max_weight is not None and not isinstance(max_weight, Real):
-        raise ValueError(f"max_weight must be a positive number, got {max_weight!r}.")
+
+
+def checked_method(method, given):
+    """Return the name of a method as it is today.
+
+    Raise if there is none, or if it does not use an option that was given.
+    """
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
     if not isinstance(method, str) or method not in METHODS:
         known = ", ".join(map(repr, METHODS))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
-    return METHODS[method](value, level, max_weight)
+    for name in given:
+        if method not in USERS[name]:
+            known = ", ".join(map(repr, USERS[name]))
+            raise ValueError(
+                f"method={method!r} does not use {name}, which is for {known}. Leave "
+                "it out, or name one of these."
+            )
+    if not isinstance(given.get("max_weight", 1.0), Real):
+        found = given["max_weight"]
+        raise ValueError(f"max_weight must be a positive number, got {found!r}.")
+    return method
 
 
-def _auto(value, level, max_weight):
+def _auto(value, level, max_weight=None):
     """Gamma limits where the range is known and rounds may be large, else Student's."""
     if isnan(value.value):
         return _of_nothing(value, level)
@@ -101,7 +152,7 @@ def _largest(deviations, reach):
     return up, down
 
 
-def _gamma(value, level, max_weight):
+def _gamma(value, level, max_weight=None):
     """Gamma limits, where all that they need is known."""
     if isnan(value.value):
         return _of_nothing(value, level)
@@ -156,20 +207,18 @@ def _student(value, level, reach=None, warned=()):
     )
 
 
-def _plain_student(value, level, max_weight):
-    return _student(value, level)
-
-
-def _normal(value, level, max_weight):
+def _normal(value, level):
     low, high = normal_interval(value.value, value.standard_error, level)
     return ConfidenceInterval(low, high, level, "normal")
 
 
-def _bounded(method, value, level, max_weight):
+def _bounded(method, value, level, **options):
     """Limits from the bounds of weights and rewards."""
-    found = bounded_interval(value, method, level, max_weight)
+    found = bounded_interval(value, method, level, **options)
     reach = Reach(*found.reward_range)
-    low, high, warned = _within(found.low, found.high, reach, value.value)
+    if method != "log_smoothing":  # which holds for what is lost, too
+        reach = replace(reach, lost=getattr(value._find_reach, "lost", 0.0))
+    low, high, warned = _within(found.low, found.high, reach, value.value, proven=True)
     if method in ASYMPTOTIC and not isnan(value.value):
         warned += _asymptotic_warnings(method, value._deviations.effective_events)
     return ConfidenceInterval(
@@ -184,25 +233,51 @@ def _bounded(method, value, level, max_weight):
     )
 
 
-def _asymptotic_warnings(method, events):
+def _resampled(method, value, level, **options):
+    """Limits from values of resamples."""
+    if isnan(value.value):
+        return _of_nothing(value, level)
+    studentized = method == "bootstrap"
+    [found] = resampled_values([value], level, studentized, **options)
+    return limits_of_resamples(value, found, level, method)
+
+
+def limits_of_resamples(value, found, level, method):
+    """Return the `ConfidenceInterval` of a `ResampledValue`."""
+    studentized = method == "bootstrap"
+    low, high = found.found.limits(value.value, level, studentized)
+    if not low < high:
+        warned = _tail_warnings(value, value._deviations)
+        return ConfidenceInterval(low, high, level, method, warnings=warned)
+    dropped = found.found.n_dropped if studentized else 0
+    warned = _asymptotic_warnings(method, found.effective_events, dropped)
+    return ConfidenceInterval(low, high, level, method, warnings=warned)
+
+
+def _asymptotic_warnings(method, events, dropped=0):
     if events >= FEW_EVENTS:
         return []
     text = (
         f"the coverage of method={method!r} holds for many rounds, and this value "
-        f"rests on {events:.1f} effective events. Use 'auto' or 'betting'."
+        f"rests on {events:.1f} effective events. "
     )
-    return [FewEventsWarning(text, events)]
+    if dropped:
+        text += f"{dropped:,} resamples without a spread were left out. "
+    return [FewEventsWarning(text + "Use 'auto' or 'betting'.", events)]
 
 
 METHODS = {
     "auto": _auto,
     "gamma": _gamma,
-    "student": _plain_student,
+    "student": _student,
     "normal": _normal,
-    **{
-        method: partial(_bounded, method)
-        for method in ("clopper_pearson", "betting", *ASYMPTOTIC)
-    },
+    **{method: partial(_resampled, method) for method in RESAMPLED},
+    **{method: partial(_bounded, method) for method in BOUNDED},
+}
+USERS = {  # which methods use an option
+    "max_weight": ("auto", "gamma", *WEIGHT_BOUNDED),
+    "n_resamples": RESAMPLED,
+    "block_length": RESAMPLED,
 }
 
 
@@ -211,8 +286,11 @@ def _of_nothing(value, level):
     limits = value._limits
     if limits is None:
         return ConfidenceInterval(nan, nan, level, "student")
+    lacking = "say nothing of the policy"
+    if not isnan(value.value):
+        lacking = "do not tell how sure the value is"
     warned = FewEventsWarning(
-        "the logged rounds say nothing of the policy: the interval is the whole range "
+        f"the logged rounds {lacking}: the interval is the whole range "
         f"{limits[0]:.4g} to {limits[1]:.4g}.",
         0.0,
     )
@@ -232,31 +310,30 @@ def _is_spread(value, deviations):
     )
 
 
-def _within(low, high, reach, value):
+def _within(low, high, reach, value, proven=False):
     """Return limits that stay in the range, and a warning where the value does not.
 
-    Decisions of which the logs tell nothing may bring anything in the range.
+    Decisions of which the logs tell nothing may bring anything in the range. Cut to the
+    range, the limits of a value beyond it would seem the surer the further out it is:
+    they reach as far from the nearest value that can be, unless they are `proven`.
     """
     unknown = reach.lost * (reach.high - reach.low)
     low, high = low - unknown, high + unknown
-    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
-    limits = f"{reach.low:.4g} to {reach.high:.4g}"
     if low > reach.high or high < reach.low:
         text = (
-            f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of "
-            f"the rewards, {limits}: the propensities or the range are wrong, or the "
-            "rounds are too few for their weights."
+            f"all limits, {low:.4g} to {high:.4g}, lie outside the range of the "
+            f"rewards, {reach.low:.4g} to {reach.high:.4g}, which is the interval: the "
+            "propensities or the range are wrong, or the rounds are too few for their "
+            "weights."
         )
-        return *inside, [PropensityWarning(text, value)]
-    if reach.low <= value <= reach.high or isnan(value):
-        return *inside, []
-    text = (
-        f"the value, {value:.4g}, lies outside the range of the rewards, {limits}, and "
-        f"the interval, {inside[0]:.4g} to {inside[1]:.4g}, does not hold it: weights "
-        "that do not average to one have moved it. Compare with an evaluator that "
-        "divides by the weights, or subtracts a model."
-    )
-    return *inside, [LowOverlapWarning(text, value)]
+        return reach.low, reach.high, [PropensityWarning(text, value)]
+    move = 0.0 if proven or isnan(value) else _inside(value, reach) - value
+    inside = [_inside(low + min(move, 0.0), reach), _inside(high + max(move, 0), reach)]
+    return *inside, list(outside_warnings(value, (reach.low, reach.high)))
+
+
+def _inside(limit, reach):
+    return min(max(limit, reach.low), reach.high)
 
 
 def _few_events_warnings(events, low, high, reach):

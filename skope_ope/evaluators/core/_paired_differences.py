@@ -53,7 +53,7 @@ class PairedDifferences:
             entries |= group_entries(estimate)
         out._estimate, out.effective_sample_size = estimate, size
         out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
-        out._bound = out.successes = out._plain_weights = None
+        out._bound = out.successes = out._plain_weights = out._pair = None
         return out
 
     def _estimate_without(self, left_out):
@@ -77,6 +77,16 @@ class PairedDifferences:
         """
         if not isinstance(other, PairedDifferences):
             return NotImplemented
+        *_, difference, warned = self._paired(other)
+        for warning in warned:
+            python_warnings.warn(warning, stacklevel=2)
+        return difference
+
+    def _paired(self, other):
+        """Return two values on their common rounds, their difference, and warnings.
+
+        The warnings are not emitted; the difference has them, too.
+        """
         if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
             raise ValueError(
                 "the two values come from different rounds; a paired difference needs "
@@ -91,8 +101,6 @@ class PairedDifferences:
             value, change = 0.0, np.zeros(len(change))
         estimate, doubts = first._paired_estimate(second, value, change)
         warned = (*warned, *doubts)
-        for warning in warned:
-            python_warnings.warn(warning, stacklevel=2)
         rows = first._rows
         left_out, design = rows.left_out, rows.design
         out = self._derived(
@@ -104,9 +112,11 @@ class PairedDifferences:
             reach=DifferenceReach(first, second),
             leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
+        out._pair = first, second
         if left_out is not None:
             out._operands = first, second
-        return out._with_mixture(self._mixture or other._mixture)
+        out = out._with_mixture(self._mixture or other._mixture)
+        return first, second, out, warned
 
     def _differ_by_rounding(self, other, change):
         """Whether policies act alike, and only the order of sums tells them apart."""

@@ -18,7 +18,10 @@ from skope_ope.intervals import (
     betting_ratio_interval,
     clopper_pearson_interval,
     cressie_read_interval,
+    empirical_bernstein_interval,
     empirical_likelihood_interval,
+    hoeffding_interval,
+    log_smoothing_interval,
 )
 from skope_ope.logs._known_range import known_range
 
@@ -63,7 +66,7 @@ class BoundedInterval(NamedTuple):
     source: str | None
 
 
-def bounded_interval(value, method, level, max_weight):
+def bounded_interval(value, method, level, max_weight=None):
     """Return the `BoundedInterval` of a `PolicyValue` by a method's name."""
     if method == "clopper_pearson" and value.successes is not None:
         limits = clopper_pearson_interval(*value.successes, level)
@@ -79,6 +82,9 @@ def bounded_interval(value, method, level, max_weight):
         return BoundedInterval(*limits, limits, None, None)
     weight = plain.positive.of(plain.find())
     reward = plain.positive.of(plain.logs.reward)
+    if method == "log_smoothing":
+        found = log_smoothing_interval(weight, reward, reward_range=limits, level=level)
+        return BoundedInterval(*found, limits, None, None)
     bound, source = _bound(value, plain, weight, max_weight)
     if method == "clopper_pearson":
         known = bound if source in KNOWN_WEIGHTS else None
@@ -97,24 +103,30 @@ def bounded_interval(value, method, level, max_weight):
             f"larger than {bound:.6g}: the policy takes actions that the logger never "
             "takes, and the logs say nothing of these."
         )
-    if method == "betting" and not plain.ratio:
+    if method in OF_MEANS and not plain.ratio:
         low, high = (bound * end for end in limits)
-        found = betting_interval(
+        found = OF_MEANS[method](
             weight * reward, max(high, 0.0), level, lower=min(low, 0.0)
         )
     else:
-        interval = WEIGHTED[method]
-        found = interval(
+        found = WEIGHTED[method](
             weight, reward, max_weight=bound, reward_range=limits, level=level
         )
     return BoundedInterval(*found, limits, bound, source)
 
 
+OF_MEANS = {
+    "betting": betting_interval,
+    "hoeffding": hoeffding_interval,
+    "empirical_bernstein": empirical_bernstein_interval,
+}
 WEIGHTED = {
     "betting": betting_ratio_interval,
     "empirical_likelihood": empirical_likelihood_interval,
     "cressie_read": cressie_read_interval,
 }
+WEIGHT_BOUNDED = ("clopper_pearson", *(OF_MEANS | WEIGHTED))
+BOUNDED = (*WEIGHT_BOUNDED, "log_smoothing")
 
 
 def _checked(value, method):
@@ -139,6 +151,11 @@ def _checked(value, method):
             f"method={method!r} is for means and ratios of plain importance weights "
             "times rewards (IPS, SNIPS, SlateIPS, without cmax, and the logger's mean "
             f"reward). This value of {value.estimator} is not one. {instead}"
+        )
+    if plain.ratio and method in OF_MEANS and method not in WEIGHTED:
+        raise ValueError(
+            f"method={method!r} is for means of independent terms, and this value of "
+            f"{value.estimator} is a ratio of two. Use 'betting' or 'auto', or IPS."
         )
     if getattr(plain.logs, "group", None) is not None:
         raise ValueError(

@@ -2,24 +2,37 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The value of a policy, how sure it is, and what it rests on."""
 
-import warnings as python_warnings
 from copy import copy
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
-from skope_ope.evaluators.core._intervals import FEW_EVENTS, interval_of
+from skope_ope.evaluators.core._grounds import Grounds, propensities_of
+from skope_ope.evaluators.core._intervals import FEW_EVENTS
+from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
+from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
+from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._warnings import group_warnings
+from skope_ope.evaluators.core._warnings import (
+    group_warnings,
+    one_unit_warnings,
+    outside_warnings,
+)
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
 
-class PolicyValue(PairedDifferences, ValuesOfGroups):
+class PolicyValue(
+    IntervalsOfValue,
+    PairedDifferences,
+    RelativeGains,
+    HiddenConfounding,
+    ValuesOfGroups,
+):
     """Estimated value of a policy.
 
     Evaluators make it, and nothing changes it afterwards. Read more in the
@@ -75,6 +88,8 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
+    _pair = None  # the two values of a difference
+    _inherited = None  # `Grounds` of the values that it was made from
 
     def __init__(
         self,
@@ -97,10 +112,13 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
+        warned += outside_warnings(estimate.value, self._limits)
+        warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
             entries |= group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
+        self._propensities = propensities_of(rows.logs)
 
     @property
     def value(self):
@@ -158,88 +176,37 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
         """Range of the value, (low, high), or None where it is not known."""
         return None if self._find_reach is None else self._find_reach.limits
 
-    def confidence_interval(self, level=0.95, method="auto", *, max_weight=None):
-        """Two-sided interval for the value.
+    @property
+    def verdict(self):
+        """Whether the value can be acted on: a `Verdict`.
 
-        Read more in the :ref:`User Guide <intervals>`.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Coverage, in (0, 1).
-        method : str, default="auto"
-            "auto" : the paired gamma interval where the range of the rewards is known
-            (`reward_range` of the logs, or rewards that are all 0 or 1), which holds
-            for few events and stays in the range; Student's where no round can be
-            large beside the standard error, or the range is not known. The limits
-            then come with a `TailWarning` where a few rounds make the spread.
-
-            "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
-
-            "clopper_pearson" : the exact interval for values that are a share of
-            0/1 rewards.
-
-            "betting", "empirical_likelihood", "cressie_read" : for means and ratios of
-            plain importance weights times rewards, from the bounds of both.
-        max_weight : float, default=None
-            Upper bound on the importance weights that the policy may have on logs such
-            as these. `None`: what `logging_proba`, or propensities that belong to the
-            actions, give; where there are none "auto" takes the largest logged weight,
-            and the methods that need a bound refuse.
-
-        Returns
-        -------
-        interval : ConfidenceInterval
-            The tuple (low, high), which says the method that answered and the
-            `max_weight` that it used.
-
-        Warns
-        -----
-        FewEventsWarning
-            With the effective number of events below ten.
-        TailWarning
-            Where Student's interval rests on a few rounds.
+        "trustworthy", "caution" or "not supported", from what the value itself knows,
+        by the default thresholds. An audit of the log knows more, and thresholds can
+        be changed: see `skope_ope.verdict`.
         """
-        found = self._interval(level, method, max_weight)
-        for warning in found.warnings:
-            python_warnings.warn(warning, stacklevel=2)
-        return found
+        from skope_ope.audit import verdict
 
-    def _interval(self, level=0.95, method="auto", max_weight=None):
-        """Return the interval without a word; its warnings are in it."""
-        return interval_of(self, level, method, max_weight)
+        return verdict(self)
 
-    def deviation_bound(self, delta=0.05, **assumptions):
-        """Bound ``|value - truth|`` with probability 1 - delta.
-
-        Parameters
-        ----------
-        delta : float, default=0.05
-            Allowed probability of failure, in (0, 1).
-        **assumptions : float
-            What the theorem behind the evaluator assumes; a missing one is named.
-
-        Returns
-        -------
-        radius : float
-
-        Raises
-        ------
-        ValueError
-            If no theorem covers the evaluator, or an assumption is missing.
-        """
-        if not 0 < delta < 1:
-            raise ValueError(f"delta must lie in (0, 1), got {delta}.")
-        if self._bound is None:
-            raise ValueError(
-                f"no theorem bounds the deviation of {self.estimator}; use "
-                "confidence_interval."
-            )
-        return self._bound(self, delta, **assumptions)
+    @property
+    def _grounds(self):
+        """What the value rests on, and the values that it was made from."""
+        derived = self._inherited is not None
+        evaluators = () if derived else (self.estimator,)
+        size, propensities = self.effective_sample_size, self._propensities
+        own = Grounds(self.warnings, size, propensities, evaluators)
+        return own.beside(self._inherited) if derived else own
 
     def _derived(self, estimate, rows, **given):
         """Return a value of some of the rounds, or of a difference."""
         return PolicyValue(estimate, rows, **given)
+
+    def _resting_on(self, *values):
+        """Return the same value, which rests on what some others rest on, too."""
+        first, *others = (value._grounds for value in values)
+        out = copy(self)
+        out._inherited = reduce(Grounds.beside, others, first)
+        return out
 
     def _at(self, logs):
         """Return the same value of these logs, which a process may have left behind."""
@@ -263,6 +230,8 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
         state = self.__dict__.copy()
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
+        if self._pair is not None:
+            state["_pair"] = LEFT_BEHIND
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
         return state
@@ -313,9 +282,12 @@ class PolicyValue(PairedDifferences, ValuesOfGroups):
             *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            ("verdict", self.verdict.answer),
             *(
-                ("warning", str(warning))
-                for warning in (*self.warnings, *interval.warnings)
+                ("warning", warning)
+                for warning in dict.fromkeys(
+                    map(str, (*self.warnings, *interval.warnings))
+                )
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)

@@ -29,11 +29,15 @@ from skope_ope.intervals import (
     betting_ratio_interval,
     clopper_pearson_interval,
     cressie_read_interval,
+    empirical_bernstein_interval,
     empirical_likelihood_interval,
+    hoeffding_interval,
+    log_smoothing_interval,
 )
 
 BOUNDED = ["betting", "empirical_likelihood", "cressie_read"]
-METHODS = [*BOUNDED, "clopper_pearson"]
+METHODS = [*BOUNDED, "clopper_pearson", "log_smoothing"]
+MEANS = ["hoeffding", "empirical_bernstein"]
 N = 600
 
 
@@ -83,6 +87,57 @@ def test_the_functions_answer_with_what_is_known(method, evaluator):
     assert found.reward_range == (0, 1)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_means_of_bounded_terms(turned):
+    """Terms of rewards in (-1, 0) lie between minus the largest weight and 0."""
+    logs = make_logs()
+    if turned:
+        logs = make_logs(reward=-logs.reward, reward_range=(-1, 0))
+    value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    z, most = weights(logs) * logs.reward, 1 / logs.logging_proba[:, 1].min()
+    ends = {"lower": -most, "upper": 0.0} if turned else {"upper": most}
+    for method, function in zip(
+        MEANS, (hoeffding_interval, empirical_bernstein_interval), strict=True
+    ):
+        found = value.confidence_interval(0.9, method)
+        expected = function(z, level=0.9, **ends)
+        assert found == pytest.approx(np.clip(expected, *logs.reward_range))
+        assert found.max_weight == pytest.approx(most)
+
+
+@pytest.mark.parametrize("evaluator", [IPS(), SNIPS()])
+def test_log_smoothing_needs_no_bound(evaluator):
+    logs = make_logs(known=False)
+    value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    found = value.confidence_interval(0.9, "log_smoothing")
+    w, known = weights(logs), {"reward_range": (0, 1), "level": 0.9}
+    assert found == log_smoothing_interval(w, logs.reward, **known)
+    assert found.max_weight is None and found.reward_range == (0, 1)
+
+
+@pytest.mark.parametrize("method", [*MEANS, "betting"])
+def test_what_the_logger_never_does_may_bring_anything(method):
+    """A fifth of the policy is on an action that is never logged."""
+    rng = np.random.default_rng(0)
+    action, reward = rng.integers(2, size=N), (rng.random(N) < 0.5) * 1.0
+    logs = BanditLogs(
+        np.zeros((N, 1)),
+        action,
+        reward,
+        np.full(N, 0.5),
+        actions=[0, 1, 2],
+        reward_range=(0, 1),
+    )
+    with pytest.warns(SupportWarning):
+        value = IPS().fit(logs).evaluate(np.tile([0.8, 0.0, 0.2], (N, 1)))
+    found = value.confidence_interval(method=method)
+    function = {"betting": betting_interval} | dict(
+        zip(MEANS, (hoeffding_interval, empirical_bernstein_interval), strict=True)
+    )
+    low, high = function[method](1.6 * (action == 0) * reward, 1.6)
+    assert found == pytest.approx(np.clip((low - 0.2, high + 0.2), 0, 1))
+
+
 @pytest.mark.parametrize("method", BOUNDED)
 def test_a_bound_that_is_not_known_must_be_stated(method):
     logs = make_logs(known=False)
@@ -130,7 +185,7 @@ def test_values_that_are_not_of_weighted_rewards_refuse(method):
             other.confidence_interval(method=method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *MEANS])
 def test_weights_stay_behind(method):
     value = IPS().fit(make_logs(uniform=True)).evaluate(ConstantPolicy(1))
     value.confidence_interval(method=method)
@@ -154,7 +209,7 @@ def test_values_of_a_table_keep_their_weights(method):
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *MEANS])
 def test_dependent_rounds_and_unequal_weights_refuse(method):
     groups = make_logs(uniform=True, group=np.arange(N) // 2)
     value = IPS().fit(groups).evaluate(ConstantPolicy(1))
@@ -166,7 +221,7 @@ def test_dependent_rounds_and_unequal_weights_refuse(method):
         value.confidence_interval(method=method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *MEANS])
 def test_rounds_of_no_weight_do_not_count(method):
     """Sample weights of 0 and 2 are those of a log without the rounds of 0."""
     logs = make_logs(uniform=True)

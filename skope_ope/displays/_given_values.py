@@ -1,0 +1,105 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values that a user gives to displays: what they must be, and what they are called."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+def is_value(value):
+    """Tell whether something is a PolicyValue: it has an interval of its own."""
+    return hasattr(value, "confidence_interval") and hasattr(value, "estimator")
+
+
+def checked_values(values):
+    """Return a dict of values by name, of a `ValueTable`, a dict or a single value."""
+    if is_value(values):
+        return {values.estimator: values}
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            "values must be a ValueTable, a dict of PolicyValue or a PolicyValue, "
+            f"got {type(values).__name__}."
+        )
+    if not values:
+        raise ValueError("values is empty: there is nothing to show.")
+    for key, value in values.items():
+        if not is_value(value):
+            raise TypeError(
+                f"values[{key!r}] must be a PolicyValue, which carries its "
+                f"interval, got {type(value).__name__}. Use "
+                "evaluator.evaluate(policy), not score(policy)."
+            )
+    return dict(values)
+
+
+def values_of(evaluator, policy, logs=None):
+    """Return values of one policy or a dict of them, by one evaluator or several.
+
+    Parameters
+    ----------
+    evaluator : evaluator, or dict of them
+        Fitted ones.
+    policy : policy, array, str, or dict of them
+        See the evaluator's `evaluate`.
+    logs : BanditLogs, default=None
+        Rounds to evaluate on; `None`: those of `fit`.
+
+    Returns
+    -------
+    values : dict of PolicyValue
+        By the name of the evaluator, or by (policy, evaluator) for a dict of policies.
+    """
+    if not isinstance(evaluator, Mapping):
+        evaluator = {type(evaluator).__name__: evaluator}
+    if not isinstance(policy, Mapping):
+        return {name: one.evaluate(policy, logs) for name, one in evaluator.items()}
+    return {
+        (key, name): one.evaluate(target, logs)
+        for key, target in policy.items()
+        for name, one in evaluator.items()
+    }
+
+
+def checked_curve(values, what, low, high=np.inf):
+    """Return the increasing numbers by which values are given, and the values.
+
+    Parameters
+    ----------
+    values : dict of PolicyValue
+        By a number.
+    what : str
+        What the numbers are.
+    low, high : float
+        Where they lie.
+    """
+    if is_value(values):
+        raise TypeError(
+            f"values must be a dict of PolicyValue by the {what}, got one PolicyValue."
+        )
+    values = checked_values(values)
+    for key in values:
+        number = isinstance(key, (int, float, np.integer, np.floating))
+        if not (number and low <= key <= high):
+            raise ValueError(
+                f"values must be a dict by the {what}, numbers in [{low:g}, {high:g}], "
+                f"got the key {key!r}."
+            )
+    keys = sorted(values)
+    return np.array(keys, dtype=float), [values[key] for key in keys]
+
+
+def texts_of(keys):
+    """Return what values are called: keys, or "policy, evaluator" of pairs.
+
+    What all pairs have in common is left out.
+    """
+    pairs = [key if isinstance(key, tuple) else (None, key) for key in keys]
+    policies, evaluators = (
+        list(dict.fromkeys(part)) for part in zip(*pairs, strict=True)
+    )
+    if len(policies) == 1:
+        return [str(evaluator) for _, evaluator in pairs]
+    if len(evaluators) == 1:
+        return [str(policy) for policy, _ in pairs]
+    return [f"{policy}, {evaluator}" for policy, evaluator in pairs]

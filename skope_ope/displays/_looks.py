@@ -1,0 +1,228 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How displays look: colours, marks, numbers on axes, legends beside the data.
+
+What is set here is set for the figures that displays make, and for nothing else of
+matplotlib: axes that a user gives keep the user's style.
+"""
+
+import math
+import re
+import textwrap
+
+import numpy as np
+
+from skope_ope._harmless import harmless
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; shapes double them.
+POLICY, BASELINE, DOUBT, TRUTH = "#0072B2", "#666666", "#D55E00", "#009E73"
+SERIES = POLICY, "#E69F00", "#CC79A7", "#56B4E9", "#000000"  # of things of one kind
+MARKERS = "os^Dv<>"  # one more or less than there are colours, so that pairs differ
+LINES = "-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 2))
+FAINT = 0.2  # opacity of the area of an interval
+SIZE = 6.4, 3.6  # inches
+SMALL = 9  # points: ticks, legends, notes
+TEXT = "#222222"
+LINE_WIDTH = 1.6
+STYLE = {  # of figures that displays make, on top of matplotlib's defaults
+    "figure.dpi": 144,
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "lines.linewidth": LINE_WIDTH,
+    "lines.markersize": 6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.edgecolor": TEXT,
+    "axes.labelcolor": TEXT,
+    "text.color": TEXT,
+}
+# Ticks are made when they are drawn, long after the style: it is told to the axes.
+TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
+LONGEST = 44  # letters of a name: of longer ones both ends are drawn
+LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
+
+
+def as_drawn(name, width=None):
+    r"""Return a name as matplotlib draws it letter by letter.
+
+    Dollars are no formula, hidden characters are escaped, and a name that starts with
+    "_" is not left out of a legend.
+
+    Parameters
+    ----------
+    name : object
+        What a user has given as a name.
+    width : int, default=None
+        Letters of a line; `None`: one line, however long.
+
+    Examples
+    --------
+    >>> from skope_ope.displays._looks import as_drawn
+    >>> as_drawn("$5 off\x1b")
+    '\\$5 off\\x1b'
+    """
+    text = harmless(name)
+    if width is not None:
+        if len(text) > LONGEST:
+            end = LONGEST // 3
+            text = f"{text[: LONGEST - end - 1]}…{text[-end:]}"
+        text = "\n".join(_of_names(width).wrap(text)) or text
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def in_lines(text, width=NOTE):
+    """Return a sentence of ours in lines that fit below the axes."""
+    return "\n".join(textwrap.wrap(text, width))
+
+
+def _of_names(width):
+    """Return what breaks names into lines: at spaces, and after what joins words."""
+    wrapper = textwrap.TextWrapper(width)
+    wrapper.wordsep_re = re.compile(r"(\s+|(?<=[_/.:-]))")
+    return wrapper
+
+
+def n_lines(texts):
+    """Return the number of lines of the longest of some texts."""
+    return max(text.count("\n") + 1 for text in texts)
+
+
+def short(number, digits=3):
+    """Return a number with a few significant digits and without an exponent."""
+    if not math.isfinite(number) or number == 0:
+        return f"{number:g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{min(places, 8)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def series_style(i):
+    """Return colour, marker and line of the i-th of several series of one kind."""
+    return {
+        "color": SERIES[i % len(SERIES)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "linestyle": LINES[i % len(LINES)],
+    }
+
+
+def percent(level):
+    """Return a level or a share as text: 0.95 is "95%", 0.999 is "99.9%"."""
+    return f"{100 * level:.4g}%"
+
+
+def numbers_on(axis, *, signed=False, share=False):
+    """Write the numbers of a linear axis in full, with the decimals of their distance.
+
+    Parameters
+    ----------
+    axis : matplotlib axis
+        `ax.xaxis` or `ax.yaxis`.
+    signed : bool, default=False
+        Whether positive numbers have a sign, as gains do.
+    share : bool, default=False
+        Whether they are shares, to be written in percent.
+    """
+    sign, unit, factor = "+" * signed, "%" * share, 100 if share else 1
+
+    def shown(x, _):
+        ticks = axis.get_majorticklocs() * factor
+        places = _places(float(np.diff(ticks).min())) if len(ticks) > 1 else 3
+        number = round(x * factor, places) + 0.0  # no negative zero
+        text = f"{number:{sign if number else ''},.{places}f}"
+        return text.replace("-", "\N{MINUS SIGN}") + unit
+
+    axis.set_major_formatter(shown)
+
+
+def log_numbers_on(axis, *, share=False):
+    """Write the numbers of a logarithmic axis in full: 0.1, 1, 10, 1,000.
+
+    Call it when the limits are set: where there is space, 2 and 5 have ticks, too.
+
+    Parameters
+    ----------
+    axis : matplotlib axis
+        `ax.xaxis` or `ax.yaxis`.
+    share : bool, default=False
+        Whether they are shares, to be written in percent.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    box = axis.axes.get_window_extent()
+    inches = (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
+    n_labels = max(inches / (0.6 if axis.axis_name == "x" else 0.3), 2)
+    dense = 0 < low < high and 3 * math.log10(high / low) < n_labels
+    subs = (1, 2, 5) if dense else (1,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=int(n_labels) + 1))
+    unit, factor = "%" * share, 100 if share else 1
+    axis.set_major_formatter(lambda x, _: short(x * factor, 1) + unit)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _places(step):
+    """Return the decimals in which multiples of a step are exact, at most eight."""
+    if not (step > 0 and math.isfinite(step)):
+        return 3
+    places = max(0, -math.floor(math.log10(step * (1 + 1e-9))))
+    while places < 8 and abs(round(step, places) - step) > 1e-6 * step:
+        places += 1
+    return min(places, 8)
+
+
+def legend_beside(ax, of=None, **kwargs):
+    """Put the legend on the right of the axes, outside, where there are no data.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        A figure without a layout engine leaves no space beside them: then they give
+        some of their width, as they do for a colour bar.
+    of : sequence of matplotlib axes, default=None
+        Axes that the legend is about; `None`: these.
+    **kwargs : dict
+        Passed to `ax.legend`.
+
+    Returns
+    -------
+    legend : Legend or None
+        `None`: nothing has a label.
+    """
+    handle_of = {}
+    for one in [ax] if of is None else of:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            handle_of.setdefault(label, handle)
+    if not handle_of:
+        return None
+    style = {"loc": "upper left", "bbox_to_anchor": (1.02, 1), "borderaxespad": 0}
+    given = list(handle_of.values()), list(handle_of)
+    legend = ax.legend(*given, **{**style, **kwargs})
+    figure = ax.figure
+    if figure.get_layout_engine() is None:
+        place, cell = ax.get_position(), ax.get_subplotspec()
+        right = place.x1 if cell is None else cell.get_position(figure).x1
+        width = legend.get_window_extent().width / figure.bbox.width
+        # the gap of .02 is one of the new width
+        free = (right - width - place.x0) / 1.02
+        if 0 < free < place.width:
+            ax.set_position([place.x0, place.y0, free, place.height])
+    return legend
+
+
+def say_no_value(ax, y):
+    """Write in a row that there is no estimate, over what is drawn of its interval."""
+    ax.annotate(
+        "no value",
+        (0.5, y),
+        xycoords=ax.get_yaxis_transform(),
+        horizontalalignment="center",
+        verticalalignment="center",
+        fontsize=SMALL,
+        color=DOUBT,
+        bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1},
+    )

@@ -1,0 +1,65 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hoeffding's interval: from the range of the terms alone."""
+
+from math import log, sqrt
+
+from skope_ope.intervals._weighted_rewards import check_bounded_terms, check_level
+
+
+def hoeffding_interval(z, upper, level=0.95, *, lower=0.0):
+    r"""Return Hoeffding's interval for the mean of bounded terms [1]_.
+
+    .. math:: \bar z \pm (upper - lower) \sqrt{\frac{\ln(2 / \alpha)}{2 n}},
+        \qquad \alpha = 1 - level.
+
+    It covers with at least `level`, for every n and every distribution within the
+    bounds. Its width does not depend on the spread of the terms. The limits are not
+    cut at the bounds.
+
+    Parameters
+    ----------
+    z : array-like of shape (n_rounds,)
+        Independent terms with the same mean.
+    upper : float
+        Greatest value that a term can have: `max_weight` times the greatest reward for
+        the terms of IPS. Never the greatest that was seen.
+    level : float, default=0.95
+        Coverage, two-sided.
+    lower : float, default=0.0
+        Least value that a term can have.
+
+    Returns
+    -------
+    low, high : float
+
+    Raises
+    ------
+    ValueError
+        Where a term leaves its bounds (the row is named), there is none, or `level` is
+        no coverage.
+
+    See Also
+    --------
+    empirical_bernstein_interval : Narrower where the spread is small for the range.
+    betting_interval : The same promise, and nearly always narrower.
+
+    References
+    ----------
+    .. [1] Hoeffding, W. (1963). Probability inequalities for sums of bounded random
+       variables. Journal of the American Statistical Association, 58(301).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope.intervals import hoeffding_interval
+    >>> z = np.tile([0.0, 0.0, 2.0, 0.0, 1.0], 100)
+    >>> low, high = hoeffding_interval(z, 4)
+    >>> round(low, 3), round(high, 3)
+    (0.357, 0.843)
+    """
+    check_level(level)
+    terms, lower, upper = check_bounded_terms(z, lower, upper)
+    value = float(terms.mean())
+    half = (upper - lower) * sqrt(log(2 / (1 - level)) / (2 * len(terms)))
+    return value - half, value + half

@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Bounds on a ratio of weighted rewards where something hidden moved the actions.
+
+The probability with which a logged action was really taken, given all that its logger
+knew, has odds within a factor :math:`\Gamma` of the odds of its propensity. The weight
+of a round then lies in
+
+.. math:: \pi_i \Big[1 + \Big(\frac1{p_i} - 1\Big) \Big/ \Gamma,\;
+    1 + \Big(\frac1{p_i} - 1\Big) \Gamma\Big]
+    = \big[\pi_i + d_i / \Gamma,\; \pi_i + d_i \Gamma\big], \qquad d_i = w_i - \pi_i.
+
+The least of :math:`\sum w r / \sum w` gives the largest weights to all rewards below it
+and the smallest to all above: a threshold.
+"""
+
+from math import hypot, inf, sqrt
+from numbers import Real
+
+import numpy as np
+
+from skope_ope.logs._validation import as_numbers
+
+
+def sensitivity_bounds(w, r, propensity, gamma, *, sample_weight=None):
+    r"""Return the least and the greatest ratio of weighted rewards under confounding.
+
+    The optimum of the normalised programme of [1]_: of :math:`\sum w r / \sum w` over
+    all weights with :math:`w_i \in \pi_i [1 + (1/p_i - 1)/\Gamma,\; 1 + (1/p_i - 1)
+    \Gamma]`. It is not the sharp bound of the model, which has one more constraint
+    [2]_ and is narrower. Sorted once for all :math:`\Gamma`, :math:`O(n \log n)`.
+
+    Parameters
+    ----------
+    w, r : array-like of shape (n_rounds,)
+        Importance weights, not negative, and rewards.
+    propensity : array-like of shape (n_rounds,)
+        With what probability the logged actions were taken.
+    gamma : float or array-like of shape (n_gammas,)
+        Odds ratios, at least 1; 1: nothing is hidden.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_gammas,)
+
+    References
+    ----------
+    .. [1] Zhao, Q., Small, D. S., & Bhattacharya, B. B. (2019). Sensitivity analysis
+       for inverse probability weighting estimators via the percentile bootstrap.
+       Journal of the Royal Statistical Society, Series B 81(4).
+    .. [2] Dorn, J., & Guo, K. (2023). Sharp sensitivity analysis for inverse
+       propensity weighting via quantile balancing. JASA 118(544).
+
+    Examples
+    --------
+    >>> from skope_ope.intervals import sensitivity_bounds
+    >>> low, high = sensitivity_bounds([2, 2, 4], [0, 1, 1], [0.5, 0.5, 0.25], [1, 2])
+    >>> low.round(4).tolist(), high.round(4).tolist()
+    ([0.75, 0.5714], [0.75, 0.8696])
+    """
+    rounds = _checked(w, r, propensity, sample_weight)
+    gamma = check_gamma(gamma)
+    certain, unsure, r = rounds
+    return _least(certain, unsure, r, gamma), -_least(certain, unsure, -r, gamma)
+
+
+def breakdown_gamma(w, r, propensity, baseline, *, sample_weight=None):
+    r"""Return the least Gamma at which the bounds reach a baseline.
+
+    The least ratio is at most b where some weights have :math:`\sum w (r - b) \le 0`.
+    With the largest weights below b and the smallest above, that is
+
+    .. math:: P + A / \Gamma - B \Gamma \le 0, \qquad P = \sum \pi (r - b),\;
+        A = \sum d\, (r - b)^+,\; B = \sum d\, (r - b)^-,
+
+    a quadratic equation in :math:`\Gamma`: see `sensitivity_bounds` for the weights.
+
+    Parameters
+    ----------
+    w, r : array-like of shape (n_rounds,)
+        Importance weights, not negative, and rewards.
+    propensity : array-like of shape (n_rounds,)
+        With what probability the logged actions were taken.
+    baseline : float
+        The ratio that is to be reached, from above or from below.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds.
+
+    Returns
+    -------
+    gamma : float
+        1 where the ratio is the baseline; infinite where no Gamma reaches it.
+
+    Examples
+    --------
+    >>> from skope_ope.intervals import breakdown_gamma
+    >>> gamma = breakdown_gamma([2, 2, 4], [0, 1, 1], [0.5, 0.5, 0.25], 4 / 7)
+    >>> round(gamma, 6)
+    2.0
+    """
+    certain, unsure, r = _checked(w, r, propensity, sample_weight)
+    if not isinstance(baseline, Real) or not np.isfinite(baseline):
+        raise ValueError(f"baseline must be a finite number, got {baseline!r}.")
+    change = r - baseline
+    if (certain + unsure) @ change < 0:  # it is reached from below
+        change = -change
+    P = float(certain @ change)
+    A = float(unsure @ np.maximum(change, 0.0))
+    B = float(unsure @ np.maximum(-change, 0.0))
+    root = hypot(P, 2 * sqrt(A) * sqrt(B))
+    if P > 0 and B > 0:
+        gamma = (P + root) / (2 * B)
+    elif root - P > 0:  # the same without a difference
+        gamma = 2 * A / (root - P)
+    else:
+        gamma = inf if P > 0 or A > 0 else 1.0
+    return max(gamma, 1.0)
+
+
+def extreme_weights(w, r, propensity, gamma, bound, sign):
+    """Return the weights with which the ratio is at a bound.
+
+    Parameters
+    ----------
+    w, r, propensity : ndarray of shape (n_rounds,)
+        The rounds.
+    gamma : float
+        The odds ratio.
+    bound : float
+        The least ratio, or the greatest.
+    sign : {-1, 1}
+        -1: it is the least; 1: the greatest.
+    """
+    unsure = w - w * propensity
+    heavy = sign * (r - bound) > 0
+    return w + unsure * np.where(heavy, gamma - 1.0, 1.0 / gamma - 1.0)
+
+
+def check_gamma(gamma):
+    """Return odds ratios as an array, ndarray of shape (n_gammas,)."""
+    given = [gamma] if isinstance(gamma, Real) else gamma
+    found = as_numbers("gamma", given, first="position")
+    if not len(found):
+        raise ValueError("gamma is empty: give odds ratios of 1 or more, such as 2.")
+    if (found < 1).any():
+        raise ValueError(
+            f"gamma must be at least 1, got {found[found < 1][0]:.6g}: it is by how "
+            "much the odds of the logged actions may be wrong, and 1 is not at all."
+        )
+    return found
+
+
+def _checked(w, r, propensity, sample_weight):
+    """Return what of the weights is certain, what is not, and the rewards."""
+    given = {"w": w, "r": r, "propensity": propensity}
+    w, r, p = (as_numbers(name, values) for name, values in given.items())
+    omega = np.ones(len(w))
+    if sample_weight is not None:
+        omega = as_numbers("sample_weight", sample_weight)
+    if not len(w) or not len(w) == len(r) == len(p) == len(omega):
+        raise ValueError(
+            "w, r, propensity and sample_weight need one entry per round and at least "
+            f"one round, got {len(w)}, {len(r)}, {len(p)} and {len(omega)}."
+        )
+    for name, values in (("w", w), ("sample_weight", omega)):
+        if (values < 0).any():
+            row = int(np.argmax(values < 0))
+            raise ValueError(
+                f"{name} is {values[row]:.6g} in row {row}: it must be 0 or more."
+            )
+    if not ((p > 0) & (p <= 1)).all():
+        row = int(np.argmin((p > 0) & (p <= 1)))
+        raise ValueError(
+            f"propensity is {p[row]:.6g} in row {row}: it must lie in (0, 1]."
+        )
+    used = w * omega > 0
+    if not used.any():
+        raise ValueError("all weights are 0: there is no ratio to bound.")
+    w, p, omega = w[used], p[used], omega[used]
+    return omega * w * p, omega * w * (1.0 - p), r[used]
+
+
+def _least(certain, unsure, r, gamma):
+    """Return the least ratio for every Gamma, by the best of all thresholds."""
+    weight = certain + unsure
+    # about the ratio itself no digits are lost, and a constant reward stays what it is
+    centre = min(max(float(weight @ r / weight.sum()), r.min()), r.max())
+    order = np.argsort(r)
+    change, unsure = r[order] - centre, unsure[order]
+    base, base_sum = certain.sum(), certain[order] @ change
+    heavy = np.concatenate([[0.0], np.cumsum(unsure)])  # the lowest rewards
+    heavy_sum = np.concatenate([[0.0], np.cumsum(unsure * change)])
+    least = np.zeros(len(gamma))
+    for i, g in enumerate(gamma):
+        if g > 1:
+            above = base_sum + heavy_sum * g + (heavy_sum[-1] - heavy_sum) / g
+            below = base + heavy * g + (heavy[-1] - heavy) / g
+            least[i] = min(float((above / below).min()), 0.0)
+    return centre + least

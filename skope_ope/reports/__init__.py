@@ -1,0 +1,8 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""WHAT WE TELL: one page from the question to a recommendation."""
+
+from skope_ope.reports._report import report
+from skope_ope.reports._result import Report
+
+__all__ = ["Report", "report"]

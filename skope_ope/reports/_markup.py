@@ -1,0 +1,100 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Markup that is safe by default: whatever is no markup already is escaped."""
+
+from html import escape
+
+from skope_ope._harmless import harmless
+
+EMPTY = {"circle", "line", "meta", "path", "rect"}  # they hold nothing
+
+
+class Markup(str):
+    """A text that is markup: it goes into a page as it is."""
+
+
+def element(name, /, *content, **attributes):
+    """Return an element of a page.
+
+    Parameters
+    ----------
+    name : str
+        Its tag.
+    *content : Markup or object
+        What it holds. Everything but `Markup` is shown as text, with hidden characters
+        as escapes: labels cannot bring markup of their own.
+    **attributes : object
+        Its attributes; ``class_`` is ``class``, and ``stroke_width`` is
+        ``stroke-width``. None: it has none of that name.
+
+    Returns
+    -------
+    markup : Markup
+
+    Examples
+    --------
+    >>> from skope_ope.reports._markup import element
+    >>> element("p", "a < b", class_="note")
+    '<p class="note">a &lt; b</p>'
+    """
+    told = "".join(
+        f' {key.strip("_").replace("_", "-")}="{escape(harmless(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in EMPTY:
+        return Markup(f"<{name}{told}/>")
+    return Markup(f"<{name}{told}>{joined(*content)}</{name}>")
+
+
+def joined(*content):
+    """Return pieces one after another as markup; texts are escaped."""
+    return Markup("".join(map(_safe, content)))
+
+
+def table(header, rows, caption=None, marked=(), left=1):
+    """Return a table whose cells stand below each other on a narrow screen.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Names of the columns.
+    rows : list of sequence
+        Cells; the first of a row is its heading.
+    caption : str, default=None
+        What stands above it.
+    marked : collection of int, default=()
+        Rows that are marked.
+    left : int or collection of str, default=1
+        How many columns hold words, or their names; the others hold numbers.
+    """
+    words = header[:left] if isinstance(left, int) else left
+    kinds = ["word" if name in words else "number" for name in header]
+    head = joined(
+        *(element("th", n, class_=k) for n, k in zip(header, kinds, strict=True))
+    )
+    body = []
+    for i, row in enumerate(rows):
+        cells = zip(row, header, kinds, strict=True)
+        (first, _, _), *others = cells
+        inner = [element("th", first, scope="row", class_="word")]
+        inner += [
+            element("td", cell, class_=kind, data_label=name)
+            for cell, name, kind in others
+        ]
+        marks = "marked" if i in marked else None
+        body.append(element("tr", *inner, class_=marks))
+    top = element("caption", caption) if caption else ""
+    inner = element(
+        "table", top, element("thead", element("tr", head)), element("tbody", *body)
+    )
+    return element("div", inner, class_="wide")
+
+
+def bullets(items):
+    """Return a list of texts or markup."""
+    return element("ul", *(element("li", one) for one in items))
+
+
+def _safe(piece):
+    return piece if isinstance(piece, Markup) else escape(harmless(piece))

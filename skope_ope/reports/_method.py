@@ -1,0 +1,153 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the numbers were found, and what they assume, in a few words."""
+
+from skope_ope.exceptions import LearnedRoundsWarning
+from skope_ope.logs import SlateLogs
+
+# w is the policy's probability over that of the logger, r the reward, a the logged
+# action, q the model of rewards, q(policy) its mean under the policy.
+FORMULAS = {
+    "IPS": "mean of w r",
+    "SNIPS": "sum of w r, divided by the sum of w",
+    "DirectMethod": "mean of q(policy): the model alone",
+    "DoublyRobust": "mean of q(policy) + w (r - q(a))",
+    "SNDR": "mean of q(policy), plus the sum of w (r - q(a)) divided by that of w",
+    "SwitchDR": "doubly robust where w is at most tau, the model alone elsewhere",
+    "DRos": "mean of q(policy) + v (r - q(a)), with v = lam w / (w^2 + lam)",
+    "BalancedIPS": "mean of w r, with w over the mixture of all loggers",
+    "BalancedDR": "mean of q(policy) + w (r - q(a)), with w over the mixture of all "
+    "loggers",
+    "SlateIPS": "mean of w r, with w of whole slates",
+    "wIPS": "sum of w r, divided by the sum of w, with w of whole slates",
+    "PseudoInverse": "mean of w r, with w a sum over slots",
+    "wPI": "sum of w r, divided by the sum of w, with w a sum over slots",
+    "ControlledPI": "mean of w r, with w a sum over slots, less what the known means "
+    "of its parts explain",
+    "SlateDirectMethod": "mean of the model's value of the policy's slates: the model "
+    "alone",
+}
+WHERE = (
+    "w is the policy's probability of what was logged, divided by that of the logger; "
+    "r is the reward, a the logged action, and q a model of rewards that has not seen "
+    "the rounds for which it speaks."
+)
+METHODS = {
+    "gamma": "the paired gamma interval, which uses the known range of the rewards and "
+    "holds for few events",
+    "student": "Student's interval",
+    "normal": "the normal interval",
+}
+SUMS_OF_SLOTS = ("PseudoInverse", "wPI", "ControlledPI", "SlateDoublyRobust")
+
+
+def assumptions(logs, table, evaluator):
+    """Return what no log can show, and what was taken as it was given.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    table : ValueTable
+        Values by policy and evaluator.
+    evaluator : str
+        The row of the table that the gains come from.
+
+    Returns
+    -------
+    told : list of str
+    """
+    told = [
+        "Tomorrow is like the log: the same kind of contexts, and the same rewards for "
+        "the same actions.",
+        "An action changes its own reward only, not what the same user meets later.",
+    ]
+    if logs.propensity is None and getattr(logs, "logging_policy", None) is None:
+        told.append(
+            "The propensities are not known: everything rests on a model of rewards, "
+            "and on all reasons for an action being in the context."
+        )
+    else:
+        told.append(
+            "The propensities are what the logger used. Where they were estimated, all "
+            "reasons for an action are in the log: a hidden reason shifts the values, "
+            "and no interval knows it."
+        )
+    if isinstance(logs, SlateLogs) and evaluator in SUMS_OF_SLOTS:
+        told.append("The reward of a slate is about a sum over its slots.")
+    if logs.group is None:
+        told.append(
+            "Rounds are independent. Where users, sessions or queries come again, "
+            "give their column as group."
+        )
+    learned = [
+        value
+        for value in table.values()
+        if any(isinstance(one, LearnedRoundsWarning) for one in value.warnings)
+    ]
+    if not learned:
+        told.append("No policy has learned from these rounds. None was recognised.")
+    told.append("The reward is what you are paid for, and all of it has arrived.")
+    return told
+
+
+def method_notes(logs, table, comparison, evaluator):
+    """Return how values, intervals and gains were found.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    table : ValueTable
+        Values by (policy, evaluator).
+    comparison : PolicyComparison
+        Gains over the baseline.
+    evaluator : str
+        The row of the table that the gains come from.
+
+    Returns
+    -------
+    told : list of str
+    """
+    chosen = f"The gains are those of {evaluator}"
+    if table.recommended == evaluator:
+        chosen += f", by a rule that never looks at the values: {table.reason}."
+    else:
+        chosen += f". No evaluator of this table is recommended: {table.reason}."
+    formula = FORMULAS.get(evaluator)
+    told = [chosen]
+    if formula:
+        told.append(f"{evaluator}: {formula}. {WHERE}")
+    m, percent = len(comparison.differences), f"{100 * comparison.level:.4g}%"
+    methods = {
+        gain._interval(comparison.level_of_each).method: True
+        for gain in comparison.differences.values()
+    }
+    named = " and ".join(METHODS.get(one, one) for one in methods)
+    told.append(
+        "A gain is a difference in pairs, round by round, of the policy and "
+        f"{comparison._against}. Its interval is {named}."
+    )
+    if m > 1:
+        each = f"{100 * comparison.level_of_each:.5g}%"
+        told.append(
+            f"The {m} intervals of gains hold together at {percent} (Bonferroni), each "
+            f"at {each}. Those of values hold one by one at {percent}."
+        )
+    else:
+        told.append(f"All intervals hold one by one at {percent}.")
+    told.append(
+        "They hold for one look at the log. Looking again until the answer pleases is "
+        "wrong more often than they say."
+    )
+    if logs.group is not None:
+        told.append(
+            f"Standard errors count the {logs.n_groups:,} groups, not the rounds, as "
+            "independent."
+        )
+    if comparison.n_rounds < len(logs):
+        told.append(
+            f"Gains are about {comparison.n_rounds:,} of {len(logs):,} rounds, those "
+            "that all values know."
+        )
+    return told

@@ -1,0 +1,285 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What to do, in words for whoever decides, and what speaks against it."""
+
+from dataclasses import dataclass
+from math import inf, isnan
+
+from skope_ope.reports._units import Units
+from skope_ope.selection._doubts import BETTER
+from skope_ope.selection._sentence import rough
+from skope_ope.selection._verdicts import CANNOT_TELL
+
+NAMED = 3  # policies that are told one by one; of more, their number is
+ERROR, WARNING = "error", "warning"
+KEEP_EXPLORING = (
+    "Keep some choices random when you switch: the next log has to answer, too."
+)
+NO_DIFFERENCE = "That does not mean that there is no difference."
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something to look at before anybody acts.
+
+    Parameters
+    ----------
+    severity : {"error", "warning"}
+        "error": the numbers are wrong until it is mended.
+    who : tuple of str
+        The policies that it is about; empty: the log, and so all of them.
+    text : str
+        What was found, in a sentence.
+    """
+
+    severity: str
+    who: tuple
+    text: str
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to do.
+
+    Parameters
+    ----------
+    decision : {"deploy", "keep", "undecided"}
+        "undecided" also where an error takes the ground from under a decision.
+    choice : str or None
+        The policy to deploy.
+    headline : str
+        A few words.
+    sentences : tuple of str
+        Why, how much, and what would tell more.
+    alarms : tuple of Alarm
+        Errors first.
+    """
+
+    decision: str
+    choice: str | None
+    headline: str
+    sentences: tuple
+    alarms: tuple
+
+    @property
+    def cautious(self):
+        """Whether something must be looked at before anybody acts."""
+        return bool(self.alarms)
+
+
+def recommendation_of(comparison, audit, audits, units):
+    """Return what follows from a comparison and from the audits.
+
+    Parameters
+    ----------
+    comparison : PolicyComparison
+        Gains over the baseline.
+    audit : Audit
+        Of the log.
+    audits : dict of Audit
+        Of policies, by name.
+    units : Units
+        How gains are written.
+
+    Returns
+    -------
+    recommendation : Recommendation
+    """
+    decision, choice = comparison.decision, comparison.choice
+    alarms = _alarms(
+        audit, audits, {comparison.baseline, *([choice] if choice else comparison)}
+    )
+    errors = [one for one in alarms if one.severity == ERROR]
+    wrong = {name for one in errors for name in one.who}
+    of_all = any(not one.who for one in errors) or str(comparison.baseline) in wrong
+    if of_all or (wrong and decision != "undecided"):
+        what = "the log" if any(not one.who for one in errors) else "what is wrong"
+        headline = f"No decision yet: mend {what} first"
+        sentences = _without_ground(comparison, wrong, of_all)
+        return Recommendation("undecided", None, headline, sentences, tuple(alarms))
+    tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
+    headline, sentences = tell(comparison, units, wrong)
+    if alarms and decision != "undecided":
+        headline += ", with caution"
+    return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
+
+
+def _alarms(audit, audits, concerned):
+    """Return the errors and warnings of audits, each told once, errors first."""
+    of_log = [(one.name, one.found) for one in audit.alarms]
+    who, severity = {}, {}
+    for one in audit.alarms:
+        who[one.name, one.found], severity[one.name, one.found] = [], one.severity
+    for name, found in audits.items():
+        if name not in concerned:
+            continue
+        for one in found.alarms:
+            key = one.name, one.found
+            if key not in of_log:
+                who.setdefault(key, []).append(str(name))
+                severity[key] = one.severity
+    alarms = [Alarm(severity[key], tuple(names), key[1]) for key, names in who.items()]
+    return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
+
+
+def _without_ground(comparison, wrong, of_all):
+    """Say that the numbers cannot be trusted, whatever they say."""
+    about = "every number on this page is"
+    if not of_all:
+        about = f"the numbers of {_listed(sorted(wrong))} are"
+    sentences = [f"Until the errors are mended, {about} not to be trusted."]
+    if comparison.decision == "deploy":
+        sentences.append(
+            f"{comparison.choice} looks better than {comparison._against}. That may "
+            "come from the error alone: do not act on it."
+        )
+    return tuple(sentences)
+
+
+def _deploy(comparison, units, wrong):
+    verdicts = {one.name: one for one in comparison._verdicts}
+    chosen = verdicts.pop(comparison.choice)
+    earned = _earned(comparison, chosen.name, units)
+    sentences = [
+        f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
+        f"a gain of {_span(comparison, chosen, units)}.",
+        *_relative(comparison, chosen.name),
+    ]
+    if any(one.answer == BETTER for one in verdicts.values()):
+        sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
+    sentences += _others(verdicts.values(), comparison, units, wrong)
+    if chosen.doubts:
+        sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
+    return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
+
+
+def _keep(comparison, units, wrong):
+    verdicts = comparison._verdicts
+    best = max(verdicts, key=lambda one: one.high)
+    earned = _earned(comparison, best.name, units)
+    start = (
+        f"{best.name} {earned}"
+        if len(verdicts) == 1
+        else (
+            f"All {len(verdicts)} policies would have earned less. The nearest, "
+            f"{best.name}, {earned}"
+        )
+    )
+    loss = _range(comparison, -best.gain, -best.high, -best.low, units)
+    rounds = f"On these {comparison.n_rounds:,} logged rounds"
+    text = f"{start}, a loss of {loss}."
+    sentences = [f"{rounds} {text}" if len(verdicts) == 1 else f"{rounds}: {text}"]
+    sentences += _relative(comparison, best.name)
+    return f"Keep {comparison._against}", sentences
+
+
+def _undecided(comparison, units, wrong):
+    sentences = _others(comparison._verdicts, comparison, units, wrong, first=True)
+    return f"Undecided: keep {comparison._against} for now", sentences
+
+
+def _others(verdicts, comparison, units, wrong, first=False):
+    """Return sentences about policies that are not the choice."""
+    verdicts = sorted(verdicts, key=lambda one: (isnan(one.gain), -one.gain))
+    sentences, told_why = [], False
+    for verdict in verdicts[:NAMED]:
+        told = _about(verdict, comparison, units, str(verdict.name) in wrong)
+        if first and not told_why and len(told) > 1:
+            told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
+        sentences += told if first else told[:1]
+    more = len(verdicts) - NAMED
+    if more > 0:
+        sentences.append(f"The table says what is known of {more} more.")
+    return sentences
+
+
+def _about(verdict, comparison, units, wrong):
+    """Return what is known of one policy against the baseline, in sentences."""
+    name, against = verdict.name, comparison._against
+    if verdict.alike:
+        return [f"{name} acts as {against} does in these rounds: nothing to choose."]
+    if wrong:
+        return [f"{name}: its numbers are not to be trusted, see the errors."]
+    if isnan(verdict.gain):
+        return [f"{name}: no value, so nothing is known of it."]
+    if verdict.answer != CANNOT_TELL:
+        too = ", too" if verdict.answer == BETTER else ""
+        gain = _signed(verdict, units)
+        return [f"{name} is {verdict.answer} than {against}{too} ({gain})."]
+    if verdict.forbidding:
+        seems = "cannot be told from"
+        if verdict.low > 0 or verdict.high < 0:
+            seems = f"seems {'better' if verdict.low > 0 else 'worse'} than"
+        return [
+            f"{name} {seems} {against} ({_signed(verdict, units)}), but this stands "
+            f"against an answer: {_doubts(verdict.forbidding, name)}."
+        ]
+    return [
+        f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
+        f"gain may be anything from {units.worded_limit(verdict.low, '+')} to "
+        f"{units.worded_gain(verdict.high, '+')}.",
+        _more_rounds(verdict, comparison.n_rounds, units),
+    ]
+
+
+def _doubts(doubts, name):
+    """Return doubts about a policy as a text; others that they are about are named."""
+    told = dict.fromkeys(
+        d.text if d.who == str(name) else f"{d.text} ({d.who})" for d in doubts
+    )
+    return "; ".join(told)
+
+
+def _more_rounds(verdict, n_rounds, units):
+    more = verdict.rounds - n_rounds
+    if not 1 <= more < inf:
+        return "How many more rounds would tell is not known."
+    return (
+        f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
+        f"the {units.worded_gain(verdict.gain, '+')} that it seems."
+    )
+
+
+def _earned(comparison, name, units):
+    """Say what a policy would have earned, and the baseline did."""
+    value, reference = comparison[name].value, comparison.reference.value
+    pair = f"{units.worded_value(value)} instead of {units.worded_value(reference)}"
+    if units.percent:
+        return f"would have been rewarded in {pair}"
+    return f"would have earned {pair} per round"
+
+
+def _relative(comparison, name):
+    """Return the relative gain in a sentence, where the baseline is not about zero."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    more = "more" if lift.value > 0 else "less"
+    limits = lift._interval(comparison.level_of_each)
+    told = [Units.share(abs(lift.value), "")]
+    told += [Units.share(x) for x in limits]
+    sentence = f"That is {told[0]} {more} than {comparison._against}"
+    if not any(map(isnan, limits)):
+        sentence += f" ({told[1]} to {told[2]})"
+    return [f"{sentence}."]
+
+
+def _span(comparison, verdict, units):
+    return _range(comparison, verdict.gain, verdict.low, verdict.high, units)
+
+
+def _range(comparison, gain, low, high, units):
+    limits = f"{units.worded_limit(low)} to {units.worded_limit(high)}"
+    percent = f"{100 * comparison.level:.4g}%"
+    return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
+
+
+def _signed(verdict, units):
+    limits = [units.worded_limit(x, "+") for x in (verdict.low, verdict.high)]
+    return f"{units.worded_gain(verdict.gain, '+')}, {' to '.join(limits)}"
+
+
+def _listed(names):
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,188 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One page that people can act on."""
+
+import warnings
+from collections.abc import Mapping
+
+from skope_ope.audit._audit import audits
+from skope_ope.evaluators._evaluate import quiet_table, warn_once
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.reports._provenance import call_text, fingerprint, versions
+from skope_ope.reports._result import Report
+from skope_ope.reports._write import checked_path, write_whole
+from skope_ope.selection._compare_policies import check_comparison, comparison_of
+from skope_ope.selection._policy_comparison import LOGGER
+
+SINGLE = "the policy"  # what one is called that came without a name
+
+
+def report(
+    policies,
+    logs,
+    path=None,
+    *,
+    title=None,
+    baseline=LOGGER,
+    level=0.95,
+    evaluators=None,
+    reward_model=None,
+    cv=5,
+    random_state=None,
+    n_jobs=None,
+    command=None,
+):
+    """Write one page from the question to a recommendation.
+
+    The page says in words what to do and how large the gain is, then shows gains with
+    intervals, values by all evaluators, how many rounds bear on each policy, what the
+    audit has found, what was assumed and how to repeat it. Alarms of the audit stand
+    beside the recommendation; where one is an error, the page recommends nothing but
+    to mend it. Read more in the :ref:`User Guide <reports>`.
+
+    Parameters
+    ----------
+    policies : dict of policies, or policy
+        By name; anything that evaluators take. They must not have learned from `logs`.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    path : str or os.PathLike, default=None
+        The file to write; one that exists is replaced, as a whole. `None`: nothing is
+        written, and the page is `Report.to_html()`.
+    title : str, default=None
+        Head of the page. `None`: the question.
+    baseline : str, default="logger"
+        What policies are compared with, as in `compare_policies`.
+    level : float, default=0.95
+        Coverage of the intervals of all gains together, and of each in the table.
+    evaluators : list of names or evaluators, or dict, default=None
+        Rows of the table, as in `evaluate`. Gains are those of the recommended one; if
+        it is not among them, those of the first.
+    reward_model : model, number, array or str, default=None
+        Shared by the evaluators whose own is None, as in `evaluate`.
+    cv : int, splitter, iterable or "prefit", default=5
+        How rounds are held out of its fits.
+    random_state : int, RandomState instance or None, default=None
+        Seeds what is random in evaluators and the reward model.
+    n_jobs : int, default=None
+        Tasks at a time, as in scikit-learn.
+    command : str, default=None
+        What repeats the page, as it is told there. `None`: the call.
+
+    Returns
+    -------
+    report : Report
+        `decision`, `choice` and `sentence`, with all that the page shows.
+
+    Raises
+    ------
+    OSError
+        If `path` cannot be written. It is tried before anything is computed, and
+        nothing half-written is left.
+    TypeError
+        If `policies` are no policies or `logs` are no logs.
+    ValueError
+        If the logs are empty, or the baseline does not exist or shares its name with a
+        policy.
+
+    See Also
+    --------
+    compare_policies : The decision alone.
+    evaluate : The table alone.
+    audit : The findings alone.
+
+    Examples
+    --------
+    >>> from skope_ope import report
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(
+    ...     20_000, reward="binary", random_state=0, return_truth=True)
+    >>> print(report({"new": policy}, logs).headline)
+    Deploy new
+    """
+    target = checked_path(path)
+    if not isinstance(policies, Mapping):
+        policies = {SINGLE: policies}
+    check_comparison(policies, logs, baseline, level)
+    told = {
+        "title": title,
+        "baseline": baseline,
+        "level": level,
+        "evaluators": evaluators,
+        "reward_model": reward_model,
+        "cv": cv,
+        "random_state": random_state,
+    }
+    table = quiet_table(
+        policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
+    )
+    named = [(name, value) for (name, _), value in table.items()]
+    warn_once(named, stacklevel=2)
+    found, warned = report_of(
+        table,
+        policies,
+        logs,
+        title=title,
+        baseline=baseline,
+        level=level,
+        command=call_text(policies, path, told) if command is None else str(command),
+    )
+    for warning in warned:
+        warnings.warn(warning, stacklevel=2)
+    if target is not None:
+        write_whole(target, found.to_html())
+        found.path = target
+    return found
+
+
+def report_of(table, policies, logs, *, title, baseline, level, command, about=()):
+    """Return the report of values that are known, and what is to be warned of.
+
+    Parameters
+    ----------
+    table : ValueTable
+        Values by (policy, evaluator).
+    policies : dict of policies
+        By name.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    title : str or None
+        Head of the page; None: the question.
+    baseline, level
+        As `compare_policies` takes them.
+    command : str
+        What repeats the page.
+    about : dict of str, default=()
+        What else is told of logs and policies.
+
+    Returns
+    -------
+    report : Report
+        It is not written.
+    warned : tuple of OPEWarning
+        Where the values are about different rounds.
+    """
+    evaluator = table.recommended or next(name for _, name in table)
+    values = {name: table[name, evaluator] for name in policies}
+    comparison, warned = comparison_of(values, policies, logs, baseline, level)
+    fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
+    of_log, of_policies = audits(fixed, logs)
+    found = Report(
+        table,
+        comparison,
+        of_log,
+        of_policies,
+        logs=logs,
+        evaluator=evaluator,
+        title=_question(comparison) if title is None else str(title),
+        command=command,
+        provenance=(dict(about) | fingerprint(logs), versions()),
+    )
+    return found, warned
+
+
+def _question(comparison):
+    names = list(comparison.differences)
+    if len(names) == 1:
+        return f"Is {names[0]} better than {comparison._against}?"
+    return f"Which of {len(names)} policies is better than {comparison._against}?"

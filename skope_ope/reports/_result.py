@@ -1,0 +1,155 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a report tells: a recommendation, and all that it rests on."""
+
+from functools import cached_property
+from html import escape
+
+from skope_ope._harmless import harmless
+from skope_ope.logs._text_table import wrapped
+from skope_ope.reports._page import page
+from skope_ope.reports._recommendation import recommendation_of
+from skope_ope.reports._units import Units
+
+
+class Report:
+    """One page from a question to a recommendation, made by `report`.
+
+    Parameters
+    ----------
+    values : ValueTable
+        Values by (policy, evaluator).
+    comparison : PolicyComparison
+        Gains over the baseline, of one of these evaluators.
+    audit : Audit
+        Of the log.
+    audits : dict of Audit
+        Of policies by name; one that learns while it acts has none.
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    evaluator : str
+        The evaluator of the comparison.
+    title : str
+        The head of the page.
+    command : str
+        What repeats it.
+    provenance : tuple of dict
+        What tells the log from others, and versions.
+    path : Path, default=None
+        Where the page was written.
+
+    Attributes
+    ----------
+    decision : {"deploy", "keep", "undecided"}
+        What the page recommends. It is that of `comparison`, unless an error that an
+        audit has found takes the ground from under it: then "undecided".
+    choice : str or None
+        The policy to deploy.
+    headline : str
+        The recommendation in a few words.
+    sentence : str
+        The recommendation with its reasons, for those who decide.
+    alarms : tuple of Alarm
+        What to look at before anybody acts, each with `severity`, `who` and `text`.
+    policies : list of str
+        Names of the policies.
+    level : float
+        Coverage of the intervals.
+
+    Examples
+    --------
+    >>> from skope_ope import report
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> found = report({"new": policy}, logs)
+    >>> found.decision, found.choice
+    ('deploy', 'new')
+    >>> found.to_html().startswith("<!DOCTYPE html>")
+    True
+    """
+
+    def __init__(
+        self,
+        values,
+        comparison,
+        audit,
+        audits,
+        *,
+        logs,
+        evaluator,
+        title,
+        command,
+        provenance,
+        path=None,
+    ):
+        self.values, self.comparison = values, comparison
+        self.audit, self.audits = audit, dict(audits)
+        self.evaluator, self.title, self.command = evaluator, title, command
+        self.path, self.level = path, comparison.level
+        self._logs = logs
+        self._fingerprint, self._versions = provenance
+
+    @property
+    def policies(self):
+        """Names of the policies."""
+        return list(dict.fromkeys(name for name, _ in self.values))
+
+    @cached_property
+    def _units(self):
+        gains = self.comparison.differences.values()
+        return Units.of(self.values.values(), gains, self._logs._says_yes_and_no)
+
+    @cached_property
+    def _recommendation(self):
+        return recommendation_of(self.comparison, self.audit, self.audits, self._units)
+
+    @property
+    def decision(self):
+        """What the page recommends."""
+        return self._recommendation.decision
+
+    @property
+    def choice(self):
+        """The policy to deploy."""
+        return self._recommendation.choice
+
+    @property
+    def headline(self):
+        """The recommendation in a few words."""
+        return self._recommendation.headline
+
+    @property
+    def alarms(self):
+        """What to look at before anybody acts."""
+        return self._recommendation.alarms
+
+    @property
+    def sentence(self):
+        """The recommendation with its reasons."""
+        told = self._recommendation
+        return " ".join([f"{told.headline}.", *told.sentences])
+
+    def to_html(self):
+        """Return the page.
+
+        Returns
+        -------
+        page : str
+            One HTML page with all that it needs: no script, and nothing is loaded.
+        """
+        return page(self)
+
+    def __repr__(self):
+        lines = wrapped(self.sentence)
+        for one in self.alarms:
+            who = f" ({', '.join(one.who)})" if one.who else ""
+            lines += wrapped(f"{one.text}{who}", f"[{one.severity}] ")
+        if self.path is not None:
+            lines.append(f"Page: {harmless(self.path)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        # a frame keeps the style of the page from that of the notebook
+        style = "width:100%;height:40rem;border:1px solid #888888"
+        inner = escape(self.to_html())
+        return f'<iframe sandbox srcdoc="{inner}" style="{style}"></iframe>'

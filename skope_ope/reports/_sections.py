@@ -1,0 +1,250 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parts of the page, each from what it shows."""
+
+from math import isfinite, isnan
+
+from skope_ope.displays._value_record import bias_notes, marks_of
+from skope_ope.logs._text_table import number
+from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
+from skope_ope.reports._markup import Markup, bullets, element, joined, table
+from skope_ope.reports._recommendation import ERROR
+from skope_ope.reports._units import Units
+from skope_ope.selection._sentence import rough
+
+MOST_ALARMS = 6  # beside the recommendation; all of them stand below
+SYMBOL = {"better": "chosen", "worse": "told", "cannot tell": "open"}
+
+
+def advice(recommendation):
+    """Return the recommendation with the alarms in the same box."""
+    alarms, shown = recommendation.alarms, recommendation.alarms[:MOST_ALARMS]
+    parts = [element("h2", recommendation.headline)]
+    if alarms and alarms[0].severity == ERROR:  # before anything reads as an answer
+        parts += [_alarm_list(shown, len(alarms)), *_paragraphs(recommendation)]
+    else:
+        parts += _paragraphs(recommendation)
+        parts += [_alarm_list(shown, len(alarms))] if alarms else []
+    kind = f"advice {recommendation.decision}"
+    kind += " cautious" if recommendation.cautious else ""
+    return element("section", *parts, class_=kind, id="advice")
+
+
+def _paragraphs(recommendation):
+    return [element("p", sentence) for sentence in recommendation.sentences]
+
+
+def _alarm_list(alarms, n_all):
+    items = []
+    for one in alarms:
+        who = f" ({', '.join(one.who)})" if one.who else ""
+        tag = element("span", one.severity, class_=f"tag {one.severity}")
+        items.append(joined(tag, f" {one.text}{who}"))
+    told = [element("h3", "Before you act on this"), bullets(items)]
+    more = f"{n_all - len(alarms)} more alarms. " if n_all > len(alarms) else ""
+    link = element("a", "What to do about them", href="#audit")
+    told.append(element("p", more, link, class_="quiet"))
+    return element("div", *told, class_="alarms")
+
+
+def doubt(recommendation):
+    """Return what stands above numbers that are wrong."""
+    if not any(one.severity == ERROR for one in recommendation.alarms):
+        return ""
+    return element(
+        "p", "Not to be trusted until the errors are mended.", class_="wrong"
+    )
+
+
+def gains(comparison, units):
+    """Return the gains as bars against zero, with their numbers."""
+    records = [one for one in comparison.to_records() if one["answer"]]
+    ends = [one[f"difference{end}"] for one in records for end in ("", "_low", "_high")]
+    scale = Scale(100 * x if units.percent else x for x in ends)
+    factor = 100 if units.percent else 1
+    rows = []
+    for one in records:
+        gain, low, high = (one[f"difference{end}"] for end in ("", "_low", "_high"))
+        told = f"{units.gain(gain)}{' points' if units.percent else ''}"
+        limits = f"{units.gain(low)} to {units.gain(high)}"
+        answer = "deploy" if one["chosen"] else one["answer"]
+        n = one["rounds_needed"]
+        answer += "" if not isfinite(n) else f"; {rough(n)} rounds in all would tell"
+        relative = _relative(comparison, one["policy"])
+        name, kind = str(one["policy"]), SYMBOL[one["answer"]]
+        if kind == "chosen" and not one["chosen"]:
+            kind = "told"
+        bar = interval_bar(
+            scale,
+            *(factor * x for x in (gain, low, high)),
+            f"{name}: gain {told}, {limits}",
+            kind,
+        )
+        lines = _lines(told, limits, *relative)
+        rows.append(_row(_lines(name, answer), bar, lines))
+    ticks = axis(scale, lambda x: f"{x:+g}" if x else "0")
+    rows.append(_row("", ticks, ""))
+    percent = f"{100 * comparison.level:.4g}%"
+    below = (
+        f"Gain over {comparison._against}, in {units.of_gain}; the bars are {percent} "
+        f"intervals{', all together' if len(records) > 1 else ''}. The dashed line is "
+        "no gain. An empty mark: cannot tell. Relative gains are in percent."
+    )
+    return element("figure", *rows, element("figcaption", below))
+
+
+def _row(name, picture, figures):
+    return element(
+        "div",
+        element("div", name, class_="name"),
+        element("div", picture, class_="picture"),
+        element("div", figures, class_="figures"),
+        class_="row",
+    )
+
+
+def _relative(comparison, name):
+    """Return the relative gain with its limits, where there is one."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    low, high = map(Units.share, lift._interval(comparison.level_of_each))
+    return [f"{Units.share(lift.value)} ({low} to {high})"]
+
+
+def _lines(first, *others):
+    lines = [element("span", one, class_="quiet") for one in others]
+    return joined(element("span", first), *lines)
+
+
+def values(found, comparison, units, level):
+    """Return the table of values by policy and evaluator, the baseline first."""
+    records = found.to_records(level)
+    percent = f"{100 * level:.4g}%"
+    header = ["policy", "evaluator", "value", "std. error", f"{percent} low"]
+    header += [f"{percent} high", "interval", "eff. rounds", "note", "warnings"]
+    known = comparison.reference
+    rows, marks = [], marks_of(records)
+    numbers, notes = found._numbered_warnings()
+    told_of = {
+        (one["policy"], one["evaluator"]): (mark, told)
+        for one, mark, told in zip(records, marks, numbers, strict=True)
+    }
+    if comparison.baseline not in comparison:
+        low, high = interval = known._interval(level)
+        cells = [
+            comparison._against,
+            known.estimator,
+            *_numbers(known, low, high, units),
+        ]
+        rows.append([*cells, interval.method, _size(known), "baseline", ""])
+    for one in records:
+        value = found[one["policy"], one["evaluator"]]
+        mark, told = told_of[one["policy"], one["evaluator"]]
+        cells = [one["policy"], one["evaluator"]]
+        cells += _numbers(value, one["low"], one["high"], units)
+        rows.append([*cells, one["interval"], _size(value), mark, told])
+    marked = [i for i, row in enumerate(rows) if row[8].startswith("recommended")]
+    for j in (9, 8):  # columns that nobody needs
+        if not any(row[j] for row in rows):
+            header.pop(j)
+            for row in rows:
+                row.pop(j)
+    left = ("policy", "evaluator", "interval", "note", "warnings")
+    told = [*bias_notes(records), *notes]
+    below = [element("p", note, class_="quiet") for note in told]
+    return joined(table(header, rows, marked=marked, left=left), *below)
+
+
+def _numbers(value, low, high, units):
+    error = units.value(value.standard_error)
+    return [units.value(value.value), error, units.value(low), units.value(high)]
+
+
+def _size(value):
+    size = value.effective_sample_size
+    return "-" if isnan(size) else number(size, 1)
+
+
+def overlap(found):
+    """Return how many rounds bear on each policy, from one value of each."""
+    header = ["policy", "effective rounds", "of all", "", "largest weight"]
+    header += ["its share", "never logged"]
+    rows = []
+    for name, value in found.items():
+        known, n = value.diagnostics, value.n_rounds
+        size = value.effective_sample_size
+        share = size / n
+        rows.append(
+            [
+                name,
+                "-" if isnan(size) else f"{size:,.0f}",
+                _percent(share),
+                "" if isnan(size) else share_bar(share),
+                _weight(known.get("max_weight")),
+                _percent(known.get("max_weight_share")),
+                _percent(
+                    known.get("unsupported_mass", known.get("outside_range_share"))
+                ),
+            ]
+        )
+    note = (
+        "Effective rounds: as many rounds of equal weight would be worth as much. "
+        "Its share: what the largest weight is of all weights. Never logged: the share "
+        "of the policy's decisions for which the log has no evidence."
+    )
+    return joined(table(header, rows), element("p", note, class_="quiet"))
+
+
+def _percent(share):
+    if share is None or not isfinite(share):
+        return "-"
+    return f"{100 * share:.1f}%" if share == 0 or share >= 0.001 else "<0.1%"
+
+
+def _weight(weight):
+    return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
+
+
+def findings(audit, audits, policies):
+    """Return what the audits have found, with what to do: of the log, of policies."""
+    of_log = {(one.name, one.found) for one in audit.findings}
+    parts = [_findings_of("The log", audit.findings)]
+    for name, found in audits.items():
+        own = [one for one in found.findings if (one.name, one.found) not in of_log]
+        parts.append(_findings_of(str(name), own))
+    for name in policies:
+        if name not in audits:
+            told = f"{name}: it learns while it acts, so its weights cannot be checked."
+            parts.append(element("p", told))
+    return joined(*parts)
+
+
+def _findings_of(who, found):
+    n_alarms = sum(one.is_alarm for one in found)
+    told = f"{n_alarms} alarm{'s' if n_alarms != 1 else ''}" if n_alarms else "no alarm"
+    notes = len(found) - n_alarms
+    told += f", {notes} note{'s' if notes != 1 else ''}" if notes else ""
+    items = []
+    for one in found:
+        tag = element("span", one.severity, class_=f"tag {one.severity}")
+        items.append(joined(tag, " ", element("b", one.name), f": {one.text}"))
+    inner = bullets(items) if items else element("p", "No check has found anything.")
+    opened = "open" if n_alarms else None
+    return element("details", element("summary", f"{who}: {told}"), inner, open=opened)
+
+
+def pairs(told):
+    """Return names and texts as a table of two columns."""
+    rows = [[name, text] for name, text in told.items()]
+    return table(["what", "which"], rows, left=2)
+
+
+def section(title, *content, **attributes):
+    """Return a part of the page under its title."""
+    return element("section", element("h2", title), *content, **attributes)
+
+
+def code(text):
+    """Return a command, or a call."""
+    return element("pre", Markup(element("code", text)))

@@ -1,0 +1,245 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    ConstantPolicy,
+    DoublyRobust,
+    SlateIPS,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.exceptions import OPEWarning
+from skope_ope.intervals import breakdown_gamma, sensitivity_bounds, student_interval
+
+N = 300
+LOGS, POLICY = make_bandit_logs(N, random_state=3, return_truth=True)[:2]
+
+
+def quietly(call, *args, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        return call(*args, **given)
+
+
+def value_of(logs=LOGS, **given):
+    return quietly(SNIPS().fit(logs).evaluate, POLICY, **given)
+
+
+def weights(logs=LOGS):
+    return SNIPS().fit(logs)._weights_on(POLICY)[0]
+
+
+def test_bounds_are_those_of_the_rounds():
+    gamma = [2, 1, 1.5]
+    found = value_of().sensitivity(gamma)
+    low, high = sensitivity_bounds(weights(), LOGS.reward, LOGS.propensity, gamma)
+    assert_array_equal(found.gamma, gamma)
+    assert_allclose(found.low, low)
+    assert_allclose(found.high, high)
+    assert found.value == found.low[1] == found.high[1] == value_of().value
+    assert_array_equal(value_of().sensitivity().gamma, [1, 1.5, 2])
+    assert_allclose(value_of().sensitivity(2).low, low[:1])
+
+
+def test_sample_weights_and_groups():
+    omega = np.arange(N) % 3.0
+    group = np.arange(N) // 3
+    about = weights(), LOGS.reward, LOGS.propensity, [1, 2]
+    low, high = sensitivity_bounds(*about, sample_weight=omega)
+    for logs in (LOGS, LOGS.replace(group=group)):
+        found = value_of(logs, sample_weight=omega).sensitivity([1, 2])
+        assert_allclose(found.low, low)
+        assert_allclose(found.high, high)
+    # groups of copies are rounds: neither bounds nor intervals see the copies
+    rows = np.repeat(np.arange(N), 2)
+    copies = LOGS[rows].replace(group=rows)
+    again, once = value_of(copies).sensitivity([2]), value_of().sensitivity([2])
+    assert_allclose([again.low, again.high], [once.low, once.high])
+    assert again.interval_low < again.low and again.interval_high > again.high
+    assert_allclose(again.interval_low, once.interval_low, atol=0.02)
+
+
+def test_intervals_hold_the_sampling_error_of_the_bounds():
+    logs = BanditLogs(
+        LOGS.context, LOGS.action, LOGS.reward * 1.5, LOGS.propensity
+    )  # no known range: Student's interval
+    value = value_of(logs)
+    found = quietly(value.sensitivity, [1, 3], level=0.9)
+    plain = quietly(value.confidence_interval, 0.9)
+    assert (found.interval_low[0], found.interval_high[0]) == tuple(plain)
+    w, r, p = weights(logs), logs.reward, logs.propensity
+    for end, sign in ((found.low[1], -1), (found.high[1], 1)):
+        heavy = sign * (r - end) > 0
+        extreme = w * p + (w - w * p) * np.where(heavy, 3, 1 / 3)
+        assert_allclose(extreme @ r / extreme.sum(), end)
+        z = extreme * (r - end) / extreme.mean()
+        limits = student_interval(end, z.std(ddof=1) / np.sqrt(N), N - 1, 0.9)
+        answer = found.interval_low[1] if sign < 0 else found.interval_high[1]
+        assert_allclose(answer, limits[0] if sign < 0 else limits[1])
+
+
+def test_breakdown_is_that_of_the_rounds():
+    value, base = value_of(), logged_value(LOGS)
+    expected = breakdown_gamma(weights(), LOGS.reward, LOGS.propensity, base.value)
+    assert_allclose(value.breakdown_gamma(base), expected)
+    assert_allclose(value.breakdown_gamma(base.value), expected)
+    assert_allclose(value.sensitivity(expected).low, base.value, atol=1e-9)
+    above = value.breakdown_gamma(0.9)
+    assert_allclose(value.sensitivity(above).high, 0.9, atol=1e-9)
+    assert value.breakdown_gamma(1.5) == value.breakdown_gamma(-1) == np.inf
+
+
+def test_breakdown_with_the_sampling_error():
+    value, base = value_of(), logged_value(LOGS)
+    point = value.breakdown_gamma(0.5)
+    found = [value.breakdown_gamma(0.5, level=level) for level in (0.2, 0.5, 0.8)]
+    assert 1 < found[2] < found[1] < found[0] < point
+    assert_allclose(value.sensitivity(found[1], level=0.5).interval_low, 0.5, atol=1e-6)
+    assert value.breakdown_gamma(0.5, level=1 - 1e-9) == 1.0
+    # a baseline from the same rounds is paired with the bound
+    paired = value.breakdown_gamma(base, level=0.5)
+    assert 1 < paired < value.breakdown_gamma(base)
+    assert value.breakdown_gamma(-1, level=0.5) == np.inf
+    above = value.breakdown_gamma(0.9, level=0.5)
+    assert_allclose(value.sensitivity(above, level=0.5).interval_high, 0.9, atol=1e-6)
+
+
+def test_one_group_has_bounds_and_no_interval():
+    value = value_of(LOGS.replace(group=np.zeros(N)))
+    found = quietly(value.sensitivity, [2])
+    assert found.low < value.value < found.high
+
+
+def slates():
+    rng = np.random.default_rng(0)
+    slate = np.argsort(rng.random((50, 3)), axis=1)[:, :2]
+    return SlateLogs(
+        np.zeros((50, 1)),
+        slate,
+        rng.random(50),
+        n_candidates=3,
+        logging_policy=UniformSlatePolicy(2),
+    )
+
+
+def others():
+    yield IPS().fit(LOGS).evaluate(POLICY)
+    yield SNIPS(cmax=2).fit(LOGS).evaluate(POLICY)
+    yield DoublyRobust().fit(LOGS).evaluate(POLICY)
+    yield SNDR().fit(LOGS).evaluate(POLICY)
+    yield logged_value(LOGS)
+    yield value_of() - logged_value(LOGS)
+    yield SlateIPS(self_normalized=True).fit(slates()).evaluate(UniformSlatePolicy(2))
+
+
+def test_others_refuse_in_a_sentence():
+    found = quietly(lambda: list(others()))
+    assert len(found) == 7
+    for value in found:
+        with pytest.raises(ValueError, match="is for SNIPS without cmax on BanditLogs"):
+            value.sensitivity()
+        with pytest.raises(ValueError, match="breakdown_gamma is for SNIPS"):
+            value.breakdown_gamma(0.5)
+
+
+def test_pickled_values_refuse():
+    value = pickle.loads(pickle.dumps(value_of()))
+    with pytest.raises(ValueError, match="weights of the rounds, which stayed behind"):
+        value.sensitivity()
+    base = pickle.loads(pickle.dumps(logged_value(LOGS)))
+    with pytest.raises(ValueError, match="what is hidden moves the value of a policy"):
+        value_of().breakdown_gamma(base)
+
+
+def test_a_value_that_is_nan_has_no_bounds():
+    logs = BanditLogs(
+        LOGS.context, np.zeros(N, dtype=int), LOGS.reward, np.ones(N), actions=[0, 1]
+    )
+    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    with pytest.raises(ValueError, match="this one is NaN"):
+        value.sensitivity()
+
+
+def test_baselines_are_checked():
+    value = value_of()
+    with pytest.raises(ValueError, match="what is hidden moves the value of a policy"):
+        value.breakdown_gamma(quietly(SNIPS().fit(LOGS).evaluate, UniformPolicy()))
+    with pytest.raises(ValueError, match="come from different rounds"):
+        value.breakdown_gamma(logged_value(make_bandit_logs(N, random_state=4)))
+    for baseline in ("logger", None, True, [0.5]):
+        with pytest.raises(TypeError, match="baseline must be a number"):
+            value.breakdown_gamma(baseline)
+    with pytest.raises(ValueError, match="baseline must be finite"):
+        value.breakdown_gamma(np.nan)
+
+
+def test_odds_ratios_and_levels_are_checked():
+    for gamma in (0.5, [], [1, 0]):
+        with pytest.raises(ValueError, match="gamma"):
+            value_of().sensitivity(gamma)
+    with pytest.raises(TypeError, match="gamma must hold numbers"):
+        value_of().sensitivity("2")
+    for level in (0, 1, "95%"):
+        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
+            value_of().sensitivity(level=level)
+        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
+            value_of().breakdown_gamma(0.5, level=level)
+
+
+def test_table():
+    found = value_of().sensitivity([1, 1.5])
+    assert found.to_records()[1] == {
+        "gamma": 1.5,
+        "low": found.low[1],
+        "high": found.high[1],
+        "interval_low": found.interval_low[1],
+        "interval_high": found.interval_high[1],
+    }
+    lines = repr(found).splitlines()
+    assert len(lines) == 3 and lines[0].split()[:3] == ["gamma", "low", "high"]
+    assert lines[2].split()[0] == "1.5"
+    assert "leave out its sampling error" in found._repr_html_()
+    assert_array_equal(pickle.loads(pickle.dumps(found)).low, found.low)
+
+
+@pytest.mark.theory
+def test_intervals_cover_the_bounds_of_the_whole_world(global_random_seed):
+    """Rewards and weights of one law: the bounds of very many rounds are covered."""
+    rng = np.random.default_rng(global_random_seed)
+
+    def drawn(n):
+        x = rng.integers(0, 2, n)
+        p_one = np.where(x == 1, 0.7, 0.4)
+        action = (rng.random(n) < p_one).astype(int)
+        reward = rng.normal(x + 0.5 * action, 1.0)
+        p = np.where(action == 1, p_one, 1 - p_one)
+        return x, action, reward, p
+
+    _, action, reward, p = drawn(1_000_000)
+    [low], [high] = sensitivity_bounds((action == 1) / p, reward, p, 1.8)
+    hits, repetitions = np.zeros(3), 400
+    for _ in range(repetitions):
+        x, action, reward, p = drawn(400)
+        logs = BanditLogs(x[:, None], action, reward, p, actions=[0, 1])
+        value = SNIPS().fit(logs).evaluate(ConstantPolicy(1))
+        found = quietly(value.sensitivity, 1.8)
+        below, above = found.interval_low[0] <= low, found.interval_high[0] >= high
+        hits += below, above, below and above
+    one, other, both = hits / repetitions
+    # each limit misses in 2.5 percent
+    assert min(one, other) > 0.94 and both > 0.90
+    assert both < 0.999

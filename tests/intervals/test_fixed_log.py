@@ -1,0 +1,86 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every interval of the fixed log of eight rounds, through the public API.
+
+The numbers were computed independently of this package. No weight of `W1` is above 4;
+those of the likelihood methods are for a stated bound of 6.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import IPS, SNIPS, BanditLogs, ConstantPolicy, DoublyRobust
+from skope_ope.intervals import betting_interval
+from tests._worlds import d8, d8_logs
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+LOGS = d8_logs(logging_proba=d8().mu, reward_range=(0, 1))
+
+
+def value_of(evaluator, policy="pi"):
+    return evaluator.fit(LOGS).evaluate(policy)
+
+
+# method, its options, limits of IPS
+INTERVALS = [
+    ("normal", {}, (-0.141500, 2.066500)),
+    ("student", {}, (-0.369435, 2.294435)),
+    ("empirical_likelihood", {"max_weight": 6}, (0.211694, 0.967926)),
+    ("cressie_read", {"max_weight": 6}, (0.0, 1.0)),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "expected"), INTERVALS)
+def test_intervals(method, options, expected):
+    found = value_of(IPS()).confidence_interval(method=method, **options)
+    assert_allclose(found, expected, rtol=0, atol=6e-7)
+    assert found.method == method
+
+
+@pytest.mark.parametrize("method", ["empirical_likelihood", "cressie_read"])
+def test_those_that_know_the_mean_weight_are_the_same_for_both(method):
+    ips, snips = (
+        value_of(evaluator).confidence_interval(method=method, max_weight=6)
+        for evaluator in (IPS(), SNIPS())
+    )
+    assert ips == snips
+
+
+def test_betting_is_cut_to_the_range_of_the_rewards():
+    """Of terms in [0, 4] it is (0, 2.792), which test_betting.py asserts."""
+    value = value_of(IPS())
+    terms = value.round_values
+    assert_allclose(betting_interval(terms, 4), (0, 2.792), atol=5e-4)
+    assert value.confidence_interval(method="betting", max_weight=4) == (0, 1)
+
+
+def test_paired_differences():
+    other = np.array([[0.3, 0.3, 0.4], [0.4, 0.4, 0.2]])[d8().x]
+    dr = DoublyRobust(reward_model="q_hat")
+    first, second = value_of(dr), value_of(dr, other)
+    gain = first - second
+    assert_allclose(gain.value, 0.17125, rtol=0, atol=6e-13)
+    assert_allclose(gain.standard_error, 0.133642, rtol=0, atol=6e-7)
+    unpaired = np.hypot(first.standard_error, second.standard_error)
+    assert_allclose(unpaired, 0.317682, rtol=0, atol=6e-7)
+    half = 2.364624 * gain.standard_error  # Student's quantile with 7 degrees
+    student = gain.confidence_interval(method="student")
+    assert_allclose(student, (gain.value - half, gain.value + half), atol=6e-7)
+
+
+@pytest.mark.parametrize(
+    ("successes", "expected"),
+    [(7, (0.153909, 0.592189)), (0, (0, 0.168433)), (20, (0.831567, 1))],
+)
+def test_shares(successes, expected):
+    """Twenty rounds of the policy's action among forty of a uniform logger."""
+    action = np.repeat([0, 1], 20)
+    reward = (np.arange(40) < successes).astype(float)
+    logs = BanditLogs(
+        np.zeros((40, 1)), action, reward, np.full(40, 0.5), reward_range=(0, 1)
+    )
+    value = SNIPS().fit(logs).evaluate(ConstantPolicy(0))
+    found = value.confidence_interval(method="clopper_pearson")
+    assert_allclose(found, expected, rtol=0, atol=6e-7)

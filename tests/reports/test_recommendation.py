@@ -1,0 +1,227 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""Decisions in words, from gains and audits that are made up."""
+
+from math import inf, nan
+from types import SimpleNamespace
+
+import pytest
+
+from skope_ope.audit import Audit
+from skope_ope.exceptions import PropensityWarning, SupportWarning
+from skope_ope.logs.checks._finding import Finding
+from skope_ope.reports._recommendation import recommendation_of
+from skope_ope.reports._units import Units
+from skope_ope.selection._doubts import NEITHER, Doubt
+from skope_ope.selection._verdicts import CANNOT_TELL, Verdict, decide
+
+POINTS = Units(True, 2, 2, 2)
+CLEAN = Audit({}, [])
+
+
+def verdict(name, gain, low, high, **given):
+    told = "better" if low > 0 else "worse" if high < 0 else CANNOT_TELL
+    rounds = given.pop("rounds", 50_000.0 if told == CANNOT_TELL else nan)
+    given = {"answer": told, "doubts": (), "alike": False} | given
+    return Verdict(name=name, gain=gain, low=low, high=high, rounds=rounds, **given)
+
+
+class Lift:
+    """A relative gain, as far as words need it."""
+
+    def __init__(self, verdict, reference):
+        size = abs(reference) or nan
+        self.value = verdict.gain / size
+        self.limits = verdict.low / size, verdict.high / size
+
+    def _interval(self, level):
+        return self.limits
+
+
+class Comparison(dict):
+    """What `compare_policies` returns, as far as words need it."""
+
+    baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
+
+    def __init__(self, *verdicts, reference=0.0617):
+        super().__init__(
+            {v.name: SimpleNamespace(value=reference + v.gain) for v in verdicts}
+        )
+        self.lifts = {v.name: Lift(v, reference) for v in verdicts}
+        self.level_of_each = 1 - (1 - self.level) / len(verdicts)
+        self._verdicts = list(verdicts)
+        self.reference = SimpleNamespace(value=reference)
+        self.decision, self.choice = decide(verdicts)
+
+
+def told(*verdicts, log=CLEAN, audits=None, units=POINTS, **given):
+    comparison = Comparison(*verdicts, **given)
+    return recommendation_of(comparison, log, audits or {}, units)
+
+
+def audit(*severities, name="fault"):
+    return Audit(
+        {}, [Finding(name, kind, f"A {kind} was found.") for kind in severities]
+    )
+
+
+NEW = verdict("new", 0.0135, 0.0066, 0.0204)
+COUPON = verdict("coupon", 0.0013, -0.0048, 0.0073)
+WORSE = verdict("old", -0.02, -0.03, -0.01)
+
+
+def test_deploy_tells_both_values_the_gain_and_its_interval():
+    found = told(NEW, COUPON)
+    assert (found.decision, found.choice, found.headline) == (
+        "deploy",
+        "new",
+        "Deploy new",
+    )
+    assert found.sentences[0] == (
+        "On these 20,000 logged rounds new would have been rewarded in 7.52% instead "
+        "of 6.17%, a gain of 1.35 points (95% interval: 0.66 to 2.04)."
+    )
+    assert found.sentences[1] == "That is 22% more than the logger (+11% to +33%)."
+    assert "cannot tell coupon from the logger" in " ".join(found.sentences)
+    assert "-0.48 to +0.73 points" in " ".join(found.sentences)
+    assert "random" in found.sentences[-1]
+    assert not found.alarms
+
+
+def test_no_share_is_told_of_a_baseline_that_may_be_zero():
+    found = told(NEW, reference=0.0)
+    assert "That is" not in " ".join(found.sentences)
+
+
+def test_rewards_that_are_no_shares_are_told_per_round():
+    found = told(NEW, units=Units(False, 4, 4, 4))
+    assert "would have earned 0.0752 instead of 0.0617 per round" in found.sentences[0]
+    assert "a gain of 0.0135 per round (95% interval" in found.sentences[0]
+
+
+def test_others_that_are_better_are_named():
+    found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
+    assert found.choice == "new"  # the greatest lower limit, not the greatest gain
+    assert "new has the greatest lower limit of all gains." in found.sentences
+    assert any("next is better than the logger, too" in one for one in found.sentences)
+
+
+def test_keep_tells_the_loss():
+    found = told(WORSE)
+    assert (found.decision, found.headline) == ("keep", "Keep the logger")
+    assert "a loss of 2.00 points (95% interval: 1.00 to 3.00)" in found.sentences[0]
+
+
+def test_keep_tells_the_nearest_of_several():
+    found = told(WORSE, verdict("other", -0.03, -0.055, -0.005))
+    assert (
+        "All 2 policies would have earned less. The nearest, other"
+        in (found.sentences[0])
+    )
+
+
+def test_undecided_says_what_it_means_and_how_many_rounds_would_tell():
+    found = told(COUPON)
+    assert found.headline == "Undecided: keep the logger for now"
+    text = " ".join(found.sentences)
+    assert "its gain may be anything from -0.48 to +0.73 points" in text
+    assert "does not mean that there is no difference" in text
+    assert "About 30,000 more rounds would tell, in 8 of 10 cases" in text
+
+
+@pytest.mark.parametrize("rounds", [nan, inf, 100.0])
+def test_no_number_of_rounds_is_made_up(rounds):
+    text = " ".join(told(verdict("a", 0.0, -0.1, 0.1, rounds=rounds)).sentences)
+    assert "nan" not in text and "inf" not in text
+    assert "How many more rounds would tell is not known." in text
+
+
+def test_what_stands_against_an_answer_is_told():
+    doubt = Doubt("new", "4% of the decisions not in the log", SupportWarning)
+    blocked = verdict(
+        "new", 0.0135, 0.0066, 0.0204, answer=CANNOT_TELL, doubts=(doubt,), rounds=nan
+    )
+    found = told(blocked)
+    assert found.decision == "undecided"
+    assert "new seems better than the logger" in found.sentences[0]
+    assert (
+        "against an answer: 4% of the decisions not in the log." in found.sentences[0]
+    )
+
+
+def test_doubts_that_forbid_nothing_are_told():
+    doubt = Doubt("new", "few rounds", PropensityWarning, NEITHER)
+    chosen = verdict("new", 0.0135, 0.0066, 0.0204, doubts=(doubt,))
+    assert "Mind: few rounds." in told(chosen).sentences
+
+
+def test_policies_that_act_alike_or_have_no_value_are_told():
+    alike = verdict("same", 0.0, 0.0, 0.0, answer=CANNOT_TELL, alike=True)
+    none = verdict("none", nan, nan, nan)
+    found = told(alike, none)
+    assert found.sentences == (
+        "same acts as the logger does in these rounds: nothing to choose.",
+        "none: no value, so nothing is known of it.",
+    )
+
+
+def test_many_policies_are_counted():
+    found = told(*(verdict(f"p{i}", 0.0, -0.1, 0.1) for i in range(8)))
+    assert "The table says what is known of 5 more." in found.sentences
+
+
+def test_an_error_of_the_log_takes_the_ground_from_every_decision():
+    for one in (NEW, WORSE, COUPON):
+        found = told(one, log=audit("error"))
+        assert (found.decision, found.choice) == ("undecided", None)
+        assert found.headline == "No decision yet: mend the log first"
+        assert "every number on this page is not to be trusted" in found.sentences[0]
+        assert "Deploy" not in " ".join([found.headline, *found.sentences])
+    found = told(NEW, log=audit("error"))
+    assert "do not act on it" in found.sentences[1]
+
+
+def test_an_error_about_the_choice_stops_it():
+    found = told(NEW, COUPON, audits={"new": audit("error"), "coupon": CLEAN})
+    assert (found.decision, found.choice) == ("undecided", None)
+    assert found.headline == "No decision yet: mend what is wrong first"
+    assert "the numbers of new are not to be trusted" in found.sentences[0]
+
+
+def test_an_error_about_another_policy_stops_no_decision():
+    audits = {"new": CLEAN, "coupon": audit("error")}
+    found = told(NEW, COUPON, audits=audits)
+    assert (found.decision, found.headline) == ("deploy", "Deploy new")
+    found = told(COUPON, verdict("b", 0.0, -0.1, 0.1), audits=audits)
+    assert found.decision == "undecided"
+    assert "coupon: its numbers are not to be trusted, see the errors." in (
+        found.sentences
+    )
+    assert any("cannot tell b from" in one for one in found.sentences)
+
+
+def test_an_error_about_the_baseline_stops_every_decision():
+    comparison = Comparison(NEW)
+    comparison.baseline = comparison._against = "base"
+    audits = {"new": CLEAN, "base": audit("error")}
+    found = recommendation_of(comparison, CLEAN, audits, POINTS)
+    assert (found.decision, found.choice) == ("undecided", None)
+
+
+def test_a_warning_asks_for_caution():
+    found = told(NEW, log=audit("warning", "note"))
+    assert (found.decision, found.choice) == ("deploy", "new")
+    assert found.headline == "Deploy new, with caution"
+    assert [one.severity for one in found.alarms] == ["warning"]
+
+
+def test_alarms_are_told_once_errors_first_with_their_policies():
+    log = audit("warning")
+    both = Audit({}, [*log.findings, *audit("error", name="own").findings])
+    audits = {"coupon": both, "b": both}
+    found = told(COUPON, verdict("b", 0.0, -0.1, 0.1), log=log, audits=audits)
+    assert [(one.severity, one.who) for one in found.alarms] == [
+        ("error", ("coupon", "b")),
+        ("warning", ()),
+    ]
