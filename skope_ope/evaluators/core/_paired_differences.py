@@ -114,6 +114,7 @@ class PairedDifferences:
         )
         if left_out is not None:
             out._operands = first, second
+        out = out._resting_on(self, other)
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
 
