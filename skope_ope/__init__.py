@@ -9,10 +9,12 @@ been, how sure that is, and whether the logs can support the answer at all.
 from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    ConvergenceDisplay,
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SupportDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -25,6 +27,7 @@ from skope_ope.evaluators import (
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
+    ConfidenceSequence,
     DirectMethod,
     DoublyRobust,
     DRns,
@@ -160,6 +163,7 @@ __all__ = [  # noqa: RUF022
     "AdaptiveDR",
     "AdaptiveIPS",
     "AttentionDecay",
+    "ConfidenceSequence",
     "DRns",
     "DRos",
     "DirectMethod",
@@ -224,10 +228,12 @@ __all__ = [  # noqa: RUF022
     "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
+    "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SupportDisplay",
     "WeightsDisplay",
     # what we tell
     "Report",

@@ -17,7 +17,11 @@ from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._warnings import group_warnings
+from skope_ope.evaluators.core._warnings import (
+    group_warnings,
+    one_unit_warnings,
+    outside_warnings,
+)
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
@@ -84,6 +88,7 @@ class PolicyValue(
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
+    _pair = None  # the two values of a difference
     _inherited = None  # `Grounds` of the values that it was made from
 
     def __init__(
@@ -107,6 +112,8 @@ class PolicyValue(
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
+        warned += outside_warnings(estimate.value, self._limits)
+        warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
             entries |= group_entries(estimate)
             warned += group_warnings(estimate)
@@ -223,6 +230,8 @@ class PolicyValue(
         state = self.__dict__.copy()
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
+        if self._pair is not None:
+            state["_pair"] = LEFT_BEHIND
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
         return state
@@ -275,8 +284,10 @@ class PolicyValue(
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             ("verdict", self.verdict.answer),
             *(
-                ("warning", str(warning))
-                for warning in (*self.warnings, *interval.warnings)
+                ("warning", warning)
+                for warning in dict.fromkeys(
+                    map(str, (*self.warnings, *interval.warnings))
+                )
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)
