@@ -12,7 +12,6 @@ import operator
 import re
 from argparse import ArgumentTypeError
 from dataclasses import dataclass
-from math import isnan
 
 from skope_ope._shell._policies import LOGGER, NAME, RESERVED
 from skope_ope.audit._verdict import ANSWERS
@@ -95,9 +94,7 @@ class Requirement:
         return self.left, self.right
 
     def holds(self, left, right):
-        """Whether it holds for two numbers, or two verdicts; NaN never does."""
-        if any(isinstance(one, float) and isnan(one) for one in (left, right)):
-            return False
+        """Whether it holds for two numbers, or two verdicts; for NaN it never does."""
         return bool(OPERATORS[self.operator](left, right))
 
     def __str__(self):
