@@ -10,6 +10,7 @@ from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
 from skope_ope.selection._verdicts import CANNOT_TELL
 
+MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
 ERROR, WARNING = "error", "warning"
 KEEP_EXPLORING = (
@@ -145,12 +146,27 @@ def _deploy(comparison, units, wrong):
         f"a gain of {_span(comparison, chosen, units)}.",
         *_relative(comparison, chosen.name),
     ]
-    if any(one.answer == BETTER for one in verdicts.values()):
-        sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
     sentences += _others(verdicts.values(), comparison, units, wrong)
+    sentences += _rivals(comparison, chosen.name, verdicts.values(), wrong)
     if chosen.doubts:
         sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
+
+
+def _rivals(comparison, choice, verdicts, wrong):
+    """Say which policies the rounds cannot tell from the choice."""
+    alike = []
+    for one in verdicts:
+        if one.answer == BETTER and str(one.name) not in wrong:
+            gap = comparison[choice] - comparison[one.name]
+            low, high = gap._interval(comparison.level_of_each)
+            alike += [str(one.name)] if not (low > 0 or high < 0) else []
+    if not alike:
+        return []
+    return [
+        f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
+        "greatest lower limit of its gain; a simpler policy may serve as well."
+    ]
 
 
 def _keep(comparison, units, wrong):
@@ -234,9 +250,15 @@ def _more_rounds(verdict, n_rounds, units):
     more = verdict.rounds - n_rounds
     if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
+    gain = units.worded_gain(verdict.gain, "+")
+    if more > MOST_ROUNDS * n_rounds:
+        return (
+            f"If the gain is the {gain} that it seems, to tell it would take more than "
+            f"{MOST_ROUNDS} times as many rounds."
+        )
     return (
         f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
-        f"the {units.worded_gain(verdict.gain, '+')} that it seems."
+        f"the {gain} that it seems."
     )
 
 

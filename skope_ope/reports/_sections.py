@@ -8,7 +8,7 @@ from skope_ope.displays._value_record import bias_notes, marks_of
 from skope_ope.logs._text_table import number
 from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
 from skope_ope.reports._markup import Markup, bullets, element, joined, table
-from skope_ope.reports._recommendation import ERROR
+from skope_ope.reports._recommendation import ERROR, MOST_ROUNDS
 from skope_ope.reports._units import Units
 from skope_ope.selection._sentence import rough
 
@@ -69,7 +69,8 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        answer += "" if not isfinite(n) else f"; {rough(n)} rounds in all would tell"
+        if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
+            answer += f"; {rough(n)} rounds in all would tell"
         relative = _relative(comparison, one["policy"])
         name, kind = str(one["policy"]), SYMBOL[one["answer"]]
         if kind == "chosen" and not one["chosen"]:

@@ -39,15 +39,26 @@ class Lift:
         return self.limits
 
 
+class Value:
+    """A value; of a difference of two it is known to .01."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __sub__(self, other):
+        return Value(self.value - other.value)
+
+    def _interval(self, level):
+        return self.value - 0.01, self.value + 0.01
+
+
 class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
 
     def __init__(self, *verdicts, reference=0.0617):
-        super().__init__(
-            {v.name: SimpleNamespace(value=reference + v.gain) for v in verdicts}
-        )
+        super().__init__({v.name: Value(reference + v.gain) for v in verdicts})
         self.lifts = {v.name: Lift(v, reference) for v in verdicts}
         self.level_of_each = 1 - (1 - self.level) / len(verdicts)
         self._verdicts = list(verdicts)
@@ -103,8 +114,21 @@ def test_rewards_that_are_no_shares_are_told_per_round():
 def test_others_that_are_better_are_named():
     found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
     assert found.choice == "new"  # the greatest lower limit, not the greatest gain
-    assert "new has the greatest lower limit of all gains." in found.sentences
     assert any("next is better than the logger, too" in one for one in found.sentences)
+
+
+def test_policies_that_the_rounds_cannot_tell_from_the_choice_are_named():
+    found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
+    assert any("cannot tell new from next." in one for one in found.sentences)
+    found = told(NEW, verdict("next", 0.03, 0.005, 0.055))  # the gap is known to .01
+    assert not any("from next" in one for one in found.sentences)
+
+
+def test_a_number_of_rounds_that_is_no_plan_is_not_told():
+    found = told(verdict("a", -0.0001, -0.1, 0.1, rounds=9e8))
+    text = " ".join(found.sentences)
+    assert "more than 100 times as many rounds" in text
+    assert "900,000,000" not in text
 
 
 def test_keep_tells_the_loss():
