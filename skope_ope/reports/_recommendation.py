@@ -12,7 +12,9 @@ from skope_ope.selection._verdicts import CANNOT_TELL
 
 MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
-ERROR, WARNING = "error", "warning"
+ERROR = "error"
+# Errors that say how little there is. They stop a decision, and no number is wrong.
+TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: the next log has to answer, too."
 )
@@ -25,14 +27,17 @@ class Alarm:
 
     Parameters
     ----------
+    name : str
+        The short name of the finding.
     severity : {"error", "warning"}
-        "error": the numbers are wrong until it is mended.
+        "error": nobody should act before it is mended.
     who : tuple of str
         The policies that it is about; empty: the log, and so all of them.
     text : str
         What was found, in a sentence.
     """
 
+    name: str
     severity: str
     who: tuple
     text: str
@@ -68,13 +73,15 @@ class Recommendation:
         return bool(self.alarms)
 
 
-def recommendation_of(comparison, audit, audits, units):
-    """Return what follows from a comparison and from the audits.
+def recommendation_of(comparison, verdicts, audit, audits, units):
+    """Return what follows from a comparison and from what speaks against its gains.
 
     Parameters
     ----------
     comparison : PolicyComparison
         Gains over the baseline.
+    verdicts : dict of Verdict
+        Of the gains, by name.
     audit : Audit
         Of the log.
     audits : dict of Audit
@@ -87,16 +94,18 @@ def recommendation_of(comparison, audit, audits, units):
     recommendation : Recommendation
     """
     decision, choice = comparison.decision, comparison.choice
-    alarms = _alarms(
-        audit, audits, {comparison.baseline, *([choice] if choice else comparison)}
-    )
+    alarms = _alarms(comparison, verdicts, audit, audits)
     errors = [one for one in alarms if one.severity == ERROR]
-    wrong = {name for one in errors for name in one.who}
-    of_all = any(not one.who for one in errors) or str(comparison.baseline) in wrong
-    if of_all or (wrong and decision != "undecided"):
-        what = "the log" if any(not one.who for one in errors) else "what is wrong"
-        headline = f"No decision yet: mend {what} first"
-        sentences = _without_ground(comparison, wrong, of_all)
+    faults = [one for one in errors if one.name not in TOO_LITTLE]
+    wrong = {name for one in faults for name in one.who}
+    of_log = any(not one.who for one in faults)
+    of_all = of_log or str(comparison.baseline) in wrong
+    if of_all or (errors and decision != "undecided"):
+        headline, sentences = "No decision: too little evidence", _thin(comparison)
+        if faults:
+            what = "the log" if of_log else "what is wrong"
+            headline = f"No decision yet: mend {what} first"
+            sentences = _without_ground(comparison, wrong, of_all)
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
     headline, sentences = tell(comparison, units, wrong)
@@ -105,21 +114,24 @@ def recommendation_of(comparison, audit, audits, units):
     return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
 
 
-def _alarms(audit, audits, concerned):
-    """Return the errors and warnings of audits, each told once, errors first."""
-    of_log = [(one.name, one.found) for one in audit.alarms]
-    who, severity = {}, {}
-    for one in audit.alarms:
-        who[one.name, one.found], severity[one.name, one.found] = [], one.severity
-    for name, found in audits.items():
-        if name not in concerned:
-            continue
-        for one in found.alarms:
+def _alarms(comparison, verdicts, audit, audits):
+    """Return what speaks against the decision, each told once, errors first."""
+    found = {(one.name, one.found): (one, []) for one in audit.alarms}
+    of_log = set(found)
+    told = [(name, verdict.reasons) for name, verdict in verdicts.items()]
+    if comparison.choice is not None:
+        told = [(comparison.choice, verdicts[comparison.choice].reasons)]
+    if comparison.baseline in audits:
+        told.append((comparison.baseline, audits[comparison.baseline].alarms))
+    for name, reasons in told:
+        for one in reasons:
             key = one.name, one.found
-            if key not in of_log:
-                who.setdefault(key, []).append(str(name))
-                severity[key] = one.severity
-    alarms = [Alarm(severity[key], tuple(names), key[1]) for key, names in who.items()]
+            if one.is_alarm and key not in of_log:
+                found.setdefault(key, (one, []))[1].append(str(name))
+    alarms = [
+        Alarm(one.name, one.severity, tuple(names), one.found)
+        for one, names in found.values()
+    ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
 
 
@@ -135,6 +147,18 @@ def _without_ground(comparison, wrong, of_all):
             "come from the error alone: do not act on it."
         )
     return tuple(sentences)
+
+
+def _thin(comparison):
+    """Say that the numbers look clear, and the log does not bear them."""
+    looks = f"{comparison.choice} looks better than {comparison._against}"
+    if comparison.choice is None:
+        looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
+        looks += comparison._against
+    return (
+        f"{looks}, but the log does not bear a decision: see the errors.",
+        "More rounds, or a log closer to the policy, would.",
+    )
 
 
 def _deploy(comparison, units, wrong):

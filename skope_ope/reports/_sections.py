@@ -207,16 +207,31 @@ def _weight(weight):
     return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
 
 
-def findings(audit, audits, policies):
-    """Return what the audits have found, with what to do: of the log, of policies."""
-    of_log = {(one.name, one.found) for one in audit.findings}
+def findings(audit, audits, verdicts):
+    """Return what was found of the log and of policies, with what to do.
+
+    Parameters
+    ----------
+    audit : Audit
+        Of the log.
+    audits : dict of Audit
+        Of policies, by name; one that learns while it acts has none.
+    verdicts : dict of Verdict
+        Of the gains, by name; the baseline has none.
+    """
     parts = [_findings_of("The log", audit.findings)]
-    for name, found in audits.items():
-        own = [one for one in found.findings if (one.name, one.found) not in of_log]
-        parts.append(_findings_of(str(name), own))
-    for name in policies:
+    known = {(one.name, one.found) for one in audit.findings}
+    for name in dict.fromkeys([*verdicts, *audits]):
+        own, title = [], str(name)
+        if name in verdicts:
+            title += f" ({verdicts[name].answer})"
+            own += verdicts[name].reasons
+        own += audits[name].findings if name in audits else ()
+        distinct = {(one.name, one.found): one for one in own}
+        own = [one for key, one in distinct.items() if key not in known]
+        parts.append(_findings_of(title, own))
         if name not in audits:
-            told = f"{name}: it learns while it acts, so its weights cannot be checked."
+            told = f"{name} learns while it acts: its weights cannot be checked."
             parts.append(element("p", told))
     return joined(*parts)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from skope_ope.audit import Audit
+from skope_ope.audit import Verdict as Judged
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.reports._recommendation import recommendation_of
@@ -59,6 +60,7 @@ class Comparison(dict):
 
     def __init__(self, *verdicts, reference=0.0617):
         super().__init__({v.name: Value(reference + v.gain) for v in verdicts})
+        self.differences = dict.fromkeys(v.name for v in verdicts)
         self.lifts = {v.name: Lift(v, reference) for v in verdicts}
         self.level_of_each = 1 - (1 - self.level) / len(verdicts)
         self._verdicts = list(verdicts)
@@ -67,8 +69,16 @@ class Comparison(dict):
 
 
 def told(*verdicts, log=CLEAN, audits=None, units=POINTS, **given):
-    comparison = Comparison(*verdicts, **given)
-    return recommendation_of(comparison, log, audits or {}, units)
+    return of(Comparison(*verdicts, **given), log, audits or {}, units)
+
+
+def of(comparison, log, audits, units=POINTS):
+    """The recommendation, from verdicts that hold what the audits have found."""
+    judged = {
+        name: Judged([*log.findings, *audits.get(name, CLEAN).findings])
+        for name in comparison.differences
+    }
+    return recommendation_of(comparison, judged, log, audits, units)
 
 
 def audit(*severities, name="fault"):
@@ -229,7 +239,7 @@ def test_an_error_about_the_baseline_stops_every_decision():
     comparison = Comparison(NEW)
     comparison.baseline = comparison._against = "base"
     audits = {"new": CLEAN, "base": audit("error")}
-    found = recommendation_of(comparison, CLEAN, audits, POINTS)
+    found = of(comparison, CLEAN, audits)
     assert (found.decision, found.choice) == ("undecided", None)
 
 
@@ -249,3 +259,20 @@ def test_alarms_are_told_once_errors_first_with_their_policies():
         ("error", ("coupon", "b")),
         ("warning", ()),
     ]
+
+
+def test_too_little_evidence_stops_a_decision_and_calls_no_number_wrong():
+    thin = {"new": audit("error", name="low_overlap")}
+    found = told(NEW, audits=thin)
+    assert (found.decision, found.choice) == ("undecided", None)
+    assert found.headline == "No decision: too little evidence"
+    assert "new looks better than the logger, but" in found.sentences[0]
+    assert "not to be trusted" not in " ".join(found.sentences)
+    found = told(WORSE, audits={"old": audit("error", name="wide_interval")})
+    assert "old look worse than the logger" in found.sentences[0]
+
+
+def test_too_little_evidence_leaves_cannot_tell_as_it_is():
+    found = told(COUPON, audits={"coupon": audit("error", name="wide_interval")})
+    assert found.headline == "Undecided: keep the logger for now"
+    assert "cannot tell coupon from the logger" in found.sentences[0]
