@@ -42,6 +42,11 @@ class Alarm:
     who: tuple
     text: str
 
+    @property
+    def is_fault(self):
+        """Whether it makes numbers wrong, and not only uncertain."""
+        return self.severity == ERROR and self.name not in TOO_LITTLE
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -56,7 +61,7 @@ class Recommendation:
     headline : str
         A few words.
     sentences : tuple of str
-        Why, how much, and what would tell more.
+        Paragraphs: why, how much, and what would tell more.
     alarms : tuple of Alarm
         Errors first.
     """
@@ -68,9 +73,9 @@ class Recommendation:
     alarms: tuple
 
     @property
-    def cautious(self):
-        """Whether something must be looked at before anybody acts."""
-        return bool(self.alarms)
+    def has_faults(self):
+        """Whether numbers are wrong, and not only uncertain."""
+        return any(one.is_fault for one in self.alarms)
 
 
 def recommendation_of(comparison, verdicts, audit, audits, units):
@@ -95,12 +100,11 @@ def recommendation_of(comparison, verdicts, audit, audits, units):
     """
     decision, choice = comparison.decision, comparison.choice
     alarms = _alarms(comparison, verdicts, audit, audits)
-    errors = [one for one in alarms if one.severity == ERROR]
-    faults = [one for one in errors if one.name not in TOO_LITTLE]
+    faults = [one for one in alarms if one.is_fault]
     wrong = {name for one in faults for name in one.who}
     of_log = any(not one.who for one in faults)
     of_all = of_log or str(comparison.baseline) in wrong
-    if of_all or (errors and decision != "undecided"):
+    if of_all or (alarms and alarms[0].severity == ERROR and decision != "undecided"):
         headline, sentences = "No decision: too little evidence", _thin(comparison)
         if faults:
             what = "the log" if of_log else "what is wrong"
@@ -226,7 +230,7 @@ def _others(verdicts, comparison, units, wrong, first=False):
         told = _about(verdict, comparison, units, str(verdict.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
-        sentences += told if first else told[:1]
+        sentences.append(" ".join(told if first else told[:1]))
     more = len(verdicts) - NAMED
     if more > 0:
         sentences.append(f"The table says what is known of {more} more.")

@@ -8,7 +8,7 @@ from skope_ope.displays._value_record import bias_notes, marks_of
 from skope_ope.logs._text_table import number
 from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
 from skope_ope.reports._markup import Markup, bullets, element, joined, table
-from skope_ope.reports._recommendation import ERROR, MOST_ROUNDS
+from skope_ope.reports._recommendation import MOST_ROUNDS
 from skope_ope.reports._units import Units
 from skope_ope.selection._sentence import rough
 
@@ -20,13 +20,13 @@ def advice(recommendation):
     """Return the recommendation with the alarms in the same box."""
     alarms, shown = recommendation.alarms, recommendation.alarms[:MOST_ALARMS]
     parts = [element("h2", recommendation.headline)]
-    if alarms and alarms[0].severity == ERROR:  # before anything reads as an answer
+    if recommendation.has_faults:  # before anything reads as an answer
         parts += [_alarm_list(shown, len(alarms)), *_paragraphs(recommendation)]
     else:
         parts += _paragraphs(recommendation)
         parts += [_alarm_list(shown, len(alarms))] if alarms else []
     kind = f"advice {recommendation.decision}"
-    kind += " cautious" if recommendation.cautious else ""
+    kind += " cautious" if alarms else ""
     return element("section", *parts, class_=kind, id="advice")
 
 
@@ -49,7 +49,7 @@ def _alarm_list(alarms, n_all):
 
 def doubt(recommendation):
     """Return what stands above numbers that are wrong."""
-    if not any(one.severity == ERROR for one in recommendation.alarms):
+    if not recommendation.has_faults:
         return ""
     return element(
         "p", "Not to be trusted until the errors are mended.", class_="wrong"
@@ -169,8 +169,8 @@ def _size(value):
 
 def overlap(found):
     """Return how many rounds bear on each policy, from one value of each."""
-    header = ["policy", "effective rounds", "of all", "", "largest weight"]
-    header += ["its share", "never logged"]
+    header = ["policy", "effective rounds", "of all", "share", "largest weight"]
+    header += ["of all weights", "never logged"]
     rows = []
     for name, value in found.items():
         known, n = value.diagnostics, value.n_rounds
@@ -191,8 +191,8 @@ def overlap(found):
         )
     note = (
         "Effective rounds: as many rounds of equal weight would be worth as much. "
-        "Its share: what the largest weight is of all weights. Never logged: the share "
-        "of the policy's decisions for which the log has no evidence."
+        "Never logged: the share of the policy's decisions for which the log has no "
+        "evidence."
     )
     return joined(table(header, rows), element("p", note, class_="quiet"))
 

@@ -268,6 +268,7 @@ def test_too_little_evidence_stops_a_decision_and_calls_no_number_wrong():
     assert found.headline == "No decision: too little evidence"
     assert "new looks better than the logger, but" in found.sentences[0]
     assert "not to be trusted" not in " ".join(found.sentences)
+    assert not found.has_faults
     found = told(WORSE, audits={"old": audit("error", name="wide_interval")})
     assert "old look worse than the logger" in found.sentences[0]
 
