@@ -192,6 +192,7 @@ API_REFERENCE = {
             "WeightsDisplay",
             "SupportDisplay",
             "ClippingCurveDisplay",
+            "SensitivityDisplay",
             "ConvergenceDisplay",
             "HistoryDisplay",
             "QuantileCurveDisplay",

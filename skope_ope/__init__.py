@@ -14,6 +14,7 @@ from skope_ope.displays import (
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SensitivityDisplay,
     SupportDisplay,
     WeightsDisplay,
 )
@@ -228,6 +229,7 @@ __all__ = [  # noqa: RUF022
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SensitivityDisplay",
     "SupportDisplay",
     "WeightsDisplay",
     # what we tell
