@@ -219,12 +219,24 @@ def legend_beside(ax, of=None, **kwargs):
     return legend
 
 
-def say_no_value(ax, y):
-    """Write in a row that there is no estimate, over what is drawn of its interval."""
+def say_no_value(ax, at, *, upright=False):
+    """Write that there is no estimate, over what is drawn of its interval.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Where to write.
+    at : float
+        The row, or the column.
+    upright : bool, default=False
+        Whether it is a column.
+    """
+    transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
     ax.annotate(
         "no value",
-        (0.5, y),
-        xycoords=ax.get_yaxis_transform(),
+        (at, 0.5) if upright else (0.5, at),
+        xycoords=transform,
+        rotation=90 if upright else 0,
         horizontalalignment="center",
         verticalalignment="center",
         fontsize=SMALL,

@@ -130,8 +130,8 @@ class SensitivityDisplay:
             )
         found = {"value": value.value, "level": level, "name": value.estimator}
         if baseline is not None:
-            found["baseline"] = float(baseline)
             found["breakdown"] = value.breakdown_gamma(baseline)
+            found["baseline"] = float(baseline)
             of_interval = value.breakdown_gamma(baseline, level=level)
             found["breakdown_of_interval"] = of_interval
         if gamma is None:
@@ -223,6 +223,7 @@ class SensitivityDisplay:
         lines = ["gamma, by which odds of logged actions may be off"]
         if self.baseline is not None and self.breakdown > self.gamma[-1]:
             at = self.breakdown
-            found = "never" if np.isinf(at) else f"at {short(at)}"
-            lines.append(f"the bounds reach the baseline {found}")
+            never = "the bounds never reach the baseline"
+            told = f"the bounds reach the baseline at {short(at)}"
+            lines.append(never if np.isinf(at) else told)
         return "\n".join(map(in_lines, lines))
