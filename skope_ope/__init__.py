@@ -6,7 +6,7 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
-from skope_ope.audit import Audit, audit
+from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
     ConvergenceDisplay,
@@ -28,6 +28,7 @@ from skope_ope.evaluators import (
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
+    ConfidenceSequence,
     DirectMethod,
     DoublyRobust,
     DRns,
@@ -163,6 +164,7 @@ __all__ = [  # noqa: RUF022
     "AdaptiveDR",
     "AdaptiveIPS",
     "AttentionDecay",
+    "ConfidenceSequence",
     "DRns",
     "DRos",
     "DirectMethod",
@@ -204,7 +206,10 @@ __all__ = [  # noqa: RUF022
     "replay_log_length",
     # can the log answer
     "Audit",
+    "Verdict",
+    "VerdictThresholds",
     "audit",
+    "verdict",
     # which one
     "EvaluatorScorer",
     "OPESearchCV",

@@ -116,7 +116,7 @@ class ValuesOfGroups:
             reach=self._find_reach and self._find_reach.take(places),
             leaves_bias_out=self.leaves_bias_out,
         )
-        return found._with_mixture(mixture)
+        return found._resting_on(self)._with_mixture(mixture)
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""

@@ -20,7 +20,7 @@ from skope_ope.evaluators.core._drowned import (
 from skope_ope.evaluators.core._engine import Job, run, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._jobs import evaluate_jobs, rerun, terms_of_job
+from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
@@ -171,8 +171,8 @@ class StaticEvaluator(BaseEvaluator):
             warned.append(unformed_warning(self))
         warned.extend(beyond)
         warned.extend(self._own_warnings(job, estimate, positive))
-        about = estimate.offset
-        rows = Rows(job.design, lambda: terms_of_job(job, positive, about), logs=logs)
+        terms = JobTerms(job, positive, estimate.offset)
+        rows = Rows(job.design, terms, logs=logs)
         return PolicyValue(
             estimate,
             rows,
