@@ -168,7 +168,19 @@ class PolicyComparisonDisplay:
 
     @classmethod
     def from_comparison(cls, comparison, *, level=None):
-        """Do what `from_values` does: the old name, accepted until 0.3."""
+        """Do what `from_values` does: the old name, accepted until 0.3.
+
+        Parameters
+        ----------
+        comparison : PolicyComparison
+            What `compare_policies` returns.
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
         renamed_method(cls, "from_comparison", "from_values")
         return cls.from_values(comparison, level=level)
 
