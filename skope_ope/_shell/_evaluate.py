@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from skope_ope._shell._answer import LEVEL, Answer, start_record
 from skope_ope._shell._on_policy import compare_with_log, refuse_several
 from skope_ope._shell._policies import wanted_policies
+from skope_ope._shell._report import write_report
 from skope_ope._shell._source import log_text, read_source
 from skope_ope._shell._target import rounds_and_targets
 from skope_ope.displays._value_report import (
@@ -23,6 +24,7 @@ from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policy_on_columns import logs_on_columns
+from skope_ope.reports._write import checked_path
 from skope_ope.reward_models._named_models import named_reward_model
 from skope_ope.reward_models._sources import reward_source
 from skope_ope.selection._act_alike import act_alike
@@ -48,6 +50,7 @@ def run_evaluate(args, progress, caught):
     answer : Answer
         What `to_text` and `to_json` show.
     """
+    checked_path(args.report)  # before anything is read
     wanted = wanted_policies(args)
     refuse_several(args, wanted)
     named = args.evaluators and named_evaluators(args.evaluators, args.folds)
@@ -83,6 +86,9 @@ def run_evaluate(args, progress, caught):
         compare_with_log(
             args, report, values, logs, source, wanted[0], policies, progress
         )
+    if args.report is not None:
+        with progress.step(f"writing {args.report}"):
+            write_report(args, report, values, policies, logs)
     several = len(policies) > 1
     by_name = {row_name(*key, several): value for key, value in values.items()}
     report["warnings"] = warning_records(by_name, caught, report["level_of_each"])

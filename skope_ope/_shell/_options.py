@@ -272,6 +272,12 @@ def _add_evaluation(command):
         help="log of the policy itself, with the same columns: its mean reward stands "
         "beside the estimates",
     )
+    add(
+        "--report",
+        metavar="FILE",
+        help="write one HTML page, from the question to a recommendation; a file that "
+        "exists is replaced",
+    )
 
 
 def _add_output(command):

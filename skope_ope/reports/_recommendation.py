@@ -3,8 +3,9 @@
 """What to do, in words for whoever decides, and what speaks against it."""
 
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 
+from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
 from skope_ope.selection._verdicts import CANNOT_TELL
@@ -141,14 +142,14 @@ def _deploy(comparison, units, wrong):
     earned = _earned(comparison, chosen.name, units)
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
-        f"a gain of {_span(comparison, chosen, units)}."
+        f"a gain of {_span(comparison, chosen, units)}.",
+        *_relative(comparison, chosen.name),
     ]
     if any(one.answer == BETTER for one in verdicts.values()):
         sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
     sentences += _others(verdicts.values(), comparison, units, wrong)
     if chosen.doubts:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in chosen.doubts)
-        sentences.append(f"Mind: {'; '.join(doubts)}.")
+        sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
 
 
@@ -168,6 +169,7 @@ def _keep(comparison, units, wrong):
     rounds = f"On these {comparison.n_rounds:,} logged rounds"
     text = f"{start}, a loss of {loss}."
     sentences = [f"{rounds} {text}" if len(verdicts) == 1 else f"{rounds}: {text}"]
+    sentences += _relative(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
 
@@ -205,13 +207,12 @@ def _about(verdict, comparison, units, wrong):
         gain = _signed(verdict, units)
         return [f"{name} is {verdict.answer} than {against}{too} ({gain})."]
     if verdict.forbidding:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in verdict.forbidding)
         seems = "cannot be told from"
         if verdict.low > 0 or verdict.high < 0:
             seems = f"seems {'better' if verdict.low > 0 else 'worse'} than"
         return [
             f"{name} {seems} {against} ({_signed(verdict, units)}), but this stands "
-            f"against an answer: {'; '.join(doubts)}."
+            f"against an answer: {_doubts(verdict.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
@@ -221,9 +222,17 @@ def _about(verdict, comparison, units, wrong):
     ]
 
 
+def _doubts(doubts, name):
+    """Return doubts about a policy as a text; others that they are about are named."""
+    told = dict.fromkeys(
+        d.text if d.who == str(name) else f"{d.text} ({d.who})" for d in doubts
+    )
+    return "; ".join(told)
+
+
 def _more_rounds(verdict, n_rounds, units):
     more = verdict.rounds - n_rounds
-    if not more >= 1:
+    if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
     return (
         f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
@@ -238,6 +247,21 @@ def _earned(comparison, name, units):
     if units.percent:
         return f"would have been rewarded in {pair}"
     return f"would have earned {pair} per round"
+
+
+def _relative(comparison, name):
+    """Return the relative gain in a sentence, where the baseline is not about zero."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    more = "more" if lift.value > 0 else "less"
+    limits = lift._interval(comparison.level_of_each)
+    told = [Units.share(abs(lift.value), "")]
+    told += [Units.share(x) for x in limits]
+    sentence = f"That is {told[0]} {more} than {comparison._against}"
+    if not any(map(isnan, limits)):
+        sentence += f" ({told[1]} to {told[2]})"
+    return [f"{sentence}."]
 
 
 def _span(comparison, verdict, units):

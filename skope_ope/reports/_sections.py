@@ -9,6 +9,7 @@ from skope_ope.logs._text_table import number
 from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
 from skope_ope.reports._markup import Markup, bullets, element, joined, table
 from skope_ope.reports._recommendation import ERROR
+from skope_ope.reports._units import Units
 from skope_ope.selection._sentence import rough
 
 MOST_ALARMS = 6  # beside the recommendation; all of them stand below
@@ -68,7 +69,8 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        answer += "" if isnan(n) else f"; {rough(n)} rounds in all would tell"
+        answer += "" if not isfinite(n) else f"; {rough(n)} rounds in all would tell"
+        relative = _relative(comparison, one["policy"])
         name, kind = str(one["policy"]), SYMBOL[one["answer"]]
         if kind == "chosen" and not one["chosen"]:
             kind = "told"
@@ -78,14 +80,15 @@ def gains(comparison, units):
             f"{name}: gain {told}, {limits}",
             kind,
         )
-        rows.append(_row(_two_lines(name, answer), bar, _two_lines(told, limits)))
+        lines = _lines(told, limits, *relative)
+        rows.append(_row(_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: f"{x:+g}" if x else "0")
     rows.append(_row("", ticks, ""))
     percent = f"{100 * comparison.level:.4g}%"
     below = (
         f"Gain over {comparison._against}, in {units.of_gain}; the bars are {percent} "
         f"intervals{', all together' if len(records) > 1 else ''}. The dashed line is "
-        "no gain. An empty mark: cannot tell."
+        "no gain. An empty mark: cannot tell. Relative gains are in percent."
     )
     return element("figure", *rows, element("figcaption", below))
 
@@ -100,9 +103,18 @@ def _row(name, picture, figures):
     )
 
 
-def _two_lines(first, second):
-    lines = element("span", first), element("span", second, class_="quiet")
-    return joined(*lines)
+def _relative(comparison, name):
+    """Return the relative gain with its limits, where there is one."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    low, high = map(Units.share, lift._interval(comparison.level_of_each))
+    return [f"{Units.share(lift.value)} ({low} to {high})"]
+
+
+def _lines(first, *others):
+    lines = [element("span", one, class_="quiet") for one in others]
+    return joined(element("span", first), *lines)
 
 
 def values(found, comparison, units, level):
@@ -194,13 +206,17 @@ def _weight(weight):
     return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
 
 
-def findings(audit, audits):
+def findings(audit, audits, policies):
     """Return what the audits have found, with what to do: of the log, of policies."""
     of_log = {(one.name, one.found) for one in audit.findings}
     parts = [_findings_of("The log", audit.findings)]
     for name, found in audits.items():
         own = [one for one in found.findings if (one.name, one.found) not in of_log]
         parts.append(_findings_of(str(name), own))
+    for name in policies:
+        if name not in audits:
+            told = f"{name}: it learns while it acts, so its weights cannot be checked."
+            parts.append(element("p", told))
     return joined(*parts)
 
 

@@ -7,6 +7,7 @@ from math import nan
 
 from skope_ope._renamed import dropped_keyword
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._lift import lift_of
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
@@ -55,6 +56,9 @@ class PolicyComparison(ValueTable):
     differences : dict
         Paired gains, `PolicyValue` less that of the baseline by name, without the
         baseline itself.
+    lifts : dict
+        Relative gains by name, `Lift`; NaN where the baseline may be zero. Their
+        intervals at `level_of_each` hold together.
     reference : PolicyValue
         The value of the baseline.
     n_rounds : int
@@ -139,6 +143,11 @@ class PolicyComparison(ValueTable):
         """The rounds that the gains are about: those that all values know."""
         gain = next(iter(self.differences.values()))
         return int(gain.diagnostics.get("n_common_rounds", gain.n_rounds))
+
+    @cached_property
+    def lifts(self):
+        """Relative gains by name."""
+        return {name: lift_of(self[name], self.reference) for name in self.differences}
 
     @cached_property
     def p_values(self):

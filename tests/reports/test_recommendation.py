@@ -27,6 +27,18 @@ def verdict(name, gain, low, high, **given):
     return Verdict(name=name, gain=gain, low=low, high=high, rounds=rounds, **given)
 
 
+class Lift:
+    """A relative gain, as far as words need it."""
+
+    def __init__(self, verdict, reference):
+        size = abs(reference) or nan
+        self.value = verdict.gain / size
+        self.limits = verdict.low / size, verdict.high / size
+
+    def _interval(self, level):
+        return self.limits
+
+
 class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
@@ -36,6 +48,8 @@ class Comparison(dict):
         super().__init__(
             {v.name: SimpleNamespace(value=reference + v.gain) for v in verdicts}
         )
+        self.lifts = {v.name: Lift(v, reference) for v in verdicts}
+        self.level_of_each = 1 - (1 - self.level) / len(verdicts)
         self._verdicts = list(verdicts)
         self.reference = SimpleNamespace(value=reference)
         self.decision, self.choice = decide(verdicts)
@@ -65,13 +79,19 @@ def test_deploy_tells_both_values_the_gain_and_its_interval():
         "Deploy new",
     )
     assert found.sentences[0] == (
-        "On these 20,000 logged rounds new would have been rewarded in 7.52% instead of "
-        "6.17%, a gain of 1.35 points (95% interval: 0.66 to 2.04)."
+        "On these 20,000 logged rounds new would have been rewarded in 7.52% instead "
+        "of 6.17%, a gain of 1.35 points (95% interval: 0.66 to 2.04)."
     )
+    assert found.sentences[1] == "That is 22% more than the logger (+11% to +33%)."
     assert "cannot tell coupon from the logger" in " ".join(found.sentences)
     assert "-0.48 to +0.73 points" in " ".join(found.sentences)
     assert "random" in found.sentences[-1]
     assert not found.alarms
+
+
+def test_no_share_is_told_of_a_baseline_that_may_be_zero():
+    found = told(NEW, reference=0.0)
+    assert "That is" not in " ".join(found.sentences)
 
 
 def test_rewards_that_are_no_shares_are_told_per_round():
@@ -114,7 +134,7 @@ def test_undecided_says_what_it_means_and_how_many_rounds_would_tell():
 def test_no_number_of_rounds_is_made_up(rounds):
     text = " ".join(told(verdict("a", 0.0, -0.1, 0.1, rounds=rounds)).sentences)
     assert "nan" not in text and "inf" not in text
-    assert ("not known" in text) == (rounds != 0)
+    assert "How many more rounds would tell is not known." in text
 
 
 def test_what_stands_against_an_answer_is_told():
@@ -125,13 +145,15 @@ def test_what_stands_against_an_answer_is_told():
     found = told(blocked)
     assert found.decision == "undecided"
     assert "new seems better than the logger" in found.sentences[0]
-    assert "4% of the decisions not in the log (new)" in found.sentences[0]
+    assert (
+        "against an answer: 4% of the decisions not in the log." in found.sentences[0]
+    )
 
 
 def test_doubts_that_forbid_nothing_are_told():
     doubt = Doubt("new", "few rounds", PropensityWarning, NEITHER)
     chosen = verdict("new", 0.0135, 0.0066, 0.0204, doubts=(doubt,))
-    assert "Mind: few rounds (new)." in told(chosen).sentences
+    assert "Mind: few rounds." in told(chosen).sentences
 
 
 def test_policies_that_act_alike_or_have_no_value_are_told():

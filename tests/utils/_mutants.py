@@ -411,3 +411,11 @@ class TakesArraysForOtherLogs(DoublyRobust):
             return super()._evaluate(policy, logs, sample_weight)
         finally:
             self.reward_source_ = kept
+
+
+@fails("groups_are_refused")
+class TakesGroupsAfterAll(IPS):
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.takes_groups = False
+        return tags

@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import Extract, terms_of
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
-from skope_ope.evaluators.core._overlap import Support, weight_entries
+from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach
@@ -33,6 +33,10 @@ from skope_ope.evaluators.static._base import check_all_actions, refuse_learning
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_range import known_range
 
+COMPARE = (
+    "Compare the value with those of other weightings: they count rounds less in which "
+    "the logger hardly took what the policy takes."
+)
 _W = Extract(lambda rounds: (rounds.w,))
 _W_V_Q = Extract(lambda rounds: (rounds.w, rounds.v, rounds.q))
 
@@ -136,14 +140,16 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         form = WEIGHTINGS[self.weighting](scored)
         terms = form.terms(scored.scores)
         estimate = estimate_of_rounds(design, terms, form.combine)
-        found = overlap_findings(overlap, logs, target, self._uses_model)
+        counted = _counted(overlap, scored.w, form.shares(), design)
+        about = target, self._uses_model, COMPARE
+        found = overlap_findings(overlap, logs, *about, counted)
         warned = order_warnings(logs) + _shuffled_warnings(logs) + warnings_of(found)
         warned += propensity_warnings(logs)
         if overlap.missing_mass > 1 - 1e-9 and not self._uses_model:
             estimate = estimate.without_value()  # the logs say nothing of this policy
         if np.isnan(estimate.value):
             warned.append(unformed_warning(self))
-        size = _effective_size(scored.w, form.shares())
+        size = counted.effective_sample_size
         return AdaptiveLoggerValue(
             estimate,
             Rows(design, np.stack(terms), logs=logs),
@@ -203,11 +209,13 @@ def _corners(scored, form, limits, max_weight=None, spare=0.0):
     return corners, own, float(largest.max()), source
 
 
-def _effective_size(w, shares):
-    """Return (sum h w)^2 / sum (h w)^2, NaN where all are zero."""
-    counted = w if shares is None else shares * w
-    square = float(counted @ counted)
-    return float(counted.sum()) ** 2 / square if square > 0 else float("nan")
+def _counted(overlap, w, shares, design):
+    """Return the sums of the weights times what the rounds count, on average one."""
+    if shares is None or not shares.any():
+        return overlap
+    out = Overlap(design, len(w))
+    out.add(design.block(0, len(w)), w * (shares / shares.mean()))
+    return out
 
 
 def _shuffled_warnings(logs):

@@ -8,7 +8,7 @@ from skope_ope.logs._validation import check_distributions
 from skope_ope.logs.checks._logger_model import logger_features
 
 ALIKE = 1e-6  # probabilities: those of single precision
-STEP = 0.1  # of the spread of probabilities, that of their steps
+STEPS = 0.1  # squares of steps beside those of as many independent draws
 SURE_Z = 4
 ENOUGH = 50  # rounds, to tell steps from spread
 
@@ -149,8 +149,8 @@ def ignores_context(logs):
     """Tell whether the logs show that their logger did not look at the context.
 
     It did not where all contexts are alike. It cannot have looked, either, where its
-    probabilities go in steps that are small beside their spread, and no step follows
-    the change of the context. What cannot be told is taken for a logger that looked.
+    probabilities move in steps that are small beside their spread, and no step goes
+    with a change of the context. What cannot be told is taken for a logger that looked.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ def ignores_context(logs):
     features = logger_features(logs, np.arange(len(logs)))
     if not features.shape[1]:
         return True
-    step, spread = np.diff(e, axis=0), e - e.mean(axis=0)
-    if len(e) < ENOUGH or (step**2).sum() > STEP * 2 * (spread**2).sum():
+    step = np.diff(e, axis=0)
+    steps, spread = (step**2).sum(), 2 * len(e) * e.var(axis=0).sum()
+    if len(e) < ENOUGH or steps > STEPS * spread:
         return False
-    moves = np.hstack([features, np.abs(features)])
-    moves = np.diff(moves, axis=0)
-    z = moves.T @ step
+    levels = [features > np.quantile(features, q, axis=0) for q in (0.25, 0.5, 0.75)]
+    moves = np.diff(np.hstack([features, *levels]).astype(float), axis=0)
     error = np.sqrt((moves**2).T @ step**2)
-    return bool((np.abs(z) <= SURE_Z * error).all())
+    return bool((np.abs(moves.T @ step) <= SURE_Z * error).all())

@@ -105,7 +105,8 @@ def cadr(rounds):
     with np.errstate(invalid="ignore"):
         variance = second / n_before - (first / n_before) ** 2
     known = (variance > 0) & (np.arange(len(rounds)) > 0)
-    h = np.divide(1, np.sqrt(variance), out=np.zeros(len(rounds)), where=known)
+    h = np.zeros(len(rounds))
+    h[known] = variance[known] ** -0.5
     return RatioForm(h if h.any() else np.ones(len(rounds)))
 
 

@@ -32,7 +32,9 @@ OTHER_SLATES = (
 )
 
 
-def overlap_findings(overlap, logs=None, target=None, uses_model=False):
+def overlap_findings(
+    overlap, logs=None, target=None, uses_model=False, compare=None, counted=None
+):
     """Return what the weights of a policy on some logs tell.
 
     Few rounds are no lack of overlap: an effective size below 30 counts only where
@@ -49,6 +51,10 @@ def overlap_findings(overlap, logs=None, target=None, uses_model=False):
         The policy.
     uses_model : bool, default=False
         Whether a reward model carries what the weights do not.
+    compare : str, default=None
+        With what to compare the estimate; `None`: what static evaluators offer.
+    counted : Overlap, default=None
+        Sums of the weights times what their rounds count; `None`: all count the same.
 
     Returns
     -------
@@ -70,14 +76,16 @@ def overlap_findings(overlap, logs=None, target=None, uses_model=False):
             )
         )
         return found
-    compare = COMPARE_CLIPPED if uses_model else COMPARE_MODEL
-    found += few_rounds_findings(overlap, compare)
+    if compare is None:
+        compare = COMPARE_CLIPPED if uses_model else COMPARE_MODEL
+    counted = overlap if counted is None else counted
+    found += few_rounds_findings(counted, compare)
     about = {}
     if target is not None:
         about = {"logged_only": target.logged_only, "given": target.array is not None}
     off = mean_weight_findings(overlap, logs, **about)
     if not found and not off:
-        found = _missed_findings(overlap, compare)
+        found = _missed_findings(counted, compare)
     return found + off
 
 

@@ -1,0 +1,335 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exact expectations over all histories of a learner, and the formulas as loops."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
+
+from skope_ope import (
+    IPS,
+    AdaptiveDR,
+    AdaptiveIPS,
+    BanditLogs,
+    ConstantPolicy,
+    DoublyRobust,
+    EpsilonGreedy,
+    FunctionPolicy,
+    UniformPolicy,
+    evaluate,
+)
+from skope_ope.datasets import make_adaptive_logs
+from skope_ope.exceptions import LogsWarning, SupportWarning
+from tests.evaluators.adaptive_logger import _loops as loops
+from tests.evaluators.adaptive_logger import _tiny as tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+
+
+def expectation(statistic, n_rounds, contextual):
+    total = [p * statistic(logs) for p, logs in tiny.histories(n_rounds, contextual)]
+    return float(np.sum(total))
+
+
+def value_by(evaluator):
+    return lambda logs: evaluator.fit(logs).evaluate(tiny.target(logs)).value
+
+
+@pytest.mark.parametrize("contextual", [False, True])
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        AdaptiveIPS(),
+        AdaptiveDR(),
+        pytest.param(AdaptiveDR(reward_model=Ridge()), marks=pytest.mark.theory),
+    ],
+)
+def test_equal_weights_are_exactly_unbiased(evaluator, contextual):
+    found = expectation(value_by(evaluator), 3, contextual)
+    assert_allclose(found, tiny.VALUE, rtol=1e-12)
+
+
+def test_a_model_that_saw_later_rounds_biases_the_value():
+    """The world can tell: cross-fitting, and means of the logged rounds, are off."""
+
+    def cross_fitted(logs):
+        return DoublyRobust(cv=3).fit(logs).evaluate(np.eye(2)[[0] * 3]).value
+
+    found = expectation(cross_fitted, 3, True)
+    assert_allclose(found - tiny.Q[:, 0].mean(), -0.00415375, atol=1e-10)
+
+    def mean_of_first_arm(logs):
+        mine = logs.reward[logs.action_index == 0]
+        return mine.mean() if mine.size else tiny.Q[:, 0].mean()
+
+    found = expectation(mean_of_first_arm, 3, False)
+    assert abs(found - tiny.Q[:, 0].mean()) > 0.01
+
+
+def some_logs(contextual, n_rounds=9, seed=3):
+    rng = np.random.RandomState(seed)
+    cells, proba = [], []
+    for _ in range(n_rounds):
+        x = rng.randint(2)
+        e = tiny.greedy(cells, x, 2 if contextual else 1)
+        a = int(rng.random_sample() < e[1])
+        cells.append((x, a, int(rng.random_sample() < tiny.Q[x, a])))
+        proba.append(e)
+    return tiny.log_of(cells, np.array(proba))
+
+
+def assert_matches(result, expected):
+    value, error = expected
+    n = result.n_rounds
+    assert_allclose(result.value, value, rtol=1e-12)
+    assert_allclose(result.standard_error, error * np.sqrt(n / (n - 1)), rtol=1e-9)
+    assert_allclose(result.round_values.mean(), value, rtol=1e-9)
+    spread = result.round_values.std(ddof=1) / np.sqrt(n)
+    assert_allclose(result.standard_error, spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize("contextual", [False, True])
+@pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
+@pytest.mark.parametrize("model", [True, False])
+def test_weightings_are_the_formulas(weighting, contextual, model):
+    logs = some_logs(contextual)
+    logger, at = tiny.logger_of(logs, contextual)
+    pi, lists = tiny.target(logs).tolist(), tiny.plain(logs)
+    q = loops.earlier_means(lists, 2) if model else np.zeros((9, 2)).tolist()
+    g = loops.scores(lists, pi, q)
+    cls = AdaptiveDR if model else AdaptiveIPS
+    result = cls(weighting=weighting, logger=logger).fit(logs).evaluate(np.array(pi))
+    if weighting == "cadr":
+        expected = loops.weighted_value(loops.cadr_weights(lists, at, pi, q), g)
+    else:
+        power = 1 if weighting == "min_variance" else 0.5
+        expected = loops.contextual_value(lists, at, pi, g, power)
+    assert_matches(result, expected)
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+@pytest.mark.parametrize("decay", [0.0, 0.7])
+def test_two_point_is_the_formula(arm, decay):
+    logs, truth = make_adaptive_logs(40, random_state=arm, return_truth=True)
+    lists = tiny.plain(logs)
+    pi = np.eye(2)[[arm] * 40].tolist()
+    q = loops.earlier_means(lists, 2, first=0.5)
+    h = loops.two_point_weights(logs.logging_proba[:, arm].tolist(), decay)
+    assert_allclose(np.sum(np.square(h) / logs.logging_proba[:, arm]), 1)
+    evaluator = AdaptiveDR(
+        weighting="two_point", floor_decay=decay, logger=truth.logger
+    )
+    result = evaluator.fit(logs).evaluate(ConstantPolicy(arm))
+    assert_matches(result, loops.weighted_value(h, loops.scores(lists, pi, q)))
+
+
+@pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
+def test_none_is_a_logger_that_ignores_the_context(weighting):
+    """Both ways to the logger's probabilities give the same value."""
+    logs, truth = make_adaptive_logs(300, random_state=0, return_truth=True)
+    pi = np.random.RandomState(1).dirichlet([1, 1], 300)
+    results = [
+        AdaptiveDR(weighting=weighting, logger=logger).fit(logs).evaluate(pi)
+        for logger in (None, truth.logger)
+    ]
+    assert_allclose(*[result.value for result in results], rtol=1e-10)
+    assert_allclose(*[result.round_values for result in results], rtol=1e-7)
+
+
+def test_equal_weights_of_the_logger_itself_give_the_mean_reward():
+    logs = make_adaptive_logs(200, random_state=0)
+    on_policy = AdaptiveDR().fit(logs, 0.3).evaluate(logs.logging_proba)
+    assert_allclose(on_policy.value, logs.reward.mean())
+
+
+def test_a_fixed_logger_makes_all_weights_equal():
+    rng = np.random.RandomState(0)
+    proba = np.tile([0.3, 0.7], (50, 1))
+    action = (rng.random_sample(50) < 0.7).astype(int)
+    reward = rng.normal(size=50)
+    p = proba[np.arange(50), action]
+    logs = BanditLogs(rng.normal(size=(50, 2)), action, reward, p, logging_proba=proba)
+    pi = rng.dirichlet([1, 1])
+    expected = AdaptiveDR().fit(logs).evaluate(np.tile(pi, (50, 1)))
+    for weighting in ("min_variance", "stable_variance"):
+        found = AdaptiveDR(weighting=weighting).fit(logs).evaluate(np.tile(pi, (50, 1)))
+        assert_allclose(found.value, expected.value)
+        assert_allclose(found.round_values, expected.round_values)
+
+
+@pytest.mark.parametrize("weighting", ["stable_variance", "cadr"])
+def test_differences_groups_and_names(weighting):
+    logs = make_adaptive_logs(400, random_state=0)
+    fitted = AdaptiveDR(weighting=weighting).fit(logs)
+    one, two = (fitted.evaluate(ConstantPolicy(arm)) for arm in (0, 1))
+    gain = one - two
+    assert_allclose(gain.value, one.value - two.value)
+    change = one.round_values - two.round_values
+    assert_allclose(gain.standard_error, change.std(ddof=1) / 20)
+    day = np.arange(400) // 100
+    if weighting == "cadr":
+        assert list(one.by(day)) == [0, 1, 2, 3]
+    else:
+        for value in (one, gain):
+            with pytest.raises(ValueError, match="weighting='uniform'"):
+                value.by(day)
+    table = evaluate(
+        UniformPolicy(), logs, evaluators=["AdaptiveDR", "AdaptiveIPS"], cv=3
+    )
+    assert_allclose(
+        table["AdaptiveDR"].value, AdaptiveDR().fit(logs).score(UniformPolicy())
+    )
+
+
+def test_values_of_days_are_those_of_their_rounds():
+    logs = make_adaptive_logs(400, random_state=0)
+    value = AdaptiveIPS().fit(logs).evaluate(ConstantPolicy(0))
+    for day, found in value.by(np.arange(400) // 100).items():
+        rows = slice(100 * day, 100 * day + 100)
+        expected = IPS().fit(logs[rows]).evaluate(ConstantPolicy(0))
+        assert_allclose(found.value, expected.value)
+
+
+def test_auto_stays_in_the_range_and_knows_the_largest_weight():
+    logs = make_adaptive_logs(300, means=[0.7, 0.1], floor_decay=0.9, random_state=0)
+    value = AdaptiveDR(weighting="stable_variance").fit(logs)
+    found = value.evaluate(ConstantPolicy(1)).confidence_interval()
+    assert 0 <= found.low < found.high <= 1
+    largest = 1 / logs.logging_proba[:, 1].min()
+    if found.max_weight is not None:
+        assert_allclose(found.max_weight, largest)
+    stated = value.evaluate(ConstantPolicy(1)).confidence_interval(
+        method="gamma", max_weight=10 * largest
+    )
+    assert stated.high >= found.high
+
+
+# -- what it refuses and what it warns of ------------------------------------------
+def refused(evaluator, logs, match, policy=None, error=ValueError):
+    policy = ConstantPolicy(0) if policy is None else policy
+    with pytest.raises(error, match=match):
+        evaluator.fit(logs).evaluate(policy)
+
+
+def test_what_is_refused():
+    logs, truth = make_adaptive_logs(
+        200, means=[[0.2, 0.6], [0.7, 0.3]], random_state=0, return_truth=True
+    )
+    everywhere = logs.replace(group=np.arange(200) // 2)
+    refused(AdaptiveDR(), everywhere, r"logs.replace\(group=None\)")
+    refused(AdaptiveIPS(), logs.replace(sample_weight=np.arange(1, 201)), "weight")
+    weight = np.arange(1.0, 201)
+    with pytest.raises(ValueError, match="sample_weight"):
+        AdaptiveDR().fit(logs).evaluate(ConstantPolicy(0), sample_weight=weight)
+    bare = logs.replace(logging_proba=None)
+    assert np.isfinite(AdaptiveDR().fit(bare).score(ConstantPolicy(0)))
+    for weighting in ("two_point", "min_variance", "stable_variance", "cadr"):
+        refused(AdaptiveDR(weighting=weighting), bare, "logging_proba")
+    for weighting in ("min_variance", "stable_variance", "cadr"):
+        refused(AdaptiveDR(weighting=weighting), logs, "logger=f")
+    refused(AdaptiveDR(), logs, "learns while it acts", EpsilonGreedy(), TypeError)
+    refused(AdaptiveDR(), bare.replace(propensity=None), "propensit")
+    refused(AdaptiveDR(weighting="best"), logs, "weighting")
+    refused(AdaptiveDR(floor_decay=1.0), logs, "floor_decay")
+    logged_only = np.full(200, 0.5)
+    assert np.isfinite(AdaptiveIPS().fit(logs).score(logged_only))
+    by_context = AdaptiveIPS(weighting="min_variance", logger=truth.logger)
+    refused(by_context, logs, "all actions", logged_only)
+    refused(AdaptiveDR(), logs, "all actions", logged_only)
+
+
+def test_two_point_is_for_one_arm_and_a_logger_that_ignores_the_context():
+    logs = make_adaptive_logs(200, random_state=0)
+    refused(AdaptiveDR(weighting="two_point"), logs, "floor_decay: the exponent")
+    evaluator = AdaptiveDR(weighting="two_point", floor_decay=0.5)
+    refused(evaluator, logs, "same action in all rounds", UniformPolicy())
+    changing = np.eye(2)[np.arange(200) % 2]
+    refused(evaluator, logs, "same action in all rounds", changing)
+    logs, truth = make_adaptive_logs(
+        200, means=[[0.2, 0.6], [0.7, 0.3]], random_state=0, return_truth=True
+    )
+    refused(evaluator, logs, "logger=f")
+    evaluator.set_params(logger=truth.logger)
+    refused(evaluator, logs, "ignore the context")
+
+
+def test_rounds_out_of_order_warn():
+    logs = make_adaptive_logs(200, random_state=0)
+    with pytest.warns(LogsWarning, match="shuffle=False"):
+        AdaptiveDR().fit(logs[np.arange(200)[::-1]]).evaluate(ConstantPolicy(0))
+    late = logs.replace(timestamp=np.arange(200)[::-1])
+    with pytest.warns(LogsWarning, match="timestamp decreases"):
+        AdaptiveDR().fit(late).evaluate(ConstantPolicy(0))
+
+
+def test_what_the_logger_never_does_is_said():
+    """No round is like the policy: NaN, not zero; some mass is missing: a warning."""
+    proba = np.tile([1.0, 0.0], (60, 1))
+    logs = BanditLogs(
+        np.zeros((60, 1)),
+        np.zeros(60, int),
+        np.arange(60.0) % 2,
+        np.ones(60),
+        actions=[0, 1],
+        logging_proba=proba,
+    )
+    for evaluator in (AdaptiveIPS(), AdaptiveDR(weighting="min_variance")):
+        with pytest.warns(SupportWarning):
+            found = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+        assert np.isnan(found.value) and np.isnan(found.standard_error)
+    with pytest.warns(SupportWarning, match="50.00%"):
+        AdaptiveIPS().fit(logs).evaluate(UniformPolicy())
+
+
+def test_effective_rounds_are_those_that_count():
+    """Of an arm that loses most of them come early, and weights know that."""
+    logs = make_adaptive_logs(1000, means=[0.8, 0.3], floor_decay=0.9, random_state=0)
+    plain, weighted = (
+        AdaptiveDR(weighting=name).fit(logs).evaluate(ConstantPolicy(1))
+        for name in ("uniform", "min_variance")
+    )
+    for found, h in (
+        (plain, np.ones(1000)),
+        (weighted, logs.logging_proba[:, 1]),
+    ):
+        counted = h * (logs.action_index == 1) / logs.propensity
+        expected = counted.sum() ** 2 / (counted @ counted)
+        assert_allclose(found.effective_sample_size, expected)
+        assert_allclose(found.diagnostics["effective_share"], expected / 1000)
+    assert weighted.effective_sample_size > 3 * plain.effective_sample_size
+    assert any("other weightings" in str(w) for w in plain.warnings)
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "min_variance"])
+def test_rounds_in_which_an_action_could_not_be_taken(weighting):
+    """They count nothing where weights know of them."""
+    logs = make_adaptive_logs(100, random_state=0)
+    proba, action = logs.logging_proba.copy(), logs.action_index.copy()
+    proba[:20], action[:20] = [1.0, 0.0], 0
+    p = proba[np.arange(100), action]
+    fields = {"logging_proba": proba, "actions": [0, 1]}
+    X = np.zeros((100, 1))
+    logs = BanditLogs(X, action, logs.reward, p, **fields)
+    evaluator = AdaptiveDR(weighting=weighting, reward_model=0.5)
+    found = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    late = evaluator.fit(logs[20:]).evaluate(ConstantPolicy(1))
+    if weighting == "uniform":
+        assert_allclose(found.value, 0.2 * 0.5 + 0.8 * late.value)
+    else:
+        assert_allclose(found.value, late.value)
+
+
+def test_policies_that_follow_the_context():
+    logs, truth = make_adaptive_logs(
+        3000,
+        means=[[0.2, 0.6], [0.7, 0.3]],
+        random_state=0,
+        floor_decay=0.3,
+        return_truth=True,
+    )
+    best = FunctionPolicy(lambda X: np.eye(2)[1 - X[:, 0].astype(int)]).fit(logs)
+    for weighting in ("uniform", "min_variance", "stable_variance", "cadr"):
+        evaluator = AdaptiveDR(weighting=weighting, logger=truth.logger)
+        found = evaluator.fit(logs[:600]).evaluate(best)
+        assert abs(found.value - 0.65) < 4 * found.standard_error
