@@ -36,7 +36,7 @@ from joblib import Memory, Parallel, delayed
 from scipy.special import stdtrit
 from sklearn.linear_model import Ridge
 
-from skope_ope import IPS, SNDR, SNIPS, DoublyRobust, PseudoInverse
+from skope_ope import IPS, SNDR, SNIPS, AdaptiveDR, DoublyRobust, PseudoInverse
 from skope_ope.intervals import (
     asymptotic_sequence,
     betting_sequence,
@@ -88,6 +88,7 @@ tail = {"n_actions": 3, "spread": 0.3, "reward": capped, "reward_range": (0.0, 2
 shared = make_worlds()
 rates = mild_world(0.1, 0.4, rng[0], contrast=0.5)
 users = dense_world(rng[2], 0.1, 0.33, click, rounds_per_user=5)
+learner = ThompsonWorld()
 REGULAR = {
     "rewards in [0, 1], IPS": (dense_world(rng[1]), IPS()),
     "clicks of 25%, SNIPS": (rates, SNIPS()),
@@ -106,7 +107,8 @@ HARD = {
     ),
     "lognormal, no range, IPS": (shared["lognormal, no range"], IPS()),
     "lognormal to a limit, IPS": (clicks_world(1.0, rng[5], **tail), IPS()),
-    "Thompson logger, IPS": (ThompsonWorld(), IPS()),
+    "Thompson logger, IPS": (learner, IPS()),
+    "Thompson logger, AdaptiveDR": (learner, AdaptiveDR(weighting="stable_variance")),
 }
 WORLDS = REGULAR | HARD
 
