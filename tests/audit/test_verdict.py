@@ -192,7 +192,7 @@ def test_a_value_outside_the_range_of_the_rewards():
     wrong = value_of(IPS(), ConstantPolicy(True), logs.replace(propensity=[0.2] * 500))
     assert wrong.verdict == "not supported"
     [reason] = [one for one in wrong.verdict.reasons if one.name == "propensity"]
-    assert (reason.severity, "whole interval" in reason.text) == ("error", True)
+    assert (reason.severity, "All limits, 2.356" in reason.text) == ("error", True)
 
 
 def test_a_policy_that_has_learned_from_these_rounds():

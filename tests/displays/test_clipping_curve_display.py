@@ -100,7 +100,8 @@ def test_warnings_come_once():
     )
     with pytest.warns(LowOverlapWarning) as caught:
         ClippingCurveDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
-    assert len(caught) == 1
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == len(set(texts)) == 2  # few rounds; outside of the range
 
 
 def test_plot(pyplot):
