@@ -121,9 +121,10 @@ def expectation(name):
 
 
 def covered(results, target, level, method):
+    few = {"n_resamples": 500} if method in ("bootstrap", "percentile") else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
-        ends = np.array([r.confidence_interval(level, method) for r in results])
+        ends = np.array([r.confidence_interval(level, method, **few) for r in results])
     return ((ends[:, 0] <= target) & (target <= ends[:, 1])).mean()
 
 
