@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._plain_weights import ON_POLICY, PlainWeights
+from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach
@@ -47,9 +47,7 @@ def logged_value(logs):
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
         reach=CornerReach(limits, partial(_corners, n), reward=logs.reward),
-        plain_weights=PlainWeights(
-            logs, positive, partial(np.ones, n), False, lambda w: (1.0, ON_POLICY)
-        ),
+        plain_weights=PlainWeights(logs, positive, partial(np.ones, n), False, 1.0),
     )
 
 

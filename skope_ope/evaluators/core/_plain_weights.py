@@ -45,6 +45,8 @@ class PlainWeights:
         Returns the weights of all rounds, ndarray of shape (n_rounds,).
     ratio : bool
         Whether the value is sum(w r) / sum(w), not sum(w r) / n.
+    bound : float, default=None
+        The largest possible weight of the logger's own policy: one.
     limit : callable, default=None
         Takes the weights of all rounds and returns the largest that the policy may
         have, and where it comes from. `None`: the largest of them, which is no bound.
@@ -54,6 +56,7 @@ class PlainWeights:
     positive: object
     find: object
     ratio: bool
+    bound: float | None = None
     limit: object = None
 
 
@@ -159,26 +162,32 @@ def _checked(value, method):
             f"method={method!r} is for means of independent terms, and this value of "
             f"{value.estimator} is a ratio of two. Use 'betting' or 'auto', or IPS."
         )
+    check_alike(plain, f"method={method!r}", instead)
+    return plain
+
+
+def check_alike(plain, name, instead=""):
+    """Raise unless the rounds are independent and count the same."""
     if getattr(plain.logs, "group", None) is not None:
         raise ValueError(
-            f"method={method!r} is for independent rounds, and these logs have groups. "
-            f"{instead}"
+            f"{name} is for independent rounds, and these logs have groups. {instead}"
         )
     omega = plain.positive.omega
     if omega is not None:
         used = plain.positive.of(omega)
         if np.ptp(used) > ROUNDING * used.max():
             raise ValueError(
-                f"method={method!r} is for rounds that count the same, and these have "
-                f"sample weights that differ. {instead}"
+                f"{name} is for rounds that count the same, and these have sample "
+                f"weights that differ. {instead}"
             )
-    return plain
 
 
 def _bound(plain, w, max_weight):
     """Return the largest possible weight and where it comes from."""
     if max_weight is not None:
         return stated_weight(max_weight, w), "stated"
+    if plain.bound is not None:
+        return plain.bound, ON_POLICY
     if plain.limit is None:
         return float(w.max()), LOGGED
     return plain.limit(w)
