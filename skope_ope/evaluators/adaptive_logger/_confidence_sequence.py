@@ -286,7 +286,8 @@ class _State:
         self.order = order
         found = learned_warnings(policy, logs)
         found += _weight_warnings(mean_low[0], mean_high[0], sequence)
-        low, high, changed = self._together(low, high, sequence.intersect)
+        found += _agreement_warnings(low, sequence.method)
+        low, high, changed = self._together(low, high, sequence)
         found += changed
         known = {type(one) for one in self.warnings}
         new = [one for one in found if type(one) not in known]
@@ -353,13 +354,13 @@ class _State:
             bound,
         )
 
-    def _together(self, low, high, intersect):
+    def _together(self, low, high, sequence):
         """Return intervals, intersected where wanted, and a warning if none agrees."""
         lows = np.fmax.accumulate(np.concatenate([[self.greatest_low], low]))[1:]
         highs = np.fmin.accumulate(np.concatenate([[self.least_high], high]))[1:]
         self.greatest_low, self.least_high = float(lows[-1]), float(highs[-1])
         apart = lows > highs
-        if intersect:
+        if sequence.intersect:
             known = ~np.isnan(low)
             low = np.where(known & ~apart, lows, np.nan)
             high = np.where(known & ~apart, highs, np.nan)
@@ -368,12 +369,13 @@ class _State:
         text = (
             "the value has changed along the log: no value lies in all intervals so "
             f"far, one of which starts at {lows[-1]:.6g} and one ends at "
-            f"{highs[-1]:.6g}. "
+            f"{highs[-1]:.6g} (chance does this in at most "
+            f"{1 - sequence.level:.2g} of the logs). "
         )
         text += (
             "Intersections are NaN from here on; use intersect=False for the average "
             "of the values so far."
-            if intersect
+            if sequence.intersect
             else "The intervals are about its average over the rounds so far. For the "
             "value of today start another sequence."
         )
@@ -416,6 +418,18 @@ def _after(before, n, every):
 def _ends(limits, baseline):
     low, high = limits
     return (low, high) if baseline is None else (low - high, high - low)
+
+
+def _agreement_warnings(low, method):
+    """Warn where the lower limit is above the upper one."""
+    apart = np.isnan(low)
+    if method == ASYMPTOTIC or not apart.any():
+        return []
+    text = (
+        "no value agrees with the rounds so far, and the interval is NaN: the "
+        "propensities do not fit the logged actions. Correct them."
+    )
+    return [PropensityWarning(text, int(apart.sum()))]
 
 
 def _weight_warnings(low, high, sequence):

@@ -204,7 +204,7 @@ def test_a_value_that_changes_is_noticed_once():
 def test_weights_that_do_not_average_one():
     half = uniform_logs(4000, np.ones(4000)).replace(propensity=np.full(4000, 0.4))
     with pytest.warns(PropensityWarning, match="average at least 1"):
-        ConfidenceSequence().update(half, ConstantPolicy(1))
+        ConfidenceSequence("asymptotic").update(half, ConstantPolicy(1))
     high = half.replace(propensity=np.full(4000, 0.7))
     with pytest.warns(SupportWarning, match="the interval allows for them"):
         sequence = ConfidenceSequence().update(high, ConstantPolicy(1))
@@ -212,6 +212,13 @@ def test_weights_that_do_not_average_one():
     for parameters in ({"method": "asymptotic"}, {"max_weight": 2}):
         with pytest.warns(SupportWarning, match="and so does the interval"):
             ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
+
+
+def test_propensities_that_leave_no_value():
+    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
+    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
+        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
+    assert np.isnan(sequence.interval_).all()
 
 
 def test_a_policy_that_learned_from_the_rounds(world):
