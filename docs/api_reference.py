@@ -199,6 +199,7 @@ API_REFERENCE = {
             "SupportDisplay",
             "ClippingCurveDisplay",
             "ConfidenceSequenceDisplay",
+            "SensitivityDisplay",
             "ConvergenceDisplay",
             "HistoryDisplay",
             "QuantileCurveDisplay",

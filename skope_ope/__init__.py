@@ -15,6 +15,7 @@ from skope_ope.displays import (
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SensitivityDisplay,
     SupportDisplay,
     WeightsDisplay,
 )
@@ -235,6 +236,7 @@ __all__ = [  # noqa: RUF022
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SensitivityDisplay",
     "SupportDisplay",
     "WeightsDisplay",
     # what we tell

@@ -11,6 +11,7 @@ from skope_ope.displays._history_display import HistoryDisplay
 from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
 from skope_ope.displays._policy_value_display import PolicyValueDisplay
 from skope_ope.displays._quantile_curve_display import QuantileCurveDisplay
+from skope_ope.displays._sensitivity_display import SensitivityDisplay
 from skope_ope.displays._support_display import SupportDisplay
 from skope_ope.displays._weights_display import WeightsDisplay
 
@@ -22,6 +23,7 @@ __all__ = [
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SensitivityDisplay",
     "SupportDisplay",
     "WeightsDisplay",
 ]

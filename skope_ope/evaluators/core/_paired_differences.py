@@ -115,6 +115,7 @@ class PairedDifferences:
         out._pair = first, second
         if left_out is not None:
             out._operands = first, second
+        out = out._resting_on(self, other)
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
 
