@@ -10,7 +10,7 @@ ordinary 95% interval is made for one look. This script looks on thirty mornings
 policies that gain nothing and at one that does, with the ordinary interval and with a
 :class:`~skope_ope.ConfidenceSequence`, whose intervals hold at all times together.
 
-``--repetitions 2000`` takes about six minutes.
+``--repetitions 500`` takes about a minute.
 """
 
 import argparse

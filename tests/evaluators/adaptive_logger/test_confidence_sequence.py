@@ -34,6 +34,7 @@ from skope_ope.intervals import (
     betting_sequence,
     empirical_bernstein_sequence,
 )
+from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
 
 METHODS = ("betting", "empirical_bernstein", "asymptotic")
 
@@ -241,6 +242,23 @@ def test_a_wrong_part_changes_nothing(world):
     sequence.update(logs[1000:2000], policy)
     whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
     np.testing.assert_allclose(sequence.interval_, whole.interval_)
+
+
+def test_an_interrupted_part_changes_nothing(world, monkeypatch):
+    logs, policy, _ = world
+    sequence = ConfidenceSequence().update(logs[:1000], policy)
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AsymptoticBounds, "take", stop)  # after the limits
+        with pytest.raises(KeyboardInterrupt):
+            sequence.update(logs[1000:], policy)
+    assert sequence.n_rounds_ == 1000
+    sequence.update(logs[1000:], policy)
+    whole = ConfidenceSequence().update(logs, policy)
+    np.testing.assert_allclose(sequence.interval_, whole.interval_, rtol=1e-10)
 
 
 def test_pickling_and_cloning(world):
