@@ -6,13 +6,17 @@ From logs of (context, action, reward, propensity): how good another policy woul
 been, how sure that is, and whether the logs can support the answer at all.
 """
 
-from skope_ope.audit import Audit, audit
+from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    ConfidenceSequenceDisplay,
+    ConvergenceDisplay,
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SensitivityDisplay,
+    SupportDisplay,
     WeightsDisplay,
 )
 from skope_ope.evaluators import (
@@ -25,6 +29,7 @@ from skope_ope.evaluators import (
     AttentionDecay,
     CascadeDR,
     CascadeIPS,
+    ConfidenceSequence,
     DirectMethod,
     DoublyRobust,
     DRns,
@@ -160,6 +165,7 @@ __all__ = [  # noqa: RUF022
     "AdaptiveDR",
     "AdaptiveIPS",
     "AttentionDecay",
+    "ConfidenceSequence",
     "DRns",
     "DRos",
     "DirectMethod",
@@ -201,7 +207,10 @@ __all__ = [  # noqa: RUF022
     "replay_log_length",
     # can the log answer
     "Audit",
+    "Verdict",
+    "VerdictThresholds",
     "audit",
+    "verdict",
     # which one
     "EvaluatorScorer",
     "OPESearchCV",
@@ -221,10 +230,14 @@ __all__ = [  # noqa: RUF022
     "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
+    "ConfidenceSequenceDisplay",
+    "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SensitivityDisplay",
+    "SupportDisplay",
     "WeightsDisplay",
     # what we tell
     "Report",

@@ -18,6 +18,7 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     try:
         args = parser().parse_args(argv)
+        args.words = [PROGRAM, *(sys.argv[1:] if argv is None else argv)]
         if args.command is None:
             parser().error("name a command: evaluate, audit or demo")
     except SystemExit as stop:  # argparse has said what there was to say

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Warnings that carry the number that triggered them, and errors that name a row."""
 
+import re
+
 from skope_ope._harmless import harmless
 
 
@@ -15,21 +17,35 @@ class OPEWarning(UserWarning):
         shown as escapes.
     value : float or int, default=None
         The number that triggered the warning.
+    name : str, default=None
+        Name of the finding that it tells of, as in an audit. `None`: that of its
+        class.
+    severity : {"error", "warning"}, default="warning"
+        "error": what it is about is wrong until something is mended; "warning": it may
+        be wrong.
 
     Examples
     --------
     >>> from skope_ope.exceptions import SupportWarning
-    >>> SupportWarning("12% of the policy's mass was never logged.", 0.12).value
-    0.12
+    >>> told = SupportWarning("12% of the policy's mass was never logged.", 0.12)
+    >>> told.value, told.name
+    (0.12, 'support')
     """
 
-    def __init__(self, message, value=None):
+    def __init__(self, message, value=None, name=None, severity="warning"):
         super().__init__(harmless(message))
-        self.value = value
+        self.value, self.severity = value, severity
+        self.name = _name_of(type(self)) if name is None else name
 
     def __reduce__(self):
         # Warnings travel back from joblib's workers with their number.
-        return type(self), (self.args[0], self.value)
+        return type(self), (self.args[0], self.value, self.name, self.severity)
+
+
+def _name_of(kind):
+    """Return the name of a warning's class as findings are named: few_events."""
+    words = re.findall("OPE|[A-Z][a-z]+", kind.__name__.removesuffix("Warning"))
+    return "_".join(words).lower()
 
 
 class SupportWarning(OPEWarning):

@@ -37,7 +37,7 @@ def start_record(args):
     arguments = {
         name: value[0] if isinstance(value, list) and len(value) == 1 else value
         for name, value in vars(args).items()
-        if name != "run"
+        if name not in ("run", "words")
     }
     return {"version": __version__, "command": args.command, "arguments": arguments}
 

@@ -4,5 +4,7 @@
 
 from skope_ope.audit._audit import audit
 from skope_ope.audit._result import Audit
+from skope_ope.audit._verdict import Verdict, verdict
+from skope_ope.audit._verdict_thresholds import VerdictThresholds
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "Verdict", "VerdictThresholds", "audit", "verdict"]

@@ -99,7 +99,7 @@ def audits(policies, logs, *, random_state=0):
     for name, policy in policies.items():
         checks = SLATE_POLICY_CHECKS if slates else POLICY_CHECKS
         told, found = _told(checks, policy, logs, random_state)
-        of_policies[name] = Audit(facts | told, explained(findings + found))
+        of_policies[name] = Audit(facts | told, explained(findings + found), True)
     return Audit(facts, explained(findings)), of_policies
 
 

@@ -4,16 +4,13 @@
 
 from functools import cached_property
 
-import numpy as np
-
-from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._action_shares import LOGGED_PROBA, ActionShares
+from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
-
-LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
 
 
 class PolicyRounds:
@@ -47,7 +44,7 @@ class PolicyRounds:
         self.target, self.all_logs = Target(policy, logs), logs
         refuse_learning("an audit", self.target)
         self.positive = PositiveRounds(logs, combined_weights(logs, None))
-        support, shares = Support(self.positive), _Shares(self.positive)
+        support, shares = Support(self.positive), ActionShares(self.positive)
         observers = [support, shares]
         given = logs, self.target, None, self.positive, observers
         [self.pi] = terms_of(LOGGED_PROBA, *given)
@@ -79,36 +76,3 @@ class PolicyRounds:
     def counted(self):
         """Weights times sample weights."""
         return self.w if self.omega is None else self.omega * self.w
-
-
-class _Shares:
-    """Observes what the policy wants of every action, and at which weights.
-
-    Parameters
-    ----------
-    positive : PositiveRounds
-        The rounds.
-    """
-
-    def __init__(self, positive):
-        self.positive, self.limit = positive, positive.n**0.5
-        self.wanted, self.unreached = None, float("nan")
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
-
-    def see(self, key, target):
-        """Add what the policy does in a block."""
-        table, block = target.table, target.block
-        if table is None:
-            return
-        omega = np.ones(len(table)) if block.omega is None else block.omega
-        if self.wanted is None:
-            self.wanted, self.unreached = np.zeros(table.shape[1]), float("nan")
-            if block.logs.logging_proba is not None:
-                self.unreached = 0.0
-        self.wanted += omega @ table / self.positive.n
-        mu = block.logs.logging_proba
-        if mu is not None and mu[block.rows].min() < 1 / self.limit:
-            beyond = np.where(table > self.limit * mu[block.rows], table, 0.0)
-            self.unreached += float(omega @ beyond.sum(axis=1)) / self.positive.n

@@ -19,6 +19,8 @@ class Audit:
         are told. A dict of lists of equal length is a table of its own.
     findings : iterable of Finding
         What the checks have found, in the order of the checks.
+    about_policy : bool, default=False
+        Whether a policy was looked at, too.
 
     Attributes
     ----------
@@ -29,6 +31,8 @@ class Audit:
         sentence), `advice` (sentences, the most likely cause first), `number` (what
         triggered it), `effect` (how large it is, as a share), some `rows`, the
         `columns` and `actions` that it is about, and `text`.
+    about_policy : bool
+        Whether a policy was looked at, too.
 
     Examples
     --------
@@ -39,8 +43,8 @@ class Audit:
     (True, ())
     """
 
-    def __init__(self, facts, findings):
-        self.facts = dict(facts)
+    def __init__(self, facts, findings, about_policy=False):
+        self.facts, self.about_policy = dict(facts), about_policy
         self.findings = tuple(
             sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
         )

@@ -61,7 +61,7 @@ def checked_panels(panels, known):
 
 
 @contextmanager
-def drawing_panels(display, ax, heights, *, size=SIZE):
+def drawing_panels(display, ax, lengths, *, size=SIZE, across=False):
     """Yield one axes for every panel, below each other in a new figure.
 
     Parameters
@@ -70,17 +70,22 @@ def drawing_panels(display, ax, heights, *, size=SIZE):
         It is named where matplotlib is missing.
     ax : matplotlib axes, array of them or None
         Where to draw; `None` makes a new figure.
-    heights : list of float
-        Relative heights of the panels.
+    lengths : list of float
+        Relative heights of the panels, or widths.
     size : tuple of float, default=(6.4, 3.6)
         Width and height of a new figure in inches.
+    across : bool, default=False
+        Whether panels stand side by side and share their rows.
     """
-    grid = {"nrows": len(heights), "sharex": True, "height_ratios": heights}
-    with drawing(display, ax, size=size, **grid) as axes:
+    grid = {"nrows": len(lengths), "sharex": True, "height_ratios": lengths}
+    if across:
+        grid = {"ncols": len(lengths), "sharey": True, "width_ratios": lengths}
+    given = {"size": size, "grid": "x" if across else "y", **grid}
+    with drawing(display, ax, **given) as axes:
         axes = np.atleast_1d(axes).ravel()
-        if len(axes) != len(heights):
+        if len(axes) != len(lengths):
             raise ValueError(
-                f"{len(heights)} panels need as many axes, got {len(axes)}. Choose "
-                "what to draw with panels=..., e.g. panels='value'."
+                f"{len(lengths)} panels need as many axes, got {len(axes)}. Choose "
+                "what to draw with panels=..."
             )
         yield axes

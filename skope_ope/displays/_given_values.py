@@ -33,6 +33,34 @@ def checked_values(values):
     return dict(values)
 
 
+def values_of(evaluator, policy, logs=None):
+    """Return values of one policy or a dict of them, by one evaluator or several.
+
+    Parameters
+    ----------
+    evaluator : evaluator, or dict of them
+        Fitted ones.
+    policy : policy, array, str, or dict of them
+        See the evaluator's `evaluate`.
+    logs : BanditLogs, default=None
+        Rounds to evaluate on; `None`: those of `fit`.
+
+    Returns
+    -------
+    values : dict of PolicyValue
+        By the name of the evaluator, or by (policy, evaluator) for a dict of policies.
+    """
+    if not isinstance(evaluator, Mapping):
+        evaluator = {type(evaluator).__name__: evaluator}
+    if not isinstance(policy, Mapping):
+        return {name: one.evaluate(policy, logs) for name, one in evaluator.items()}
+    return {
+        (key, name): one.evaluate(target, logs)
+        for key, target in policy.items()
+        for name, one in evaluator.items()
+    }
+
+
 def checked_curve(values, what, low, high=np.inf):
     """Return the increasing numbers by which values are given, and the values.
 

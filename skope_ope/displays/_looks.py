@@ -42,8 +42,9 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
+LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
 LONGEST = 44  # letters of a name: of longer ones both ends are drawn
-LINE, NOTE = 22, 56  # letters of a line of a name, and of a note below the axes
+LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
 
 
 def as_drawn(name, width=None):
@@ -142,7 +143,7 @@ def numbers_on(axis, *, signed=False, share=False):
 def log_numbers_on(axis, *, share=False):
     """Write the numbers of a logarithmic axis in full: 0.1, 1, 10, 1,000.
 
-    Call it when the limits are set: less than three decades have ticks at 2 and 5, too.
+    Call it when the limits are set: where there is space, 2 and 5 have ticks, too.
 
     Parameters
     ----------
@@ -154,8 +155,13 @@ def log_numbers_on(axis, *, share=False):
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    dense = 0 < low < high < 1000 * low
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if dense else (1,), numticks=9))
+    box = axis.axes.get_window_extent()
+    inches = (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
+    n_labels = max(inches / (0.6 if axis.axis_name == "x" else 0.3), 2)
+    decades = math.log10(high / low) if 0 < low < high else 1.0
+    dense = decades < min(n_labels / 3, 3)
+    subs = (1, 2, 5) if dense else (1,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=int(n_labels) + 1))
     unit, factor = "%" * share, 100 if share else 1
     axis.set_major_formatter(lambda x, _: short(x * factor, 1) + unit)
     axis.set_minor_formatter(NullFormatter())
@@ -171,7 +177,7 @@ def _places(step):
     return min(places, 8)
 
 
-def legend_beside(ax, **kwargs):
+def legend_beside(ax, of=None, **kwargs):
     """Put the legend on the right of the axes, outside, where there are no data.
 
     Parameters
@@ -179,6 +185,8 @@ def legend_beside(ax, **kwargs):
     ax : matplotlib axes
         A figure without a layout engine leaves no space beside them: then they give
         some of their width, as they do for a colour bar.
+    of : sequence of matplotlib axes, default=None
+        Axes that the legend is about; `None`: these.
     **kwargs : dict
         Passed to `ax.legend`.
 
@@ -187,11 +195,15 @@ def legend_beside(ax, **kwargs):
     legend : Legend or None
         `None`: nothing has a label.
     """
-    handles, labels = ax.get_legend_handles_labels()
-    if not labels:
+    handle_of = {}
+    for one in [ax] if of is None else of:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            handle_of.setdefault(label, handle)
+    if not handle_of:
         return None
     style = {"loc": "upper left", "bbox_to_anchor": (1.02, 1), "borderaxespad": 0}
-    legend = ax.legend(handles, labels, **{**style, **kwargs})
+    given = list(handle_of.values()), list(handle_of)
+    legend = ax.legend(*given, **{**style, **kwargs})
     figure = ax.figure
     if figure.get_layout_engine() is None:
         place, cell = ax.get_position(), ax.get_subplotspec()
@@ -199,17 +211,32 @@ def legend_beside(ax, **kwargs):
         width = legend.get_window_extent().width / figure.bbox.width
         # the gap of .02 is one of the new width
         free = (right - width - place.x0) / 1.02
-        if 0 < free < place.width:
+        if free < LEAST_LEFT * (right - place.x0):  # then above, and over a title
+            legend.set_loc("lower left")
+            legend.set_bbox_to_anchor((0, 1.02), ax.transAxes)
+        elif free < place.width:
             ax.set_position([place.x0, place.y0, free, place.height])
     return legend
 
 
-def say_no_value(ax, y):
-    """Write in a row that there is no estimate, over what is drawn of its interval."""
+def say_no_value(ax, at, *, upright=False):
+    """Write that there is no estimate, over what is drawn of its interval.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Where to write.
+    at : float
+        The row, or the column.
+    upright : bool, default=False
+        Whether it is a column.
+    """
+    transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
     ax.annotate(
         "no value",
-        (0.5, y),
-        xycoords=ax.get_yaxis_transform(),
+        (at, 0.5) if upright else (0.5, at),
+        xycoords=transform,
+        rotation=90 if upright else 0,
         horizontalalignment="center",
         verticalalignment="center",
         fontsize=SMALL,

@@ -9,7 +9,7 @@ import numpy as np
 
 from skope_ope._renamed import SINCE, UNTIL
 from skope_ope.displays._axes import drawing
-from skope_ope.displays._given_values import checked_values
+from skope_ope.displays._given_values import checked_values, values_of
 from skope_ope.displays._looks import (
     DOUBT,
     LINE,
@@ -126,8 +126,8 @@ class PolicyValueDisplay:
 
         Parameters
         ----------
-        evaluator : evaluator
-            A fitted one.
+        evaluator : evaluator, or dict of them
+            Fitted ones; a dict names several.
         policy : policy, array, str, or dict of them
             What to evaluate; a dict names several policies.
         logs : BanditLogs, default=None
@@ -141,14 +141,7 @@ class PolicyValueDisplay:
         -------
         display : PolicyValueDisplay
         """
-        if not isinstance(policy, Mapping):
-            values = evaluator.evaluate(policy, logs)
-        else:
-            name = type(evaluator).__name__
-            values = {
-                (key, name): evaluator.evaluate(one, logs)
-                for key, one in policy.items()
-            }
+        values = values_of(evaluator, policy, logs)
         return cls.from_values(values, level=level, method=method)
 
     def plot(self, ax=None, *, truth=None, truth_kw=None, **kwargs):

@@ -35,10 +35,12 @@ def page(report):
         ),
         sections.section("What the log knows of each policy", sections.overlap(shown)),
         sections.section(
-            "Audit", sections.findings(report.audit, report.audits), id="audit"
+            "Audit",
+            sections.findings(report.audit, report.audits, report.verdicts),
+            id="audit",
         ),
         sections.section(
-            "What was assumed", bullets(assumptions(logs, table, evaluator))
+            "What was assumed", bullets(assumptions(logs, table, report.verdicts))
         ),
         sections.section(
             "How it was computed",
@@ -47,7 +49,7 @@ def page(report):
         sections.section(
             "To repeat it",
             sections.code(report.command),
-            element("h3", "The log"),
+            element("h3", "What went in"),
             sections.pairs(report._fingerprint),
             element("h3", "Versions"),
             sections.pairs(report._versions),

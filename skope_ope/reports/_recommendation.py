@@ -3,14 +3,18 @@
 """What to do, in words for whoever decides, and what speaks against it."""
 
 from dataclasses import dataclass
-from math import isnan
+from math import inf, isnan
 
+from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
 from skope_ope.selection._verdicts import CANNOT_TELL
 
+MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
-ERROR, WARNING = "error", "warning"
+ERROR = "error"
+# Errors that say how little there is. They stop a decision, and no number is wrong.
+TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: the next log has to answer, too."
 )
@@ -23,17 +27,25 @@ class Alarm:
 
     Parameters
     ----------
+    name : str
+        The short name of the finding.
     severity : {"error", "warning"}
-        "error": the numbers are wrong until it is mended.
+        "error": nobody should act before it is mended.
     who : tuple of str
         The policies that it is about; empty: the log, and so all of them.
     text : str
         What was found, in a sentence.
     """
 
+    name: str
     severity: str
     who: tuple
     text: str
+
+    @property
+    def is_fault(self):
+        """Whether it makes numbers wrong, and not only uncertain."""
+        return self.severity == ERROR and self.name not in TOO_LITTLE
 
 
 @dataclass(frozen=True)
@@ -49,7 +61,7 @@ class Recommendation:
     headline : str
         A few words.
     sentences : tuple of str
-        Why, how much, and what would tell more.
+        Paragraphs: why, how much, and what would tell more.
     alarms : tuple of Alarm
         Errors first.
     """
@@ -61,18 +73,20 @@ class Recommendation:
     alarms: tuple
 
     @property
-    def cautious(self):
-        """Whether something must be looked at before anybody acts."""
-        return bool(self.alarms)
+    def has_faults(self):
+        """Whether numbers are wrong, and not only uncertain."""
+        return any(one.is_fault for one in self.alarms)
 
 
-def recommendation_of(comparison, audit, audits, units):
-    """Return what follows from a comparison and from the audits.
+def recommendation_of(comparison, verdicts, audit, audits, units):
+    """Return what follows from a comparison and from what speaks against its gains.
 
     Parameters
     ----------
     comparison : PolicyComparison
         Gains over the baseline.
+    verdicts : dict of Verdict
+        Of the gains, by name.
     audit : Audit
         Of the log.
     audits : dict of Audit
@@ -85,16 +99,17 @@ def recommendation_of(comparison, audit, audits, units):
     recommendation : Recommendation
     """
     decision, choice = comparison.decision, comparison.choice
-    alarms = _alarms(
-        audit, audits, {comparison.baseline, *([choice] if choice else comparison)}
-    )
-    errors = [one for one in alarms if one.severity == ERROR]
-    wrong = {name for one in errors for name in one.who}
-    of_all = any(not one.who for one in errors) or str(comparison.baseline) in wrong
-    if of_all or (wrong and decision != "undecided"):
-        what = "the log" if any(not one.who for one in errors) else "what is wrong"
-        headline = f"No decision yet: mend {what} first"
-        sentences = _without_ground(comparison, wrong, of_all)
+    alarms = _alarms(comparison, verdicts, audit, audits)
+    faults = [one for one in alarms if one.is_fault]
+    wrong = {name for one in faults for name in one.who}
+    of_log = any(not one.who for one in faults)
+    of_all = of_log or str(comparison.baseline) in wrong
+    if of_all or (alarms and alarms[0].severity == ERROR and decision != "undecided"):
+        headline, sentences = "No decision: too little evidence", _thin(comparison)
+        if faults:
+            what = "the log" if of_log else "what is wrong"
+            headline = f"No decision yet: mend {what} first"
+            sentences = _without_ground(comparison, wrong, of_all)
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
     headline, sentences = tell(comparison, units, wrong)
@@ -103,21 +118,24 @@ def recommendation_of(comparison, audit, audits, units):
     return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
 
 
-def _alarms(audit, audits, concerned):
-    """Return the errors and warnings of audits, each told once, errors first."""
-    of_log = [(one.name, one.found) for one in audit.alarms]
-    who, severity = {}, {}
-    for one in audit.alarms:
-        who[one.name, one.found], severity[one.name, one.found] = [], one.severity
-    for name, found in audits.items():
-        if name not in concerned:
-            continue
-        for one in found.alarms:
+def _alarms(comparison, verdicts, audit, audits):
+    """Return what speaks against the decision, each told once, errors first."""
+    found = {(one.name, one.found): (one, []) for one in audit.alarms}
+    of_log = set(found)
+    told = [(name, verdict.reasons) for name, verdict in verdicts.items()]
+    if comparison.choice is not None:
+        told = [(comparison.choice, verdicts[comparison.choice].reasons)]
+    if comparison.baseline in audits:
+        told.append((comparison.baseline, audits[comparison.baseline].alarms))
+    for name, reasons in told:
+        for one in reasons:
             key = one.name, one.found
-            if key not in of_log:
-                who.setdefault(key, []).append(str(name))
-                severity[key] = one.severity
-    alarms = [Alarm(severity[key], tuple(names), key[1]) for key, names in who.items()]
+            if one.is_alarm and key not in of_log:
+                found.setdefault(key, (one, []))[1].append(str(name))
+    alarms = [
+        Alarm(one.name, one.severity, tuple(names), one.found)
+        for one, names in found.values()
+    ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
 
 
@@ -135,21 +153,48 @@ def _without_ground(comparison, wrong, of_all):
     return tuple(sentences)
 
 
+def _thin(comparison):
+    """Say that the numbers look clear, and the log does not bear them."""
+    looks = f"{comparison.choice} looks better than {comparison._against}"
+    if comparison.choice is None:
+        looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
+        looks += comparison._against
+    return (
+        f"{looks}, but the log does not bear a decision: see the errors.",
+        "More rounds, or a log closer to the policy, would.",
+    )
+
+
 def _deploy(comparison, units, wrong):
     verdicts = {one.name: one for one in comparison._verdicts}
     chosen = verdicts.pop(comparison.choice)
     earned = _earned(comparison, chosen.name, units)
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
-        f"a gain of {_span(comparison, chosen, units)}."
+        f"a gain of {_span(comparison, chosen, units)}.",
+        *_relative(comparison, chosen.name),
     ]
-    if any(one.answer == BETTER for one in verdicts.values()):
-        sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
     sentences += _others(verdicts.values(), comparison, units, wrong)
+    sentences += _rivals(comparison, chosen.name, verdicts.values(), wrong)
     if chosen.doubts:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in chosen.doubts)
-        sentences.append(f"Mind: {'; '.join(doubts)}.")
+        sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
+
+
+def _rivals(comparison, choice, verdicts, wrong):
+    """Say which policies the rounds cannot tell from the choice."""
+    alike = []
+    for one in verdicts:
+        if one.answer == BETTER and str(one.name) not in wrong:
+            gap = comparison[choice] - comparison[one.name]
+            low, high = gap._interval(comparison.level_of_each)
+            alike += [str(one.name)] if not (low > 0 or high < 0) else []
+    if not alike:
+        return []
+    return [
+        f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
+        "greatest lower limit of its gain; a simpler policy may serve as well."
+    ]
 
 
 def _keep(comparison, units, wrong):
@@ -168,6 +213,7 @@ def _keep(comparison, units, wrong):
     rounds = f"On these {comparison.n_rounds:,} logged rounds"
     text = f"{start}, a loss of {loss}."
     sentences = [f"{rounds} {text}" if len(verdicts) == 1 else f"{rounds}: {text}"]
+    sentences += _relative(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
 
@@ -184,7 +230,7 @@ def _others(verdicts, comparison, units, wrong, first=False):
         told = _about(verdict, comparison, units, str(verdict.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
-        sentences += told if first else told[:1]
+        sentences.append(" ".join(told if first else told[:1]))
     more = len(verdicts) - NAMED
     if more > 0:
         sentences.append(f"The table says what is known of {more} more.")
@@ -205,13 +251,12 @@ def _about(verdict, comparison, units, wrong):
         gain = _signed(verdict, units)
         return [f"{name} is {verdict.answer} than {against}{too} ({gain})."]
     if verdict.forbidding:
-        doubts = dict.fromkeys(f"{d.text} ({d.who})" for d in verdict.forbidding)
         seems = "cannot be told from"
         if verdict.low > 0 or verdict.high < 0:
             seems = f"seems {'better' if verdict.low > 0 else 'worse'} than"
         return [
             f"{name} {seems} {against} ({_signed(verdict, units)}), but this stands "
-            f"against an answer: {'; '.join(doubts)}."
+            f"against an answer: {_doubts(verdict.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
@@ -221,13 +266,27 @@ def _about(verdict, comparison, units, wrong):
     ]
 
 
+def _doubts(doubts, name):
+    """Return doubts about a policy as a text; others that they are about are named."""
+    told = dict.fromkeys(
+        d.text if d.who == str(name) else f"{d.text} ({d.who})" for d in doubts
+    )
+    return "; ".join(told)
+
+
 def _more_rounds(verdict, n_rounds, units):
     more = verdict.rounds - n_rounds
-    if not more >= 1:
+    if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
+    gain = units.worded_gain(verdict.gain, "+")
+    if more > MOST_ROUNDS * n_rounds:
+        return (
+            f"If the gain is the {gain} that it seems, to tell it would take more than "
+            f"{MOST_ROUNDS} times as many rounds."
+        )
     return (
         f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
-        f"the {units.worded_gain(verdict.gain, '+')} that it seems."
+        f"the {gain} that it seems."
     )
 
 
@@ -238,6 +297,21 @@ def _earned(comparison, name, units):
     if units.percent:
         return f"would have been rewarded in {pair}"
     return f"would have earned {pair} per round"
+
+
+def _relative(comparison, name):
+    """Return the relative gain in a sentence, where the baseline is not about zero."""
+    lift = comparison.lifts[name]
+    if isnan(lift.value):
+        return []
+    more = "more" if lift.value > 0 else "less"
+    limits = lift._interval(comparison.level_of_each)
+    told = [Units.share(abs(lift.value), "")]
+    told += [Units.share(x) for x in limits]
+    sentence = f"That is {told[0]} {more} than {comparison._against}"
+    if not any(map(isnan, limits)):
+        sentence += f" ({told[1]} to {told[2]})"
+    return [f"{sentence}."]
 
 
 def _span(comparison, verdict, units):

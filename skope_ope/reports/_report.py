@@ -135,7 +135,7 @@ def report(
     return found
 
 
-def report_of(table, policies, logs, *, title, baseline, level, command):
+def report_of(table, policies, logs, *, title, baseline, level, command, about=()):
     """Return the report of values that are known, and what is to be warned of.
 
     Parameters
@@ -152,6 +152,8 @@ def report_of(table, policies, logs, *, title, baseline, level, command):
         As `compare_policies` takes them.
     command : str
         What repeats the page.
+    about : dict of str, default=()
+        What else is told of logs and policies.
 
     Returns
     -------
@@ -174,7 +176,7 @@ def report_of(table, policies, logs, *, title, baseline, level, command):
         evaluator=evaluator,
         title=_question(comparison) if title is None else str(title),
         command=command,
-        provenance=(fingerprint(logs), versions()),
+        provenance=(dict(about) | fingerprint(logs), versions()),
     )
     return found, warned
 

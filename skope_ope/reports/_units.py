@@ -82,6 +82,16 @@ class Units:
         """Return a limit of a gain for a sentence, without its unit."""
         return self._text(x, self.in_words, "", sign)
 
+    @staticmethod
+    def share(x, sign="+"):
+        """Return a relative gain or its limit: whole percent, or two digits."""
+        if not isfinite(x):
+            return "-"
+        percent = 100 * x
+        if abs(percent) >= 10:
+            return f"{percent:{sign},.0f}%"
+        return f"{percent:{sign}.1f}%"
+
     def _text(self, x, places, unit, sign=""):
         if not isfinite(x):
             return "-"

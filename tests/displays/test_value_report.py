@@ -110,8 +110,10 @@ def test_columns_come_with_what_they_show(table, logs):
     record = report_record("IPS", table["IPS"], 0.9, baseline=logged_value(logs))
     record["z_on_policy"] = -1.25
     text = to_text(report_of([record]))
-    assert "gain  std. error  z on-policy" in text
+    assert "eff. rounds  z on-policy" in text
     assert "-1.2" in text
+    values, gains = text.split("in pairs")
+    assert "gain  std. error" in gains and "gain  std. error" not in values
     record = report_record("IPS", table["IPS"], 0.9) | {"error": -0.5, "covers": False}
     truth = {"evaluator": "true value", "value": 0.5}
     text = to_text(report_of([record], truth=0.5, reference_values=[truth]))

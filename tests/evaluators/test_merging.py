@@ -247,7 +247,8 @@ def test_an_error_that_was_lost_is_not_zero():
     evaluator = SNIPS().fit(logs)
     found = evaluator._summary("pi", logs[:200]) + evaluator._summary("pi", logs[200:])
     assert np.isnan(found.estimate().standard_error)
-    constant = logs.replace(reward=np.ones(len(logs)))
+    proba[5] = 1e-14  # two rounds tell a spread
+    constant = logs.replace(propensity=proba, reward=np.ones(len(logs)))
     evaluator.fit(constant)
     found = evaluator._summary("pi", constant[:200])
     found += evaluator._summary("pi", constant[200:])

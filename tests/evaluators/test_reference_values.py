@@ -49,18 +49,26 @@ CHANGED = {
     # A value that is NaN says nothing of any group of rounds.
     "slates_product/ExplorationScavenging/by": "they were 0 without any matching round",
     "slates_product/ExplorationScavenging/by_errors": "they were 0, too",
-    # One weight is 1e12: what the others tell is beyond the digits of squares. Errors
-    # are summed again about the value; round values of 3e11 are rounded by 1e-5.
-    "tiny/SNIPS/standard_error": "it was 0",
-    "tiny/SNIPS None/standard_error": "it was 0",
-    "tiny/SNIPS/by_errors": "one was 0",
-    "tiny/SNIPS None/by_errors": "one was 0",
+    # One weight is 1e12: round values of 3e11 are rounded by 1e-5.
     "tiny/*/round_values": "rounding",
     # "auto" weighs errors, and those have changed.
     "zero_weights/DoublyRobust auto/value": "another bound on the weights",
     "zero_weights/DoublyRobust auto/by": "another bound on the weights",
     "zero_weights/DoublyRobust auto/difference": "another bound on the weights",
 }
+# One round has all the weight that a ratio is divided by: nothing tells its spread.
+CHANGED |= {
+    f"{entry}/{quantity}": "one round has all the weight: it was 0, or nearly so"
+    for entry in (
+        "tiny/SNIPS",
+        "tiny/SNIPS None",
+        "tiny/SNDR",
+        "tiny/SNDR q_hat",
+        "slates_plackett_luce/SlateIPS self-normalised",
+    )
+    for quantity in ("standard_error", "by_errors", "difference_error")
+}
+CHANGED["slates_uniform/SlateIPS self-normalised/by_errors"] = "as before: they were 0"
 ZERO = {
     ("zero_weights", "*"),
     ("slates_left_out", "PseudoInverse*"),

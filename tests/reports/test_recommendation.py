@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from skope_ope.audit import Audit
+from skope_ope.audit import Verdict as Judged
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.reports._recommendation import recommendation_of
@@ -27,23 +28,57 @@ def verdict(name, gain, low, high, **given):
     return Verdict(name=name, gain=gain, low=low, high=high, rounds=rounds, **given)
 
 
+class Lift:
+    """A relative gain, as far as words need it."""
+
+    def __init__(self, verdict, reference):
+        size = abs(reference) or nan
+        self.value = verdict.gain / size
+        self.limits = verdict.low / size, verdict.high / size
+
+    def _interval(self, level):
+        return self.limits
+
+
+class Value:
+    """A value; of a difference of two it is known to .01."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __sub__(self, other):
+        return Value(self.value - other.value)
+
+    def _interval(self, level):
+        return self.value - 0.01, self.value + 0.01
+
+
 class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
 
     def __init__(self, *verdicts, reference=0.0617):
-        super().__init__(
-            {v.name: SimpleNamespace(value=reference + v.gain) for v in verdicts}
-        )
+        super().__init__({v.name: Value(reference + v.gain) for v in verdicts})
+        self.differences = dict.fromkeys(v.name for v in verdicts)
+        self.lifts = {v.name: Lift(v, reference) for v in verdicts}
+        self.level_of_each = 1 - (1 - self.level) / len(verdicts)
         self._verdicts = list(verdicts)
         self.reference = SimpleNamespace(value=reference)
         self.decision, self.choice = decide(verdicts)
 
 
 def told(*verdicts, log=CLEAN, audits=None, units=POINTS, **given):
-    comparison = Comparison(*verdicts, **given)
-    return recommendation_of(comparison, log, audits or {}, units)
+    return of(Comparison(*verdicts, **given), log, audits or {}, units)
+
+
+def of(comparison, log, audits, units=POINTS):
+    """The recommendation, from verdicts that hold what the audits have found."""
+    judged = {
+        name: Judged([*log.findings, *audits.get(name, CLEAN).findings])
+        for name in comparison.differences
+    }
+    return recommendation_of(comparison, judged, log, audits, units)
 
 
 def audit(*severities, name="fault"):
@@ -65,13 +100,19 @@ def test_deploy_tells_both_values_the_gain_and_its_interval():
         "Deploy new",
     )
     assert found.sentences[0] == (
-        "On these 20,000 logged rounds new would have been rewarded in 7.52% instead of "
-        "6.17%, a gain of 1.35 points (95% interval: 0.66 to 2.04)."
+        "On these 20,000 logged rounds new would have been rewarded in 7.52% instead "
+        "of 6.17%, a gain of 1.35 points (95% interval: 0.66 to 2.04)."
     )
+    assert found.sentences[1] == "That is 22% more than the logger (+11% to +33%)."
     assert "cannot tell coupon from the logger" in " ".join(found.sentences)
     assert "-0.48 to +0.73 points" in " ".join(found.sentences)
     assert "random" in found.sentences[-1]
     assert not found.alarms
+
+
+def test_no_share_is_told_of_a_baseline_that_may_be_zero():
+    found = told(NEW, reference=0.0)
+    assert "That is" not in " ".join(found.sentences)
 
 
 def test_rewards_that_are_no_shares_are_told_per_round():
@@ -83,8 +124,21 @@ def test_rewards_that_are_no_shares_are_told_per_round():
 def test_others_that_are_better_are_named():
     found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
     assert found.choice == "new"  # the greatest lower limit, not the greatest gain
-    assert "new has the greatest lower limit of all gains." in found.sentences
     assert any("next is better than the logger, too" in one for one in found.sentences)
+
+
+def test_policies_that_the_rounds_cannot_tell_from_the_choice_are_named():
+    found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
+    assert any("cannot tell new from next." in one for one in found.sentences)
+    found = told(NEW, verdict("next", 0.03, 0.005, 0.055))  # the gap is known to .01
+    assert not any("from next" in one for one in found.sentences)
+
+
+def test_a_number_of_rounds_that_is_no_plan_is_not_told():
+    found = told(verdict("a", -0.0001, -0.1, 0.1, rounds=9e8))
+    text = " ".join(found.sentences)
+    assert "more than 100 times as many rounds" in text
+    assert "900,000,000" not in text
 
 
 def test_keep_tells_the_loss():
@@ -114,7 +168,7 @@ def test_undecided_says_what_it_means_and_how_many_rounds_would_tell():
 def test_no_number_of_rounds_is_made_up(rounds):
     text = " ".join(told(verdict("a", 0.0, -0.1, 0.1, rounds=rounds)).sentences)
     assert "nan" not in text and "inf" not in text
-    assert ("not known" in text) == (rounds != 0)
+    assert "How many more rounds would tell is not known." in text
 
 
 def test_what_stands_against_an_answer_is_told():
@@ -125,13 +179,15 @@ def test_what_stands_against_an_answer_is_told():
     found = told(blocked)
     assert found.decision == "undecided"
     assert "new seems better than the logger" in found.sentences[0]
-    assert "4% of the decisions not in the log (new)" in found.sentences[0]
+    assert (
+        "against an answer: 4% of the decisions not in the log." in found.sentences[0]
+    )
 
 
 def test_doubts_that_forbid_nothing_are_told():
     doubt = Doubt("new", "few rounds", PropensityWarning, NEITHER)
     chosen = verdict("new", 0.0135, 0.0066, 0.0204, doubts=(doubt,))
-    assert "Mind: few rounds (new)." in told(chosen).sentences
+    assert "Mind: few rounds." in told(chosen).sentences
 
 
 def test_policies_that_act_alike_or_have_no_value_are_told():
@@ -183,7 +239,7 @@ def test_an_error_about_the_baseline_stops_every_decision():
     comparison = Comparison(NEW)
     comparison.baseline = comparison._against = "base"
     audits = {"new": CLEAN, "base": audit("error")}
-    found = recommendation_of(comparison, CLEAN, audits, POINTS)
+    found = of(comparison, CLEAN, audits)
     assert (found.decision, found.choice) == ("undecided", None)
 
 
@@ -203,3 +259,21 @@ def test_alarms_are_told_once_errors_first_with_their_policies():
         ("error", ("coupon", "b")),
         ("warning", ()),
     ]
+
+
+def test_too_little_evidence_stops_a_decision_and_calls_no_number_wrong():
+    thin = {"new": audit("error", name="low_overlap")}
+    found = told(NEW, audits=thin)
+    assert (found.decision, found.choice) == ("undecided", None)
+    assert found.headline == "No decision: too little evidence"
+    assert "new looks better than the logger, but" in found.sentences[0]
+    assert "not to be trusted" not in " ".join(found.sentences)
+    assert not found.has_faults
+    found = told(WORSE, audits={"old": audit("error", name="wide_interval")})
+    assert "old look worse than the logger" in found.sentences[0]
+
+
+def test_too_little_evidence_leaves_cannot_tell_as_it_is():
+    found = told(COUPON, audits={"coupon": audit("error", name="wide_interval")})
+    assert found.headline == "Undecided: keep the logger for now"
+    assert "cannot tell coupon from the logger" in found.sentences[0]

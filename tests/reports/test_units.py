@@ -39,6 +39,16 @@ def test_what_is_rounded_to_zero_has_no_sign():
     assert POINTS.gain(-1e-9) == POINTS.gain(0.0) == "0.000"
 
 
+def test_relative_gains_are_whole_percents_or_have_two_digits():
+    assert [Units.share(x) for x in (0.219, -0.0132, 12.3, nan)] == [
+        "+22%",
+        "-1.3%",
+        "+1,230%",
+        "-",
+    ]
+    assert Units.share(0.219, "") == "22%"
+
+
 def values(*errors):
     return [SimpleNamespace(standard_error=error) for error in errors]
 

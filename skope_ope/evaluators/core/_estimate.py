@@ -37,6 +37,9 @@ from skope_ope.logs._groups import factorise
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding
 FEW_CLUSTERS = 40  # effective ones; with fewer, their number gives the freedom
+# Effective rounds (or clusters) in the sum that a ratio is divided by. With fewer, one
+# has all of it but a hundredth, and its own deviation from the ratio is none.
+ONE = 1.02
 
 
 class _Certain:
@@ -98,6 +101,9 @@ class Estimate(_Certain):
         Whether the variance drowned in the rounding of its own terms, and was taken
         for zero: it is, where the terms are proportional. Terms that are all at their
         origin have no variance, and nothing was lost.
+    rests_on_one : bool
+        Whether one round, or cluster, has all the weight that a ratio is divided by:
+        nothing tells how far others would lie from it, and there is no error.
     slopes : list of k + 1 numbers per stratum
         :math:`b_s`.
     shares : Shares
@@ -149,8 +155,33 @@ class Estimate(_Certain):
             effective = self.frame.effective_clusters
             if effective < FEW_CLUSTERS:
                 freedom = min(freedom, effective)
-        self.standard_error = error if isfinite(self.value) else nan
+        self.rests_on_one = isfinite(error) and self._rests_on_one(rounds)
+        known = isfinite(self.value) and not self.rests_on_one
+        self.standard_error = error if known else nan
         self.degrees_of_freedom = freedom
+
+    def _rests_on_one(self, rounds):
+        """Whether one unit has all but a hundredth of what the ratio is divided by."""
+        divisor = getattr(self.combine, "divisor", None)
+        if divisor is None:
+            return False
+        sums, weight, near = self.sums, self.shares.weight, self.origin[divisor]
+        if self.frame.clustered:
+            cells = sums.totals[divisor] + near * sums.totals[-1]
+            if self.frame.n_strata > 1:
+                cells = weight[self.frame.cell_stratum] * cells
+            parts = np.bincount(self.frame.cell_cluster, cells)
+        elif rounds is not None:
+            terms, design = rounds
+            parts = self._of_rounds(weight, design.stratum) * terms[divisor]
+            parts = parts if design.omega is None else design.omega * parts
+        else:
+            cross = sums.product(sums.n_terms, divisor % sums.n_terms)
+            square = sums.product(*[divisor % sums.n_terms] * 2)
+            square = square + 2 * near * cross + near * near * sums.square
+            square = np.sum(weight * weight * square)
+            return self.means[divisor] ** 2 < ONE * square
+        return parts.sum() ** 2 < ONE * dot(parts, parts)
 
     def _centred(self, above, below):
         """Return the mean of the strata that share a centre, for each of them."""
@@ -260,7 +291,7 @@ class GivenEstimate(_Certain):
         What values of groups of rounds are of the means of their terms.
     """
 
-    needs_terms = False
+    needs_terms = rests_on_one = False
     offset = 0.0
     pooling = staticmethod(pooled)
 

@@ -4,7 +4,8 @@
 
 Each takes the means of the per-round terms as a list of floats and returns the value
 and one slope per term. Where the value cannot be formed they divide by zero, and the
-estimate is NaN.
+estimate is NaN. `divisor` is the number of the mean of weights that a ratio is divided
+by: a round that has all of it is the ratio, whatever the others bring.
 """
 
 
@@ -24,7 +25,13 @@ def ratio(m):
     return value, (1 / m[1], -value / m[1])
 
 
+ratio.divisor = 1
+
+
 def mean_plus_ratio(m):
     """Return f = m_0 + m_1 / m_2 and its gradient."""
     correction = m[1] / m[2]
     return m[0] + correction, (1.0, 1 / m[2], -correction / m[2])
+
+
+mean_plus_ratio.divisor = 2

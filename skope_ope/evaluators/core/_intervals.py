@@ -8,6 +8,7 @@ from math import isnan, nan, sqrt
 from numbers import Real
 
 from skope_ope._renamed import renamed_value
+from skope_ope.evaluators.core._bootstrap import resampled_values
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
     KNOWN_WEIGHTS,
@@ -19,9 +20,9 @@ from skope_ope.evaluators.core._reach import (
     of_seen_rewards,
     without_model,
 )
+from skope_ope.evaluators.core._warnings import outside_warnings
 from skope_ope.exceptions import (
     FewEventsWarning,
-    LowOverlapWarning,
     PropensityWarning,
     TailWarning,
 )
@@ -42,17 +43,32 @@ FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
-def interval_of(value, level, method, random_state=0, **options):
-    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method.
+def interval_of(value, level, method, **options):
+    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method."""
+    [found] = intervals_of([value], level, method, **options)
+    return found
+
+
+def intervals_of(values, level, method, random_state=0, **options):
+    """Return the `ConfidenceInterval` of every `PolicyValue`.
 
     Options that are None were not given; a method refuses those that it does not use.
+    Resamples are those of all values.
     """
     check_level(level)
     given = {name: option for name, option in options.items() if option is not None}
     method = checked_method(method, given)
-    if method in RESAMPLED:
-        given["random_state"] = random_state
-    return METHODS[method](value, level, **given)
+    if method not in RESAMPLED:
+        return [METHODS[method](value, level, **given) for value in values]
+    formed = [value for value in values if not isnan(value.value)]
+    given |= {"studentized": method == "bootstrap", "random_state": random_state}
+    found = iter(resampled_values(formed, level, **given))
+    return [
+        _of_nothing(value, level)
+        if isnan(value.value)
+        else _of_resamples(value, next(found), level, method)
+        for value in values
+    ]
 
 
 def one_sided(value, level, method, **options):
@@ -82,8 +98,8 @@ def checked_method(method, given):
     Raise if there is none, or if it does not use an option that was given.
     """
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
-    if not isinstance(method, str) or method not in METHODS:
-        known = ", ".join(map(repr, METHODS))
+    if not isinstance(method, str) or method not in NAMES:
+        known = ", ".join(map(repr, NAMES))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
     for name in given:
         if method not in USERS[name]:
@@ -217,7 +233,7 @@ def _bounded(method, value, level, **options):
     reach = Reach(*found.reward_range)
     if method != "log_smoothing":  # which holds for what is lost, too
         reach = replace(reach, lost=getattr(value._find_reach, "lost", 0.0))
-    low, high, warned = _within(found.low, found.high, reach, value.value)
+    low, high, warned = _within(found.low, found.high, reach, value.value, proven=True)
     if method in ASYMPTOTIC and not isnan(value.value):
         warned += _asymptotic_warnings(method, value._deviations.effective_events)
     return ConfidenceInterval(
@@ -232,14 +248,28 @@ def _bounded(method, value, level, **options):
     )
 
 
-def _asymptotic_warnings(method, events):
+def _of_resamples(value, found, level, method):
+    """Return the `ConfidenceInterval` of a `ResampledValue`."""
+    studentized = method == "bootstrap"
+    low, high = found.found.limits(value.value, level, studentized)
+    if not low < high:
+        warned = _tail_warnings(value, value._deviations)
+        return ConfidenceInterval(low, high, level, method, warnings=warned)
+    dropped = found.found.n_dropped if studentized else 0
+    warned = _asymptotic_warnings(method, found.effective_events, dropped)
+    return ConfidenceInterval(low, high, level, method, warnings=warned)
+
+
+def _asymptotic_warnings(method, events, dropped=0):
     if events >= FEW_EVENTS:
         return []
     text = (
         f"the coverage of method={method!r} holds for many rounds, and this value "
-        f"rests on {events:.1f} effective events. Use 'auto' or 'betting'."
+        f"rests on {events:.1f} effective events. "
     )
-    return [FewEventsWarning(text, events)]
+    if dropped:
+        text += f"{dropped:,} resamples without a spread were left out. "
+    return [FewEventsWarning(text + "Use 'auto' or 'betting'.", events)]
 
 
 METHODS = {
@@ -249,6 +279,7 @@ METHODS = {
     "normal": _normal,
     **{method: partial(_bounded, method) for method in BOUNDED},
 }
+NAMES = (*METHODS, *RESAMPLED)
 USERS = {  # which methods use an option
     "max_weight": ("auto", "gamma", *WEIGHT_BOUNDED),
     "n_resamples": RESAMPLED,
@@ -261,8 +292,11 @@ def _of_nothing(value, level):
     limits = value._limits
     if limits is None:
         return ConfidenceInterval(nan, nan, level, "student")
+    lacking = "say nothing of the policy"
+    if not isnan(value.value):
+        lacking = "do not tell how sure the value is"
     warned = FewEventsWarning(
-        "the logged rounds say nothing of the policy: the interval is the whole range "
+        f"the logged rounds {lacking}: the interval is the whole range "
         f"{limits[0]:.4g} to {limits[1]:.4g}.",
         0.0,
     )
@@ -282,31 +316,30 @@ def _is_spread(value, deviations):
     )
 
 
-def _within(low, high, reach, value):
+def _within(low, high, reach, value, proven=False):
     """Return limits that stay in the range, and a warning where the value does not.
 
-    Decisions of which the logs tell nothing may bring anything in the range.
+    Decisions of which the logs tell nothing may bring anything in the range. Cut to the
+    range, the limits of a value beyond it would seem the surer the further out it is:
+    they reach as far from the nearest value that can be, unless they are `proven`.
     """
     unknown = reach.lost * (reach.high - reach.low)
     low, high = low - unknown, high + unknown
-    inside = [min(max(limit, reach.low), reach.high) for limit in (low, high)]
-    limits = f"{reach.low:.4g} to {reach.high:.4g}"
     if low > reach.high or high < reach.low:
         text = (
-            f"the whole interval, {low:.4g} to {high:.4g}, lies outside the range of "
-            f"the rewards, {limits}: the propensities or the range are wrong, or the "
-            "rounds are too few for their weights."
+            f"all limits, {low:.4g} to {high:.4g}, lie outside the range of the "
+            f"rewards, {reach.low:.4g} to {reach.high:.4g}, which is the interval: the "
+            "propensities or the range are wrong, or the rounds are too few for their "
+            "weights."
         )
-        return *inside, [PropensityWarning(text, value)]
-    if reach.low <= value <= reach.high or isnan(value):
-        return *inside, []
-    text = (
-        f"the value, {value:.4g}, lies outside the range of the rewards, {limits}, and "
-        f"the interval, {inside[0]:.4g} to {inside[1]:.4g}, does not hold it: weights "
-        "that do not average to one have moved it. Compare with an evaluator that "
-        "divides by the weights, or subtracts a model."
-    )
-    return *inside, [LowOverlapWarning(text, value)]
+        return reach.low, reach.high, [PropensityWarning(text, value)]
+    move = 0.0 if proven or isnan(value) else _inside(value, reach) - value
+    inside = [_inside(low + min(move, 0.0), reach), _inside(high + max(move, 0), reach)]
+    return *inside, list(outside_warnings(value, (reach.low, reach.high)))
+
+
+def _inside(limit, reach):
+    return min(max(limit, reach.low), reach.high)
 
 
 def _few_events_warnings(events, low, high, reach):

@@ -53,7 +53,7 @@ class PairedDifferences:
             entries |= group_entries(estimate)
         out._estimate, out.effective_sample_size = estimate, size
         out.diagnostics = Diagnostics(self.diagnostics._entries | entries)
-        out._bound = out.successes = out._plain_weights = None
+        out._bound = out.successes = out._plain_weights = out._pair = None
         return out
 
     def _estimate_without(self, left_out):
@@ -112,8 +112,10 @@ class PairedDifferences:
             reach=DifferenceReach(first, second),
             leaves_bias_out=_either(self.leaves_bias_out, other.leaves_bias_out),
         )
+        out._pair = first, second
         if left_out is not None:
             out._operands = first, second
+        out = out._resting_on(self, other)
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
 

@@ -3,11 +3,12 @@
 """The value of a policy, how sure it is, and what it rests on."""
 
 from copy import copy
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
+from skope_ope.evaluators.core._grounds import Grounds, propensities_of
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
 from skope_ope.evaluators.core._lift import RelativeGains
@@ -16,7 +17,11 @@ from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import StatedReach, without_model
 from skope_ope.evaluators.core._sensitivity import HiddenConfounding
 from skope_ope.evaluators.core._values_of_groups import ValuesOfGroups
-from skope_ope.evaluators.core._warnings import group_warnings
+from skope_ope.evaluators.core._warnings import (
+    group_warnings,
+    one_unit_warnings,
+    outside_warnings,
+)
 from skope_ope.intervals._gamma import deviations_of
 from skope_ope.logs._html import table_html
 
@@ -83,6 +88,8 @@ class PolicyValue(
     _of_another_policy = False  # whether its error is about a mixture of histories
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
+    _pair = None  # the two values of a difference
+    _inherited = None  # `Grounds` of the values that it was made from
 
     def __init__(
         self,
@@ -105,10 +112,13 @@ class PolicyValue(
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
         entries, warned = dict(diagnostics), tuple(warnings)
+        warned += outside_warnings(estimate.value, self._limits)
+        warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
             entries |= group_entries(estimate)
             warned += group_warnings(estimate)
         self.diagnostics, self.warnings = Diagnostics(entries), warned
+        self._propensities = propensities_of(rows.logs)
 
     @property
     def value(self):
@@ -166,9 +176,37 @@ class PolicyValue(
         """Range of the value, (low, high), or None where it is not known."""
         return None if self._find_reach is None else self._find_reach.limits
 
+    @property
+    def verdict(self):
+        """Whether the value can be acted on: a `Verdict`.
+
+        "trustworthy", "caution" or "not supported", from what the value itself knows,
+        by the default thresholds. An audit of the log knows more, and thresholds can
+        be changed: see `skope_ope.verdict`.
+        """
+        from skope_ope.audit import verdict
+
+        return verdict(self)
+
+    @property
+    def _grounds(self):
+        """What the value rests on, and the values that it was made from."""
+        derived = self._inherited is not None
+        evaluators = () if derived else (self.estimator,)
+        size, propensities = self.effective_sample_size, self._propensities
+        own = Grounds(self.warnings, size, propensities, evaluators)
+        return own.beside(self._inherited) if derived else own
+
     def _derived(self, estimate, rows, **given):
         """Return a value of some of the rounds, or of a difference."""
         return PolicyValue(estimate, rows, **given)
+
+    def _resting_on(self, *values):
+        """Return the same value, which rests on what some others rest on, too."""
+        first, *others = (value._grounds for value in values)
+        out = copy(self)
+        out._inherited = reduce(Grounds.beside, others, first)
+        return out
 
     def _at(self, logs):
         """Return the same value of these logs, which a process may have left behind."""
@@ -192,6 +230,8 @@ class PolicyValue(
         state = self.__dict__.copy()
         if self._plain_weights is not None:
             state["_plain_weights"] = LEFT_BEHIND
+        if self._pair is not None:
+            state["_pair"] = LEFT_BEHIND
         if self._find_reach is not None:
             state["_find_reach"] = self._stated_reach()
         return state
@@ -242,9 +282,12 @@ class PolicyValue(
             *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
+            ("verdict", self.verdict.answer),
             *(
-                ("warning", str(warning))
-                for warning in (*self.warnings, *interval.warnings)
+                ("warning", warning)
+                for warning in dict.fromkeys(
+                    map(str, (*self.warnings, *interval.warnings))
+                )
             ),
         ]
         return table_html(self.estimator, ("", ""), rows)

@@ -76,6 +76,7 @@ class Reach:
 
     def __sub__(self, other):
         """Return the reach of a difference of two values of the same rounds."""
+        span = self._span + other._span
         largest = self if (self.max_weight or 0) >= (other.max_weight or 0) else other
         return Reach(
             self.low - other.high,
@@ -89,7 +90,9 @@ class Reach:
                 self.of_group[1] + other.of_group[0],
             ),
             # of the range of the difference, which is that of both
-            (self._lost_span + other._lost_span) / (self._span + other._span),
+            (self._lost_span + other._lost_span) / span
+            if span  # rewards that are all alike have no range
+            else (self.lost + other.lost) / 2,
         )
 
     @property

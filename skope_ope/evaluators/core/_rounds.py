@@ -128,6 +128,19 @@ class TargetBlock:
                 mass = np.where(block.p >= 1, 1 - self.pi, mass)
         return float(mass.sum()) if omega is None else dot(omega, mass)
 
+    @cached_property
+    def impossible(self):
+        """What the logger could not do, as far as `missing` knows: a mask (n, K)."""
+        block = self.block
+        if block.logs.logging_proba is not None:
+            return block.logs.logging_proba[block.rows] == 0
+        mask = np.zeros((len(self.pi), block.logs.n_actions), dtype=bool)
+        mask[:, block.positive.unseen] = True
+        if block.p is not None:
+            mask |= (block.p >= 1)[:, None]
+            mask[np.arange(len(mask)), block.codes] = False
+        return mask
+
     def of(self, codes):
         """Return the policy's probability of a set of actions in every round."""
         if self.table is not None:

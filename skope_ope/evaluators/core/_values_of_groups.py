@@ -67,6 +67,31 @@ class ValuesOfGroups:
                 values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
 
+    def _of_first(self, sizes):
+        """Return the values of the first rounds, one for every number of them.
+
+        Rounds are taken by their timestamps where the logs have some, else as they are
+        stored. Each value is estimated anew; a reward model stays as it is.
+        """
+        rows = self._rows
+        if not self._estimate.needs_terms:
+            raise ValueError(
+                f"the value of {self.estimator} is no function of sums over rounds, so "
+                "that of its first rounds is not known. HistoryDisplay shows what "
+                "sequential evaluators do along a log; for a difference subtract "
+                "values of the same part of it, evaluator.evaluate(policy, logs[:m])."
+            )
+        time = getattr(rows.logs, "timestamp", None)
+        order = np.arange(self.n_rounds)
+        if time is not None:
+            order = np.argsort(time, kind="stable")
+        return [
+            self
+            if size == self.n_rounds
+            else self._of_group(order[:size], f"the first {size:,} rounds")
+            for size in sizes
+        ]
+
     def _checked_group(self, estimate):
         """Return the estimate of a group, and a warning where there is none."""
         if np.isnan(self.value):  # nothing is known of the policy, in no group
@@ -91,7 +116,7 @@ class ValuesOfGroups:
             reach=self._find_reach and self._find_reach.take(places),
             leaves_bias_out=self.leaves_bias_out,
         )
-        return found._with_mixture(mixture)
+        return found._resting_on(self)._with_mixture(mixture)
 
     def _group_estimate(self, places):
         """Return the estimate of some rounds (an array of ints), and their `Rows`."""

@@ -25,6 +25,7 @@ FEW = 30  # accepted rounds
 # An audit looks at a log once; searches and repeated runs look at thousands of parts.
 LATE_REWARDS_CHANCE = 1e-7
 UNEVEN = 0.05  # of the mean count, that an action is off where it matters
+ROUNDING = 1e-9  # of the range of the rewards, by which a mean of them may leave it
 FEW_EXPECTED = 5  # accepted rounds of a policy that acts as the logger does
 
 
@@ -40,7 +41,8 @@ def group_warnings(estimate):
                 float(len(sizes)),
             ),
         )
-    if isnan(estimate.standard_error) and not isnan(estimate.value):
+    unknown = isnan(estimate.standard_error) and not isnan(estimate.value)
+    if unknown and not estimate.rests_on_one:
         return (
             FewGroupsWarning(
                 "a part of the logs with a variance of its own (a logger, an arm) has "
@@ -56,6 +58,46 @@ def group_warnings(estimate):
             f"fewer than {FEW_CLUSTERS} the standard error is uncertain, and the "
             "interval has at most as many degrees of freedom.",
             effective,
+        ),
+    )
+
+
+def outside_warnings(value, limits):
+    """Return a warning where a value lies outside its known range.
+
+    Parameters
+    ----------
+    value : float
+        The estimate.
+    limits : tuple (float, float) or None
+        Its range; None: not known.
+    """
+    if limits is None or isnan(value):
+        return ()
+    low, high = limits
+    near = min(max(value, low), high)
+    if abs(value - near) <= ROUNDING * (high - low):
+        return ()
+    text = (
+        f"the value, {value:.4g}, lies outside the range of the rewards, {low:.4g} to "
+        f"{high:.4g}: weights that do not average to one have moved it. Its default "
+        f"interval is one around {near:.4g}, the nearest value that can be. Compare "
+        "with an evaluator that divides by the weights, or subtracts a model."
+    )
+    return (LowOverlapWarning(text, value),)
+
+
+def one_unit_warnings(estimate):
+    """Return a warning where one round, or group, has all the weight of a ratio."""
+    if not estimate.rests_on_one:
+        return ()
+    unit = "group" if estimate.frame.clustered else "round"
+    return (
+        LowOverlapWarning(
+            f"one {unit} has all the weight that the value is divided by: nothing "
+            f"tells how far other {unit}s would lie from it, and the standard error is "
+            "NaN. Collect rounds in which the logger does what the policy would do.",
+            1.0,
         ),
     )
 

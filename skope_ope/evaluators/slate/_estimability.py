@@ -32,6 +32,12 @@ class Estimable:
     def __init__(self, combine, weighed):
         self.combine, self.weighed = combine, weighed
 
+    @property
+    def divisor(self):
+        """Number of the mean that weights are counted by: of their sizes, if known."""
+        divisor = getattr(self.combine, "divisor", None)
+        return -1 if self.weighed and divisor is not None else divisor
+
     def __call__(self, m):
         if not self._borne(m) or not self._normalised(m):
             raise ZeroDivisionError

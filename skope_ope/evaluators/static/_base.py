@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from skope_ope.evaluators.core._action_shares import support_of_actions
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._drowned import (
     drowned_finding,
@@ -19,7 +20,7 @@ from skope_ope.evaluators.core._drowned import (
 from skope_ope.evaluators.core._engine import Job, run, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._jobs import evaluate_jobs, rerun, terms_of_job
+from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
@@ -103,6 +104,20 @@ class StaticEvaluator(BaseEvaluator):
         """Return the importance weights of the rounds, and what they become."""
         return weights_of(self, policy, self.logs_ if logs is None else logs)
 
+    def _support_on(self, policy, logs=None):
+        """Return what `SupportDisplay` shows of a policy on the rounds."""
+        logs = self.logs_ if logs is None else logs
+        self._check_logs(logs)
+        target = Target(policy, logs)
+        refuse_learning("SupportDisplay", target)
+        if target.logged_only:
+            raise ValueError(
+                "an array of the logged actions' probabilities does not tell what the "
+                "policy does elsewhere. Pass the probabilities of all actions, an "
+                "array of shape (n_rounds, n_actions), or the policy."
+            )
+        return support_of_actions(target, logs)
+
     def _clipping_curve(self, policy, logs=None, bounds=None):
         """Return the values with many bounds on the weights."""
         logs = self.logs_ if logs is None else logs
@@ -158,8 +173,8 @@ class StaticEvaluator(BaseEvaluator):
             warned.append(unformed_warning(self))
         warned.extend(beyond)
         warned.extend(self._own_warnings(job, estimate, positive))
-        about = estimate.offset
-        rows = Rows(job.design, lambda: terms_of_job(job, positive, about), logs=logs)
+        terms = JobTerms(job, positive, estimate.offset)
+        rows = Rows(job.design, terms, logs=logs)
         return PolicyValue(
             estimate,
             rows,

@@ -92,5 +92,7 @@ class Finding:
         return "\n".join(lines)
 
     def warning(self):
-        """Return the warning that carries this text and this number."""
-        return self.category(self.text, self.number)
+        """Return the warning that carries this text, this number and this name."""
+        return self.category(
+            self.text, self.number, name=self.name, severity=self.severity
+        )

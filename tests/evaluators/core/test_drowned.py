@@ -31,10 +31,10 @@ REWARD = (RNG.random_sample(N) < 0.4).astype(float)
 PI = np.tile([0.5, 0.5], (N, 1))
 
 
-def a_log(smallest, reward_there=1.0):
-    """Return logs of a fair coin, and one propensity that is none."""
+def a_log(smallest, reward_there=1.0, rows=(3,)):
+    """Return logs of a fair coin, and one propensity, or more, that is none."""
     p, reward = np.full(N, 0.5), REWARD.copy()
-    p[3], reward[3] = smallest, reward_there
+    p[list(rows)], reward[list(rows)] = smallest, reward_there
     return BanditLogs(np.zeros((N, 1)), ACTION, reward, p)
 
 
@@ -51,7 +51,7 @@ def exact_snips(logs):
 @pytest.mark.parametrize("reward_there", [0.0, 1.0])
 @pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-12, 1e-15])
 def test_the_error_of_snips_is_right_as_long_as_floats_hold_it(smallest, reward_there):
-    logs = a_log(smallest, reward_there)
+    logs = a_log(smallest, reward_there, rows=(3, 5))
     found = quiet(SNIPS().fit(logs), PI)
     value, error = exact_snips(logs)
     assert found.value == pytest.approx(value, rel=1e-9)
@@ -71,10 +71,19 @@ def test_an_error_that_drowned_is_nan(smallest):
     [text] = told(found)
     assert f"has propensity {smallest:.3g}" in text
     # where all rewards are the same there is nothing to drown
-    same = a_log(smallest).replace(reward=np.ones(N))
+    same = a_log(smallest, rows=(3, 5)).replace(reward=np.ones(N))
     found = quiet(SNIPS().fit(same), PI)
     assert (found.value, found.standard_error) == (1.0, 0.0)
     assert told(found) == []
+
+
+@pytest.mark.parametrize("smallest", [1e-6, 1e-12])
+def test_one_round_of_nearly_all_the_weight_has_no_error(smallest):
+    """That of the others is tiny, and not how far another such round may lie."""
+    logs = a_log(smallest)
+    assert exact_snips(logs)[1] < 1e-3
+    found = quiet(SNIPS().fit(logs), PI)
+    assert np.isnan(found.standard_error)
 
 
 @pytest.mark.parametrize("smallest", [1e-100, 1e-200, 1e-307])

@@ -36,6 +36,7 @@ from skope_ope.exceptions import (
     PropensityWarning,
     TailWarning,
 )
+from skope_ope.intervals import betting_interval
 
 
 def clicks(n, n_actions, rate, seed=0, **fields):
@@ -238,8 +239,56 @@ def test_a_value_outside_the_range_is_told():
     )
     value = quiet(IPS(), logs, np.tile([1.0, 0.0], (n, 1)))
     with pytest.warns(FewEventsWarning), pytest.warns(PropensityWarning) as caught:
-        assert value.confidence_interval(method="auto") == (1, 1)
+        assert value.confidence_interval(method="auto") == (0, 1)
     assert any("outside the range of the rewards" in str(w.message) for w in caught)
+
+
+def outside_logs(n=200):
+    """More than its share of a rare action, which nearly always brings the best."""
+    rng = np.random.default_rng(2)
+    action = (np.arange(n) % 8 == 0).astype(int)
+    reward = np.where(rng.random(n) < 0.9, 1.0, 0.0)
+    propensity = np.where(action == 1, 0.08, 0.92)
+    return BanditLogs(np.zeros((n, 1)), action, reward, propensity, actions=[0, 1])
+
+
+def test_a_value_outside_the_range_is_not_the_surer_for_it():
+    logs = outside_logs()
+    value = quiet(IPS(), logs, np.tile([0.0, 1.0], (200, 1)))
+    assert value.value > 1
+    low, high = quiet_interval(value, method="student")
+    half = (high - low) / 2
+    assert low < 1  # a cut alone would leave little
+    for method in ("auto", "gamma"):
+        found = quiet_interval(value, method=method, max_weight=12.5)
+        assert found.high == 1
+        assert found.low < low - 0.8 * (value.value - 1)
+        assert found.width > 0.9 * half
+    # limits that are proved stay what they are
+    proven = quiet_interval(value, method="betting", max_weight=12.5)
+    weighted = value._plain_weights.find() * logs.reward
+    plain = betting_interval(weighted, 12.5)
+    assert proven == (plain[0], 1)
+
+
+def test_a_value_below_the_range_is_not_the_surer_for_it():
+    rng = np.random.default_rng(9)
+    action = (rng.random(300) < 0.47).astype(int)
+    reward = 4 + rng.random(300)
+    fields = {"reward_range": (4, 5), "actions": [0, 1]}
+    logs = BanditLogs(np.zeros((300, 1)), action, reward, np.full(300, 0.5), **fields)
+    value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
+    _, high = quiet_interval(value, method="student")
+    assert value.value < 4 < high < 5
+    found = quiet_interval(value)
+    assert found.low == 4
+    assert_allclose(found.high, high + 4 - value.value, atol=0.05)
+
+
+def quiet_interval(value, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return value.confidence_interval(**given)
 
 
 def test_a_value_that_cannot_be_formed_may_be_anything():
@@ -516,6 +565,14 @@ def test_parts_that_are_alike_ring():
     assert value.standard_error == 0
     with pytest.warns(TailWarning, match="alike.*State reward_range"):
         value.confidence_interval()
+
+
+def test_a_difference_where_no_round_has_a_reward_has_an_interval():
+    logs = BanditLogs(np.zeros((50, 1)), [0, 1] * 25, np.zeros(50), np.full(50, 0.5))
+    first, second = (
+        IPS().fit(logs).evaluate(np.tile(row, (50, 1))) for row in np.eye(2)
+    )
+    assert tuple((first - second)._interval()) == (0, 0)
 
 
 def test_unknown_methods():

@@ -9,11 +9,20 @@ import pytest
 
 from skope_ope import (
     IPS,
+    SNDR,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
+    ExplorationScavenging,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    PseudoInverse,
+    SlateLogs,
     UniformPolicy,
+    UniformSlatePolicy,
+    compare_policies,
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
@@ -149,7 +158,7 @@ def test_the_direct_method_says_what_its_error_leaves_out():
 def test_the_remedy_names_the_step_for_several_loggers():
     rng = np.random.RandomState(0)
     action = rng.randint(2, size=400)
-    wrong = {"context": np.zeros((400, 1)), "action": action, "reward": action}
+    wrong = {"context": np.zeros((400, 1)), "action": action, "reward": 2 * action}
     wrong["propensity"] = np.tile([0.2, 0.3], 200)
     for logger, step in (
         (None, " PropensityEstimator"),
@@ -182,3 +191,194 @@ def test_rewards_that_have_not_arrived_are_told_by_every_evaluator():
     with warnings.catch_warnings():
         warnings.simplefilter("error", LogsWarning)
         evaluate(policy, logs)
+
+
+# -- one round, or group, has all the weight -------------------------------------------
+def one_match(n=60, **fields):
+    """Uniform logs in which a single round does what the policy does."""
+    rng = np.random.default_rng(0)
+    action = np.zeros(n, dtype=int)
+    action[7] = 1
+    about = rng.random((n, 1)), action, rng.random(n), np.full(n, 0.5)
+    return BanditLogs(*about, actions=[0, 1], **fields)
+
+
+def quietly(call, *args, **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args, **given)
+
+
+TWO_LOGGERS = {"logger": np.arange(60) % 2, "logger_proba": np.full((60, 2), 0.5)}
+
+
+@pytest.mark.parametrize(
+    "evaluator, fields",
+    [
+        (SNIPS(), {}),
+        (SNDR(), {}),
+        (SNIPS(cmax=1.0), {}),
+        (SNIPS(), {"sample_weight": np.arange(60) + 1.0}),
+        (MultiLoggerIPS(pooling="naive", self_normalized=True), TWO_LOGGERS),
+        (MultiLoggerIPS(pooling="balanced", self_normalized=True), TWO_LOGGERS),
+        (MultiLoggerDR(pooling="weighted", self_normalized=True), TWO_LOGGERS),
+        (SNIPS(), {"group": np.arange(60) // 2}),
+    ],
+)
+def test_one_round_of_all_the_weight_tells_no_spread(evaluator, fields):
+    logs = one_match(**fields)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value = evaluator.fit(logs).evaluate(ConstantPolicy(1))
+    unit = "group" if logs.group is not None else "round"
+    told = [str(w.message) for w in caught]
+    assert sum(f"one {unit} has all the weight" in text for text in told) == 1
+    assert not any("variance of its own" in text for text in told)
+    assert np.isfinite(value.value) and np.isnan(value.standard_error)
+    assert np.isnan(quietly(value.confidence_interval)).all()
+    ranged = one_match(reward_range=(0, 1), **fields)
+    value = quietly(lambda: evaluator.fit(ranged).evaluate(ConstantPolicy(1)))
+    assert quietly(value.confidence_interval) == (0, 1)
+
+
+def test_one_slate_of_all_the_weight_tells_no_spread():
+    slate = np.tile([0, 1], (60, 1))
+    slate[3] = [2, 1]
+    logs = SlateLogs(
+        np.zeros((60, 1)),
+        slate,
+        np.random.default_rng(0).random(60),
+        n_candidates=3,
+        logging_policy=UniformSlatePolicy(2),
+    )
+    target = np.tile([2, 1], (60, 1))
+    value = quietly(
+        PseudoInverse(self_normalized=True).fit(logs[:5]).evaluate, target[:5]
+    )
+    assert value.standard_error > 0  # weights of slates are many, and of both signs
+    only = SlateLogs(
+        np.zeros((60, 1)),
+        slate[:, :1],
+        logs.reward,
+        n_candidates=3,
+        logging_policy=UniformSlatePolicy(1),
+    )
+    evaluator = PseudoInverse(self_normalized=True).fit(only)
+    value = quietly(evaluator.evaluate, target[:, :1])
+    assert any("one round has all the weight" in str(w) for w in value.warnings)
+    assert np.isnan(value.standard_error)
+
+
+def test_a_heavy_round_counts_as_one():
+    """Nearly all the weight: its own deviation from the ratio is none."""
+    rng = np.random.default_rng(0)
+    n, reward = 60, np.random.default_rng(1).random(60)
+    for heavy, known in ((3e-5, False), (0.01, True)):
+        p = np.full(n, 0.5)
+        p[5] = heavy
+        logs = BanditLogs(
+            rng.random((n, 1)), np.arange(n) % 2, reward, p, actions=[0, 1]
+        )
+        value = quietly(SNIPS().fit(logs).evaluate, UniformPolicy())
+        assert np.isfinite(value.standard_error) == known
+
+
+def test_two_rounds_have_a_spread():
+    logs = one_match()
+    two = logs.action.copy()
+    two[8] = 1
+    logs = BanditLogs(logs.context, two, logs.reward, logs.propensity, actions=[0, 1])
+    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    assert value.standard_error > 0
+    assert not any("has all the weight" in str(w) for w in value.warnings)
+
+
+def test_one_group_of_all_the_weight():
+    """Several rounds, but of one user: their deviations sum to zero."""
+    rng = np.random.default_rng(0)
+    group = np.arange(60) // 10
+    action = np.where(group == 3, rng.integers(0, 2, 60), 0)
+    logs = BanditLogs(
+        rng.random((60, 1)),
+        action,
+        rng.random(60),
+        np.full(60, 0.5),
+        actions=[0, 1],
+        group=group,
+    )
+    value = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    assert np.isnan(value.standard_error)
+    assert any("one group has all the weight" in str(w) for w in value.warnings)
+    alone = logs.replace(group=None)
+    assert quietly(SNIPS().fit(alone).evaluate, ConstantPolicy(1)).standard_error > 0
+
+
+def test_tables_and_comparisons_say_that_they_cannot_tell():
+    logs = one_match()
+    table = quietly(evaluate, ConstantPolicy(1), logs, evaluators=["SNIPS", "IPS"])
+    row = table.to_records()[0]
+    assert np.isnan([row["standard_error"], row["low"], row["high"]]).all()
+    assert "one round has all the weight" in " ".join(repr(table).split())
+    found = quietly(
+        compare_policies, {"one": ConstantPolicy(1)}, logs, evaluator=SNIPS()
+    )
+    assert found.decision == "undecided"
+    assert "no standard error" in found.sentence
+
+
+def test_parts_of_a_log_that_are_summed():
+    evaluator, logs = SNIPS().fit(one_match()), one_match()
+    parts = [
+        evaluator._summary(ConstantPolicy(1), logs[rows])
+        for rows in (slice(30), slice(30, None))
+    ]
+    assert np.isnan((parts[0] + parts[1]).estimate().standard_error)
+
+
+# -- a value outside the range of the rewards ------------------------------------------
+def heavy_logs(n=200, **fields):
+    """A log with more than its share of rare actions, all of them rewarded."""
+    rng = np.random.default_rng(0)
+    action = (np.arange(n) % 10 == 0).astype(int)
+    p = np.where(action == 1, 0.07, 0.93)
+    about = rng.random((n, 1)), action, np.where(action == 1, 1.0, 0.5), p
+    return BanditLogs(*about, actions=[0, 1], **fields)
+
+
+def outside(value):
+    return [str(w) for w in value.warnings if "lies outside the range" in str(w)]
+
+
+def test_a_value_outside_the_range_warns_when_it_is_made():
+    logs = heavy_logs(reward_range=(0, 1))
+    with pytest.warns(LowOverlapWarning) as caught:
+        value = IPS().fit(logs).evaluate(ConstantPolicy(1))
+    [text] = outside(value)
+    assert text in [str(w.message) for w in caught]
+    assert "the value, 1.429, lies outside the range of the rewards, 0 to 1" in text
+    # tables tell it once, not again for the interval
+    table = quietly(evaluate, ConstantPolicy(1), logs, evaluators=["IPS"])
+    assert " ".join(repr(table).split()).count("lies outside the range") == 1
+    assert value._repr_html_().count("lies outside the range") == 1
+    # without a range nothing is known to be impossible
+    assert not outside(quietly(IPS().fit(heavy_logs()).evaluate, ConstantPolicy(1)))
+    inside = quietly(SNIPS().fit(logs).evaluate, ConstantPolicy(1))
+    assert inside.value == 1 and not outside(inside)
+
+
+def test_so_does_every_evaluator():
+    x = np.arange(40) % 2
+    action = x.copy()
+    action[::4] = 1 - x[::4]
+    logs = BanditLogs(x[:, None], action, np.ones(40), actions=[0, 1])
+    policy = np.stack([x == 1, x == 0], axis=1).astype(float)
+    policy[0] = policy[0, ::-1]
+    value = quietly(ExplorationScavenging().fit(logs).evaluate, 1 - policy)
+    assert value.value > 1 and len(outside(value)) == 1
+
+
+def test_rounding_is_not_outside():
+    logs = make_bandit_logs(300, random_state=0)
+    logs = logs.replace(reward=np.ones(300))
+    for evaluator in (SNIPS(), SNDR(), DoublyRobust()):
+        assert not outside(quietly(evaluator.fit(logs).evaluate, UniformPolicy()))

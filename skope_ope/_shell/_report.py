@@ -1,0 +1,46 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page that `evaluate --report` writes."""
+
+import shlex
+
+from skope_ope.reports._report import report_of
+from skope_ope.reports._write import checked_path, write_whole
+from skope_ope.selection._policy_comparison import LOGGER
+
+
+def write_report(args, report, values, policies, logs):
+    """Write the page, and say in the report where it is and what it recommends.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    report : dict
+        What the command tells.
+    values : ValueTable
+        Values by (policy, evaluator).
+    policies : dict
+        By name.
+    logs : BanditLogs
+        The rounds.
+    """
+    target = checked_path(args.report)
+    found, _ = report_of(
+        values,
+        policies,
+        logs,
+        title=None,
+        baseline=LOGGER,
+        level=args.level,
+        command=shlex.join(args.words),
+        about=report["about"],
+    )
+    write_whole(target, found.to_html())
+    report["page"] = {
+        "path": str(target),
+        "decision": found.decision,
+        "choice": found.choice,
+        "sentence": found.sentence,
+    }
+    report["notes"].append(f"Page {args.report}: {found.sentence}")

@@ -1,0 +1,70 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a value assumes and no log shows."""
+
+from skope_ope.evaluators.core._grounds import ESTIMATED
+
+RECORDED = (
+    "The recorded propensities are those with which the actions were drawn: tests see "
+    "only what differs from them by a few percent."
+)
+NO_HIDDEN_REASON = (
+    "Nothing that is not in the log moved both the action and the reward: a hidden "
+    "reason leaves no trace."
+)
+NO_CARRY_OVER = "An action does not change the contexts or the rewards of later rounds."
+NO_CHANGE = "Contexts and rewards will be as in the log when the policy acts."
+MODEL = "The reward model is right where the policy acts and the logger did not."
+UNIFORM = "The logger chose uniformly among the offered actions."
+NO_LOOKING = "The logger's choice did not depend on the context."
+SUM_OF_SLOTS = "The value of a slate is about a sum over its slots and items."
+ATTENTION = "Attention depends on the position alone, as the coefficients say."
+SUPPORT_NOT_KNOWN = (
+    "Whether the policy takes actions that were never logged: its probabilities of the "
+    "logged actions alone do not tell."
+)
+NO_AUDIT = (
+    "The log was not audited: audit(policy, logs) looks for leaks, repeated rounds, "
+    "drift and wrong propensities; verdict(value, audit=...) takes in what it finds."
+)
+NO_POLICY = "The log was audited without the policy: audit(policy, logs) looks at both."
+
+WEIGHTED = (RECORDED, NO_HIDDEN_REASON)
+# In the place of right propensities.
+OTHERS = {
+    "mean reward": (),
+    "DirectMethod": (MODEL, NO_HIDDEN_REASON),
+    "SlateDirectMethod": (MODEL, NO_HIDDEN_REASON),
+    "Replay": (UNIFORM,),
+    "ExplorationScavenging": (NO_LOOKING,),
+    "PositionScavenging": (NO_LOOKING, ATTENTION),
+    "ReorderingScavenging": (NO_LOOKING, ATTENTION),
+    "PseudoInverse": (*WEIGHTED, SUM_OF_SLOTS),
+}
+
+
+def uses_propensities(evaluators):
+    """Tell whether one of some evaluators weights rounds by propensities."""
+    return any(RECORDED in _of(name) for name in evaluators)
+
+
+def assumptions_of(grounds):
+    """Return what a value assumes and no log shows, in sentences.
+
+    Parameters
+    ----------
+    grounds : Grounds
+        What the value rests on.
+
+    Returns
+    -------
+    assumptions : list of str
+    """
+    found = [text for name in grounds.evaluators for text in _of(name)]
+    if grounds.propensities == ESTIMATED:  # a reason of its own tells of these
+        found = [text for text in found if text is not RECORDED]
+    return list(dict.fromkeys([*found, NO_CARRY_OVER, NO_CHANGE]))
+
+
+def _of(name):
+    return OTHERS.get(name, WEIGHTED)

@@ -1,0 +1,236 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether a value can be acted on: an answer in a word, with its reasons."""
+
+from dataclasses import replace
+from functools import total_ordering
+
+from skope_ope.audit._assumptions import NO_AUDIT, NO_POLICY, assumptions_of
+from skope_ope.audit._result import Audit
+from skope_ope.audit._verdict_reasons import reasons_of
+from skope_ope.audit._verdict_thresholds import VerdictThresholds
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.logs._html import table_html
+from skope_ope.logs._text_table import wrapped
+from skope_ope.logs.checks._finding import SEVERITIES
+
+ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
+BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
+MEANINGS = {
+    "trustworthy": "nothing speaks against the value",
+    "caution": "read the reasons before you act on the value",
+    "not supported": "the logs do not support the value: do not act on it",
+}
+
+
+@total_ordering
+class Verdict:
+    """Whether a value can be acted on.
+
+    Verdicts compare by their answers, with each other and with texts:
+    ``value.verdict >= "caution"``. Read more in the :ref:`User Guide <verdict>`.
+
+    Parameters
+    ----------
+    reasons : iterable of Finding
+        What speaks against the value: errors, warnings, and notes of what was
+        accepted.
+    unchecked : iterable of str, default=()
+        What the value assumes and nothing has shown.
+    audited : bool, default=False
+        Whether an audit of the log has been taken in.
+
+    Attributes
+    ----------
+    answer : {"trustworthy", "caution", "not supported"}
+        The worst of the reasons decides.
+    reasons : tuple of Finding
+        The worst first. Each has a `name`, a `severity` ("error": not supported,
+        "warning": caution, "note": accepted), a `number` and a `text` that says what
+        it means and what to do.
+    unchecked : tuple of str
+        What the value assumes and nothing has shown, in sentences.
+    audited : bool
+        Whether an audit of the log has been taken in.
+
+    Examples
+    --------
+    >>> from skope_ope import DRos
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> found = DRos().fit(logs).evaluate(policy).verdict
+    >>> found.answer, found >= "trustworthy"
+    ('caution', False)
+    >>> [one.name for one in found.reasons]
+    ['bias_left_out']
+    """
+
+    def __init__(self, reasons, unchecked=(), audited=False):
+        self.reasons = tuple(
+            sorted(reasons, key=lambda one: SEVERITIES.index(one.severity))
+        )
+        self.unchecked, self.audited = tuple(unchecked), bool(audited)
+        worst = self.reasons[0].severity if self.reasons else SEVERITIES[-1]
+        self.answer = BY_SEVERITY[worst]
+
+    def __eq__(self, other):
+        answer = _answer_of(other)
+        return NotImplemented if answer is None else self.answer == answer
+
+    def __lt__(self, other):
+        answer = _answer_of(other)
+        if answer is None:
+            return NotImplemented
+        if answer not in ANSWERS:
+            raise ValueError(f"a verdict is one of {ANSWERS}, got {answer!r}.")
+        return ANSWERS.index(self.answer) < ANSWERS.index(answer)
+
+    def __hash__(self):
+        return hash(self.answer)
+
+    def __bool__(self):
+        raise TypeError(
+            'a verdict is no yes or no: write verdict == "trustworthy", or '
+            'verdict >= "caution".'
+        )
+
+    @property
+    def alarms(self):
+        """The reasons that count: those that are not accepted."""
+        return tuple(one for one in self.reasons if one.is_alarm)
+
+    def to_dict(self):
+        """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.
+
+        Returns
+        -------
+        record : dict
+            Keys: answer, audited, reasons (as the findings of `Audit.to_records`),
+            unchecked.
+        """
+        return {
+            "answer": self.answer,
+            "audited": self.audited,
+            "reasons": Audit({}, self.reasons).to_records(),
+            "unchecked": list(self.unchecked),
+        }
+
+    def __repr__(self):
+        lines = wrapped(f"Verdict: {self.answer}; {self._meaning}.")
+        for one in self.reasons:
+            lines += wrapped(f"[{_told(one)}] {one.name}: {one.text}", "", "  ")
+        lines += ["Not checked:"] if self.unchecked else []
+        lines += [line for one in self.unchecked for line in wrapped(one, "- ")]
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        rows = [(_told(one), one.name, one.text) for one in self.reasons]
+        notes = [f"Not checked: {one}" for one in self.unchecked]
+        header = ("", "reason", "what was found and what to do")
+        bold = [i for i, one in enumerate(self.reasons) if one.is_alarm]
+        title = f"Verdict: {self.answer}; {self._meaning}"
+        return table_html(title, header, rows, notes, bold)
+
+    @property
+    def _meaning(self):
+        by = "" if self.audited else ", as far as it tells by itself"
+        return MEANINGS[self.answer] + (by if self.answer == ANSWERS[-1] else "")
+
+
+def verdict(value, *, audit=None, thresholds=None):
+    """Judge whether a value can be acted on.
+
+    ``value.verdict`` is the same without an audit, by the default thresholds: what a
+    value knows by itself, in a moment. An audit knows what only a look at the whole log
+    shows. Read more in the :ref:`User Guide <verdict>`.
+
+    Parameters
+    ----------
+    value : PolicyValue
+        A value, or a difference of two.
+    audit : Audit, default=None
+        What `audit(policy, logs)` has found in the log of the value: an error makes
+        it "not supported", a warning "caution".
+    thresholds : VerdictThresholds, default=None
+        From where on numbers matter; `None`: the default ones.
+
+    Returns
+    -------
+    verdict : Verdict
+        "trustworthy", "caution" or "not supported", with reasons.
+
+    Raises
+    ------
+    TypeError
+        If the value, the audit or the thresholds are something else.
+    ValueError
+        If the audit is of fewer rounds than the value.
+
+    Examples
+    --------
+    >>> from skope_ope import IPS, audit, verdict
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> value = IPS().fit(logs).evaluate(policy)
+    >>> verdict(value, audit=audit(policy, logs)).answer
+    'trustworthy'
+    """
+    thresholds = VerdictThresholds() if thresholds is None else thresholds
+    _check(value, audit, thresholds)
+    reasons = _distinct(reasons_of(value, thresholds))
+    unchecked = assumptions_of(value._grounds)
+    if audit is None:
+        unchecked.append(NO_AUDIT)
+    else:
+        names = {one.name for one in audit.alarms}
+        reasons = [one for one in reasons if one.name not in names]
+        reasons += audit.alarms
+        if not audit.about_policy:
+            unchecked.append(NO_POLICY)
+    reasons = [
+        replace(one, severity="note") if one.name in thresholds.accepted else one
+        for one in reasons
+    ]
+    return Verdict(reasons, unchecked, audit is not None)
+
+
+def _check(value, audit, thresholds):
+    if not isinstance(value, PolicyValue):
+        raise TypeError(
+            f"value must be a PolicyValue, as evaluate gives, got "
+            f"{type(value).__name__}. Of a table: verdict(table['IPS'])."
+        )
+    if not isinstance(thresholds, VerdictThresholds):
+        raise TypeError(
+            "thresholds must be VerdictThresholds(...), got "
+            f"{type(thresholds).__name__}."
+        )
+    if audit is None:
+        return
+    if not isinstance(audit, Audit):
+        raise TypeError(
+            "audit must be what audit(policy, logs) returns, got "
+            f"{type(audit).__name__}."
+        )
+    rounds = audit.facts.get("rounds", value.n_rounds)
+    if rounds < value.n_rounds:
+        raise ValueError(
+            f"the audit is of {rounds:,} rounds, and the value of {value.n_rounds:,}: "
+            "audit the log that the value comes from."
+        )
+
+
+def _distinct(reasons):
+    """Return reasons without repeated texts."""
+    return list({(one.name, one.text): one for one in reasons}.values())
+
+
+def _answer_of(other):
+    """Return an answer, also as a text; None of something else."""
+    if isinstance(other, Verdict):
+        return other.answer
+    return other if isinstance(other, str) else None
+
+
+def _told(reason):
+    return BY_SEVERITY[reason.severity] if reason.is_alarm else "accepted"

@@ -1,0 +1,209 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What speaks against a value: its warnings, and the numbers it rests on, judged."""
+
+from math import isfinite, isnan, nan
+
+from skope_ope.audit._assumptions import uses_propensities
+from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.exceptions import (
+    FewEventsWarning,
+    FewGroupsWarning,
+    LowOverlapWarning,
+    ModelErrorWarning,
+    PropensityWarning,
+    SupportWarning,
+)
+from skope_ope.logs.checks._finding import Finding
+
+COLLECT = "Collect more rounds, or logs closer to the policy."
+NO_VALUE = "Do not act on it: the warnings below say what is missing."
+
+
+def reasons_of(value, thresholds):
+    """Return what speaks against a value.
+
+    Parameters
+    ----------
+    value : PolicyValue
+        The value.
+    thresholds : VerdictThresholds
+        From where on its numbers matter.
+
+    Returns
+    -------
+    reasons : list of Finding
+        Of severity "error" (the value is not supported) or "warning" (caution).
+    """
+    grounds, interval = value._grounds, value._interval(thresholds.level)
+    warned = [*grounds.warnings, *interval.warnings]
+    measured = [
+        _effective_rounds(grounds, thresholds),
+        _effective_events(value, warned, thresholds),
+        _effective_groups(warned, thresholds),
+        _unsupported(warned, thresholds),
+        _range_share(value, interval, thresholds),
+    ]
+    others = [
+        _of_warning(one, in_interval=one in interval.warnings)
+        for one in warned
+        if not _is_told_otherwise(one, value)
+    ]
+    found = [
+        _missing(value, interval),
+        *measured,
+        *others,
+        _bias_left_out(value),
+        _estimated(grounds),
+    ]
+    return [one for one in found if one is not None]
+
+
+def _missing(value, interval):
+    """Return a reason where there is no value, or nothing tells how sure it is."""
+    if isnan(value.value):
+        text = "There is no value: it is NaN."
+    elif not (isfinite(interval.low) and isfinite(interval.high)):
+        text = "There is no interval: nothing tells how sure the value is."
+    else:
+        return None
+    return Finding("no_estimate", "error", text, (NO_VALUE,))
+
+
+def _effective_rounds(grounds, thresholds):
+    size = grounds.effective_rounds
+    return _below(
+        size,
+        thresholds.effective_rounds,
+        "low_overlap",
+        f"The value rests on {size:.1f} effective rounds: a few decide.",
+        COLLECT,
+    )
+
+
+def _effective_events(value, warned, thresholds):
+    """Return a reason where few rounds tell of rewards on one side of the value."""
+    if isnan(value.value) or isnan(value.standard_error):
+        return None
+    events = value._deviations.effective_events
+    told = [str(one) for one in warned if isinstance(one, FewEventsWarning)]
+    text = told[0] if told else f"The value rests on {events:.1f} effective events."
+    return _below(
+        events, thresholds.effective_events, "few_events", _sentence(text), COLLECT
+    )
+
+
+def _effective_groups(warned, thresholds):
+    told = [one for one in warned if isinstance(one, FewGroupsWarning)]
+    if not told:
+        return None
+    fewest = min(told, key=lambda one: one.value)
+    return _below(
+        fewest.value,
+        thresholds.effective_groups,
+        "few_groups",
+        _sentence(str(fewest)),
+        "Collect rounds of more groups.",
+    )
+
+
+def _unsupported(warned, thresholds):
+    """Return a reason where the logs do not hold what the policy does."""
+    told = [one for one in warned if isinstance(one, SupportWarning)]
+    if not told:
+        return None
+    shares = {str(one): one.value for one in told}.values()
+    known = all(share is not None and isfinite(share) for share in shares)
+    lost = min(sum(shares), 1.0) if known else 1.0
+    return _above(
+        lost,
+        thresholds.unsupported,
+        "unsupported_mass",
+        _sentence(str(max(told, key=lambda one: one.value or 0))),
+    )
+
+
+def _range_share(value, interval, thresholds):
+    """Return a reason where the interval is about as wide as the rewards' range."""
+    limits = value._limits
+    if limits is None or not limits[1] > limits[0]:
+        return None
+    # a difference has twice the range, and one as wide as a value's tells as little
+    is_difference = len(value._grounds.evaluators) > 1
+    whole = (limits[1] - limits[0]) / (2 if is_difference else 1)
+    share = (interval.high - interval.low) / whole
+    return _above(
+        share,
+        thresholds.range_share,
+        "wide_interval",
+        f"The interval, {interval.low:.4g} to {interval.high:.4g}, is {share:.0%} as "
+        "wide as the range of the rewards: the logs can hardly tell.",
+        COLLECT,
+    )
+
+
+def _bias_left_out(value):
+    left_out = value.leaves_bias_out
+    if not left_out:
+        return None
+    return Finding(
+        "bias_left_out",
+        "warning",
+        f"The interval leaves out {left_out}, which more rounds do not make smaller.",
+        ("Compare it with the value that evaluate recommends: that has no such bias.",),
+    )
+
+
+def _estimated(grounds):
+    if grounds.propensities != ESTIMATED or not uses_propensities(grounds.evaluators):
+        return None
+    return Finding(
+        "estimated_propensities",
+        "warning",
+        "The propensities were estimated from the log: they are right only if the "
+        "context holds every reason for the logger's choices, and no log shows that.",
+        ("Record the propensities when actions are drawn.",),
+    )
+
+
+def _is_told_otherwise(warning, value):
+    """Whether a threshold judges what a warning tells, or the value has a mark."""
+    if isinstance(warning, (FewEventsWarning, FewGroupsWarning, SupportWarning)):
+        return True
+    if isinstance(warning, ModelErrorWarning):
+        return bool(value.leaves_bias_out)
+    is_size = warning.value == value._grounds.effective_rounds
+    return isinstance(warning, LowOverlapWarning) and is_size
+
+
+def _of_warning(warning, in_interval):
+    """Return a warning as a reason."""
+    severity = warning.severity
+    if in_interval and type(warning) is PropensityWarning:
+        severity = "error"  # all of it lies outside of the range of the rewards
+    number = nan if warning.value is None else warning.value
+    return Finding(warning.name, severity, _sentence(str(warning)), number=number)
+
+
+def _below(number, pair, name, text, advice=""):
+    """Return a reason where a number is below the first of a pair, or the second."""
+    caution, lost = pair
+    return _judged(number, number < caution, number < lost, name, text, advice)
+
+
+def _above(number, pair, name, text, advice=""):
+    caution, lost = pair
+    return _judged(number, number > caution, number > lost, name, text, advice)
+
+
+def _judged(number, is_caution, is_lost, name, text, advice):
+    if not (is_caution or is_lost):
+        return None
+    severity = "error" if is_lost else "warning"
+    return Finding(name, severity, text, (advice,) if advice else (), number=number)
+
+
+def _sentence(text):
+    """Return a text that begins with a capital and ends with a full stop."""
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."

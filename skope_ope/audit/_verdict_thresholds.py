@@ -1,0 +1,80 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The numbers from which a verdict follows."""
+
+from dataclasses import dataclass, fields
+from numbers import Real
+
+RISING = ("unsupported", "range_share")  # the larger, the worse
+
+
+@dataclass(frozen=True)
+class VerdictThresholds:
+    """The numbers from which a `Verdict` follows.
+
+    Of each pair the first number makes a value one for "caution", the second one that
+    is "not supported". Read more in the :ref:`User Guide <verdict>`.
+
+    Parameters
+    ----------
+    effective_rounds : pair of float, default=(30, 5)
+        Effective sample size below which few rounds decide.
+    effective_events : pair of float, default=(10, 0)
+        Effective events below which an interval rests on its assumptions.
+    effective_groups : pair of float, default=(40, 5)
+        Effective groups below which the standard error is uncertain.
+    unsupported : pair of float, default=(0.005, 0.1)
+        Share of the policy's decisions, above which what the logs do not hold matters.
+    range_share : pair of float, default=(0.5, 0.8)
+        Width of the interval as a share of the range of the rewards, where that is
+        known, above which the logs cannot tell.
+    level : float, default=0.95
+        Level of the interval.
+    accepted : collection of str, default=()
+        Names of reasons that you know of and accept: they are told, and do not count.
+
+    Examples
+    --------
+    >>> from skope_ope import VerdictThresholds
+    >>> VerdictThresholds(effective_rounds=(100, 30)).effective_rounds
+    (100, 30)
+    """
+
+    effective_rounds: tuple = (30, 5)
+    effective_events: tuple = (10, 0)
+    effective_groups: tuple = (40, 5)
+    unsupported: tuple = (0.005, 0.1)
+    range_share: tuple = (0.5, 0.8)
+    level: float = 0.95
+    accepted: tuple = ()
+
+    def __post_init__(self):
+        for one in fields(self)[:5]:
+            self._check_pair(one.name, rising=one.name in RISING)
+        if not isinstance(self.level, Real) or not 0 < self.level < 1:
+            raise ValueError(f"level must lie in (0, 1), got {self.level!r}.")
+        if isinstance(self.accepted, str):
+            raise TypeError(
+                f"accepted must be a collection of names, ({self.accepted!r},), got "
+                "one text."
+            )
+        object.__setattr__(self, "accepted", tuple(self.accepted))
+
+    def _check_pair(self, name, rising):
+        pair = getattr(self, name)
+        try:
+            caution, lost = pair
+            known = all(isinstance(one, Real) and one >= 0 for one in (caution, lost))
+        except (TypeError, ValueError):
+            known = False
+        if not known:
+            raise ValueError(
+                f"{name} must be a pair of numbers, one for 'caution' and one for "
+                f"'not supported', got {pair!r}."
+            )
+        if caution != lost and (caution < lost) != rising:
+            raise ValueError(
+                f"{name} must be a pair whose second number is the worse one, got "
+                f"{pair!r}."
+            )
+        object.__setattr__(self, name, (caution, lost))

@@ -1,0 +1,225 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the answer would have been with fewer rounds: estimates as the log grows."""
+
+import numpy as np
+
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import checked_values, texts_of, values_of
+from skope_ope.displays._looks import (
+    FAINT,
+    LINE,
+    TRUTH,
+    as_drawn,
+    in_lines,
+    legend_beside,
+    numbers_on,
+    percent,
+    series_style,
+)
+
+N_POINTS = 30
+
+
+class ConvergenceDisplay:
+    """Values and intervals from the first rounds of a log, as it grows.
+
+    Every point is the estimate that its evaluator gives for the first rounds alone, in
+    the order of their timestamps where the logs have some. Estimates of different
+    evaluators that approach each other agree in the end; one that drifts says that
+    time matters, so that the rounds of one day do not tell of another; a jump, that
+    one round decides. Reward models are those of the whole log.
+
+    Each interval holds on a day that was fixed in advance. Whoever looks every day and
+    stops at the first good one is misled more often than they say: a confidence
+    sequence holds at all times together. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    sizes : ndarray of int of shape (n_points,)
+        Numbers of rounds, increasing.
+    values : dict of list of PolicyValue
+        One for every size, by name, or by (policy, evaluator).
+    level : float, default=0.95
+        Coverage of each interval.
+
+    Attributes
+    ----------
+    keys : list
+        Keys of `values`, one per curve.
+    value, low, high : ndarray of shape (n_curves, n_points)
+        Estimates and the ends of their intervals; NaN where there are none.
+    leaves_bias_out : list of str or False
+        What the intervals of each curve leave out, see `PolicyValue`.
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    lines_ : list of Line2D
+        The values, after `plot`.
+
+    See Also
+    --------
+    HistoryDisplay : The same for histories that sequential evaluators simulate.
+
+    Examples
+    --------
+    >>> from skope_ope import ConvergenceDisplay, evaluate
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> table = evaluate(policy, logs, evaluators=["IPS", "SNIPS"])
+    >>> display = ConvergenceDisplay.from_values(table, sizes=[250, 500, 1000])
+    >>> bool(display.value[1, -1] == table["SNIPS"].value)
+    True
+    >>> width = display.high - display.low
+    >>> bool((width[:, -1] < width[:, 0]).all())
+    True
+    >>> display = display.plot(truth=truth.value)  # doctest: +SKIP
+    """
+
+    def __init__(self, sizes, values, *, level=0.95):
+        self.sizes, self.values, self.level = sizes, values, level
+        self.keys = list(values)
+        curves = list(values.values())
+        self.value = np.array([[one.value for one in curve] for curve in curves])
+        intervals = [[one._interval(level) for one in curve] for curve in curves]
+        self.low, self.high = np.moveaxis(np.array(intervals, dtype=float), 2, 0)
+        self.leaves_bias_out = [curve[-1].leaves_bias_out for curve in curves]
+
+    @classmethod
+    def from_values(cls, values, *, sizes=None, level=0.95):
+        """Show what values that were computed before would have been earlier.
+
+        Parameters
+        ----------
+        values : ValueTable, dict of PolicyValue, or PolicyValue
+            What `evaluate` returns, or values by name, or by (policy, evaluator), all
+            of the same number of rounds.
+        sizes : array-like of int, default=None
+            Numbers of rounds. `None`: 30, evenly up to all rounds.
+        level : float, default=0.95
+            Coverage of each interval.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+
+        Raises
+        ------
+        ValueError
+            If a value is no function of sums over rounds: a difference, or one of a
+            simulated history.
+        """
+        values = checked_values(values)
+        counts = {value.n_rounds for value in values.values()}
+        if len(counts) > 1:
+            raise ValueError(
+                f"values must be of the same rounds, got {sorted(counts)} rounds."
+            )
+        sizes = _checked_sizes(sizes, counts.pop())
+        found = {key: value._of_first(sizes) for key, value in values.items()}
+        return cls(sizes, found, level=level)
+
+    @classmethod
+    def from_evaluator(cls, evaluator, policy, *, logs=None, sizes=None, level=0.95):
+        """Evaluate one policy, or several, and show how the values came about.
+
+        Parameters
+        ----------
+        evaluator : evaluator, or dict of them
+            Fitted ones; a dict names several.
+        policy : policy, array, str, or dict of them
+            What to evaluate; a dict names several policies.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        sizes : array-like of int, default=None
+            Numbers of rounds. `None`: 30, evenly up to all rounds.
+        level : float, default=0.95
+            Coverage of each interval.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+        """
+        values = values_of(evaluator, policy, logs)
+        return cls.from_values(values, sizes=sizes, level=level)
+
+    def plot(self, ax=None, *, truth=None, **kwargs):
+        """Draw a curve for every value, with its pointwise intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        truth : float, default=None
+            The true value, drawn as a line.
+        **kwargs : dict
+            Passed to `ax.plot`.
+
+        Returns
+        -------
+        display : ConvergenceDisplay
+            Itself.
+        """
+        with drawing(self, ax) as ax:
+            self.lines_ = []
+            for i, text in enumerate(texts_of(self.keys)):
+                style = {**series_style(i), "label": as_drawn(text, LINE)}
+                style |= {"markersize": 4, "markevery": 5, **kwargs}
+                self.lines_ += ax.plot(self.sizes, self.value[i], **style)
+                style = {"color": self.lines_[-1].get_color(), "linewidth": 0}
+                style["alpha"] = FAINT / len(self.keys) ** 0.5
+                ax.fill_between(self.sizes, self.low[i], self.high[i], **style)
+                style |= {"alpha": 0.6, "linewidth": 0.8}
+                for end in (self.low[i], self.high[i]):
+                    ax.plot(self.sizes, end, **style)
+            if truth is not None:
+                style = {"color": TRUTH, "linestyle": "--", "label": "truth"}
+                ax.axhline(float(truth), **style)
+            self._show_late(ax)
+            numbers_on(ax.xaxis)
+            numbers_on(ax.yaxis)
+            ax.set_xlabel(self._what_is_drawn())
+            ax.set_ylabel("value (reward per round)")
+            legend_beside(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _show_late(self, ax):
+        """Let what the first tenth of the points says leave the picture."""
+        late = self.sizes > self.sizes[-1] / 10
+        drawn = np.concatenate(
+            [part[:, late].ravel() for part in (self.value, self.low, self.high)]
+        )
+        drawn = drawn[np.isfinite(drawn)]
+        if drawn.size:
+            margin = 0.05 * (drawn.max() - drawn.min()) or 0.05
+            ax.set_ylim(drawn.min() - margin, drawn.max() + margin)
+        ax.set_xlim(0, self.sizes[-1])
+
+    def _what_is_drawn(self):
+        level = percent(self.level)
+        notes = [f"{level} intervals, each for one size chosen beforehand"]
+        for reason in dict.fromkeys(self.leaves_bias_out):
+            if reason:
+                named = [
+                    text
+                    for text, own in zip(
+                        texts_of(self.keys), self.leaves_bias_out, strict=True
+                    )
+                    if own == reason
+                ]
+                notes.append(f"those of {', '.join(named)} leave out {reason}")
+        return "\n".join(["rounds of the log, from the first", *map(in_lines, notes)])
+
+
+def _checked_sizes(sizes, n_rounds):
+    if sizes is None:
+        sizes = np.ceil(np.linspace(0, n_rounds, N_POINTS + 1)[1:])
+    sizes = np.unique(np.asarray(sizes))
+    if not sizes.size or sizes[0] < 1 or sizes[-1] > n_rounds or (sizes % 1).any():
+        raise ValueError(
+            f"sizes must be whole numbers of rounds from 1 to {n_rounds:,}, got "
+            f"{sizes.tolist()}."
+        )
+    return sizes.astype(int)

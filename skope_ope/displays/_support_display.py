@@ -1,0 +1,327 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which of a policy's actions a log can tell about."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import checked_panels, drawing_panels
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    LINE,
+    POLICY,
+    SIZE,
+    SMALL,
+    TEXT,
+    as_drawn,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+    percent,
+)
+from skope_ope.logs._validation import as_numbers
+
+PANELS = ("shares", "rounds")
+NEVER = "is never done by the logger"
+ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gives
+PER_ROW, LEAST, AROUND = 0.24, 2.4, 1.3  # inches of a new figure
+
+
+class SupportDisplay:
+    r"""How often a policy takes every action, and how often the logger does.
+
+    Make it with `from_evaluator` or `from_values`; both compute everything, `plot`
+    only draws. What the policy wants and the logger never does is not in the log: an
+    estimate leaves it out or extrapolates a reward model. Where both act, the effective
+    rounds of an action, :math:`(\sum w)^2 / \sum w^2` over its rounds, tell how much of
+    the log bears on it. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    labels : list
+        What the rows are called: actions, or slots and what they show.
+    policy_share, logger_share : ndarray of shape (n_labels,)
+        Mean probability under the policy and under the logger; where the logger's
+        distribution is not known, the share of the logged rounds.
+    unsupported : ndarray of shape (n_labels,)
+        The part of `policy_share` where the logger could not act so: in all contexts,
+        or in some where its distribution is known.
+    weight_sums : pair of ndarray of shape (n_labels,), default=None
+        Sums of the importance weights and of their squares over the rounds of every
+        label; `None`: not known.
+    label_name : str, default="action"
+        What the labels are.
+
+    Attributes
+    ----------
+    unsupported_mass : float
+        The policy's probability of what the logger never does.
+    untold_mass : float
+        The same, and that of labels without an effective round in this log, because
+        there are too few rounds or some were left out.
+    effective_rounds : ndarray of shape (n_labels,)
+        Effective rounds of every label, 0 where there are none; NaN where they are
+        not known.
+    axes_ : ndarray of matplotlib axes
+        Where it was drawn, one for every panel, after `plot`.
+    ax_ : matplotlib axes
+        The first of them, after `plot`.
+    figure_ : matplotlib figure
+        Their figure, after `plot`.
+
+    See Also
+    --------
+    WeightsDisplay : How the weights are spread over all rounds.
+    audit : Findings about a policy on a log.
+
+    Examples
+    --------
+    >>> from skope_ope import IPS, SupportDisplay, UniformPolicy
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> seen = logs[logs.action != 0]
+    >>> display = SupportDisplay.from_evaluator(IPS().fit(seen), UniformPolicy())
+    >>> round(display.unsupported_mass, 6), logs.n_actions
+    (0.2, 5)
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        labels,
+        policy_share,
+        logger_share,
+        unsupported,
+        *,
+        weight_sums=None,
+        label_name="action",
+    ):
+        self.label_name = label_name
+        self.labels = labels
+        self.policy_share, self.logger_share = policy_share, logger_share
+        self.unsupported, self.weight_sums = unsupported, weight_sums
+        n_slots = policy_share.sum()  # one for actions, which exclude each other
+        self.unsupported_mass = float(unsupported.sum() / n_slots)
+        alone = [[k] for k in range(len(labels))]
+        self.effective_rounds = _effective(weight_sums, alone)
+        untold = np.where(self.effective_rounds == 0, policy_share, unsupported)
+        self.untold_mass = float(untold.sum() / n_slots)
+
+    @classmethod
+    def from_values(cls, policy_share, logger_share, *, labels=None, unsupported=None):
+        """Show shares that were computed before.
+
+        Parameters
+        ----------
+        policy_share, logger_share : array-like of shape (n_actions,)
+            Mean probability of every action under the policy and under the logger;
+            each sums to one.
+        labels : sequence of shape (n_actions,), default=None
+            What the actions are called; `None`: their numbers.
+        unsupported : array-like of shape (n_actions,), default=None
+            The part of `policy_share` where the logger could not take the action.
+            `None`: all of it where `logger_share` is zero.
+
+        Returns
+        -------
+        display : SupportDisplay
+        """
+        policy_share = _checked_shares("policy_share", policy_share)
+        n = len(policy_share)
+        logger_share = _checked_shares("logger_share", logger_share, n)
+        if unsupported is None:
+            unsupported = np.where(logger_share == 0, policy_share, 0.0)
+        else:
+            unsupported = _checked_part(unsupported, policy_share)
+        labels = list(range(n) if labels is None else labels)
+        if len(labels) != n:
+            raise ValueError(f"labels must have {n} entries, got {len(labels)}.")
+        return cls(labels, policy_share, logger_share, unsupported)
+
+    @classmethod
+    def from_evaluator(cls, evaluator, policy, *, logs=None):
+        """Show where the rounds of an evaluator hold what a policy does.
+
+        Parameters
+        ----------
+        evaluator : evaluator
+            A fitted static one; the display depends on its rounds alone.
+        policy : policy, array or str
+            See the evaluator's `evaluate`; probabilities of all actions are needed.
+        logs : BanditLogs, default=None
+            Rounds to look at; `None`: those of `fit`.
+
+        Returns
+        -------
+        display : SupportDisplay
+        """
+        check_is_fitted(evaluator)
+        if not hasattr(evaluator, "_support_on"):
+            raise TypeError(
+                f"a static evaluator is needed, got {type(evaluator).__name__}. Fit "
+                "IPS() to the same logs."
+            )
+        return cls(**evaluator._support_on(policy, logs))
+
+    def plot(self, ax=None, *, panels=None, n_labels=20, **kwargs):
+        """Draw one row per action, those that the policy wants most on top.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or pair of them, default=None
+            Where to draw, one for every panel; `None` makes a new figure.
+        panels : sequence of {"shares", "rounds"}, default=None
+            What to draw: shares of policy and logger, effective rounds. `None`: both
+            where they are known, or the shares alone where one axes is given.
+        n_labels : int, default=20
+            Rows to draw; the last one adds up what is left.
+        **kwargs : dict
+            Passed to the `ax.plot` of the policy's shares.
+
+        Returns
+        -------
+        display : SupportDisplay
+            Itself.
+        """
+        if n_labels < 2:
+            raise ValueError(f"n_labels must be at least 2, got {n_labels}.")
+        if panels is None:
+            known = PANELS if self.weight_sums is not None else PANELS[:1]
+            panels = known if ax is None else known[: np.size(ax)]
+        panels = checked_panels(panels, PANELS)
+        texts, rows = self._rows(n_labels)
+        size = SIZE[0], max(LEAST, AROUND + PER_ROW * len(texts))
+        widths = [2 if panel == "shares" else 1 for panel in panels]
+        with drawing_panels(self, ax, widths, size=size, across=True) as axes:
+            for one, panel in zip(axes, panels, strict=True):
+                draw = self._draw_shares if panel == "shares" else self._draw_rounds
+                draw(one, rows, kwargs)
+                one.set_ylim(len(texts) - 0.5, -0.5)
+                one.set_yticks(range(len(texts)), texts)
+            axes[0].set_ylabel(self.label_name)
+            axes[0].set_title(self._title(), loc="left")
+            legend_beside(axes[-1], of=axes)
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
+        return self
+
+    def _rows(self, n_labels):
+        """Return the texts of the rows, and which labels each of them adds up."""
+        order = np.argsort(-self.policy_share, kind="stable")
+        rows = [[k] for k in order]
+        if len(order) > n_labels:
+            rows = [*rows[: n_labels - 1], order[n_labels - 1 :].tolist()]
+        texts = [_one_line(self.labels[row[0]]) for row in rows]
+        if len(rows[-1]) > 1:
+            texts[-1] = f"{len(rows[-1]):,} others"
+        return texts, rows
+
+    def _draw_shares(self, ax, rows, kwargs):
+        shares = self.policy_share, self.logger_share, self.unsupported
+        policy, logger, lost = (_added(share, rows) for share in shares)
+        y, one = np.arange(len(rows)), np.array([len(row) == 1 for row in rows])
+        if not one.all():  # the sums of many would set the scale
+            told = f"policy {_percent(policy[-1])}, logger {_percent(logger[-1])}"
+            if lost[-1] > ROUNDING:
+                told += f", never {_percent(lost[-1])}"
+            self._write(ax, y[-1], told, DOUBT if lost[-1] > ROUNDING else TEXT)
+        ax.hlines(y[one], policy[one], logger[one], color=BASELINE, linewidth=1)
+        style = {"linestyle": "none", "color": BASELINE, "marker": "s"}
+        ax.plot(logger[one], y[one], **style, label="logger")
+        style = {"linestyle": "none", "color": POLICY, "marker": "o"}
+        ax.plot(policy[one], y[one], **{**style, "label": "policy", **kwargs})
+        never = one & (lost > ROUNDING)
+        if never.any():
+            style = {"linestyle": "none", "color": DOUBT, "marker": "x"}
+            style |= {"markersize": 9, "markeredgewidth": 2}
+            ax.plot(lost[never], y[never], **style, label="never by the logger")
+        ax.set_xlim(left=0)
+        numbers_on(ax.xaxis, share=True)
+        ax.set_xlabel("mean probability")
+
+    def _draw_rounds(self, ax, rows, kwargs):
+        if self.weight_sums is None:
+            raise ValueError(
+                "effective rounds need importance weights, which are not known: draw "
+                "panels='shares'."
+            )
+        size = _effective(self.weight_sums, rows)
+        y, some = np.arange(len(rows)), size > 0
+        ax.plot(size[some], y[some], color=POLICY, marker="o", linestyle="none")
+        wanted = _added(self.policy_share, rows) > ROUNDING
+        for row in y[~some & wanted]:
+            self._write(ax, row, "none", DOUBT)
+        ax.set_xscale("log")
+        if some.any():
+            ax.set_xlim(size[some].min() / 3, size[some].max() * 2)
+        log_numbers_on(ax.xaxis)
+        ax.set_xlabel("effective rounds")
+
+    def _write(self, ax, y, text, color):
+        """Write a text in a row, on the left."""
+        style = {"verticalalignment": "center", "fontsize": SMALL, "color": color}
+        ax.annotate(text, (0.02, y), xycoords=ax.get_yaxis_transform(), **style)
+
+    def _title(self):
+        lines = [f"the policy does nothing that {NEVER}"]
+        if self.unsupported_mass > ROUNDING:
+            lost = _percent(self.unsupported_mass)
+            lines = [f"{lost} of what the policy does {NEVER}"]
+        more = self.untold_mass - self.unsupported_mass
+        if more > ROUNDING:
+            share = f"{_percent(more)} {'more' if self.unsupported_mass else 'of it'}"
+            lines.append(f"{share} has no effective round in the log")
+        return "\n".join(lines)
+
+
+def _one_line(label):
+    """Return a label in one line, of which there are many."""
+    return as_drawn(label, 2 * LINE).replace("\n", " ")
+
+
+def _percent(share):
+    """Return a share in percent, a small one with one digit."""
+    return f"{share:.1%}" if share >= 1e-3 else percent(float(f"{share:.1g}"))
+
+
+def _added(values, rows):
+    """Return sums of values over the labels of every row."""
+    return np.array([values[row].sum() for row in rows])
+
+
+def _effective(weight_sums, rows):
+    """Return (sum w)^2 / sum w^2 of every row, 0 without weights."""
+    if weight_sums is None:
+        return np.full(len(rows), np.nan)
+    first, second = (_added(values, rows) for values in weight_sums)
+    return np.divide(first**2, second, out=np.zeros(len(rows)), where=second > 0)
+
+
+def _checked_shares(name, shares, n=None):
+    shares = as_numbers(name, shares)
+    if n is not None and len(shares) != n:
+        raise ValueError(f"{name} has {len(shares)} entries, policy_share has {n}.")
+    if not len(shares) or shares.min() < 0 or abs(shares.sum() - 1) > TOLERANCE:
+        raise ValueError(
+            f"{name} must hold non-negative probabilities that sum to one, got "
+            f"{len(shares)} that sum to {shares.sum():.6g}"
+            + (f", the least of them {shares.min():.6g}." if len(shares) else ".")
+        )
+    return shares
+
+
+def _checked_part(unsupported, policy_share):
+    part = as_numbers("unsupported", unsupported)
+    if part.shape != policy_share.shape:
+        raise ValueError(
+            f"unsupported has {len(part)} entries, policy_share has "
+            f"{len(policy_share)}."
+        )
+    wrong = np.flatnonzero((part < 0) | (part > policy_share + TOLERANCE))
+    if wrong.size:
+        k = int(wrong[0])
+        raise ValueError(
+            "unsupported is a part of policy_share, between 0 and it, got "
+            f"{part[k]:.6g} of {policy_share[k]:.6g} at entry {k}."
+        )
+    return part

@@ -1,0 +1,122 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts of a log that arrive one after the other: in time order, each row once."""
+
+from copy import copy
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+
+ORDER = (
+    "A confidence sequence takes rounds in the order in which they were logged: sort "
+    "the log by time before you cut it into parts."
+)
+
+
+class StreamOrder:
+    """What is known of the rows that came before.
+
+    Attributes
+    ----------
+    time : scalar or None
+        Timestamp of the last row.
+    n : int
+        How many rows came.
+    """
+
+    def __init__(self):
+        self.n, self.time = 0, None
+        self._last = {}  # last position of every origin
+        self._seen = {}  # which positions came, where timestamps give the order
+
+    def after(self, logs):
+        """Return the order after another part; raise where the part cannot follow.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The part.
+        """
+        timed = logs.timestamp is not None
+        if self.n and timed != (self.time is not None):
+            have, had = ("have", "had none") if timed else ("have no", "had")
+            raise ValueError(
+                f"these logs {have} timestamps, those before {had}. Give all parts "
+                "timestamps, or none."
+            )
+        out = copy(self)
+        out._last, out._seen = dict(self._last), dict(self._seen)
+        rows = logs.row_id
+        if timed:
+            out._seen[rows.origin] = self._checked_repeats(rows)
+            out.time = self._checked_time(logs.timestamp)
+        else:
+            self._checked_positions(rows)
+            out._last[rows.origin] = int(rows.position[-1])
+        out.n += len(logs)
+        return out
+
+    def _checked_time(self, time):
+        if self.time is not None:
+            kinds = time.dtype.kind == "M", np.asarray(self.time).dtype.kind == "M"
+            if kinds[0] != kinds[1]:
+                raise ValueError(
+                    f"these timestamps are {time.dtype}, those before were "
+                    f"{np.asarray(self.time).dtype}. Give all parts times of one kind."
+                )
+            if time[0] < self.time:
+                raise ValueError(
+                    f"time runs backwards: the part before ended at {self.time}, and "
+                    f"this one starts at {time[0]}. {ORDER} A part that was given "
+                    "before must not come again."
+                )
+        back = np.flatnonzero(time[1:] < time[:-1])
+        if back.size:
+            row = int(back[0]) + 1
+            raise RowError(
+                f"time runs backwards from {time[row - 1]} to {time[row]}",
+                row,
+                f". {ORDER}",
+            )
+        return time[-1]
+
+    def _checked_repeats(self, rows):
+        """Return a mask of the positions of an origin that came."""
+        position = rows.position
+        before = self._seen.get(rows.origin, np.zeros(0, dtype=bool))
+        came = np.zeros(max(len(before), int(position.max()) + 1), dtype=bool)
+        came[: len(before)] = before
+        again = np.flatnonzero(came[position])
+        if not again.size and not (position[1:] > position[:-1]).all():
+            first = np.unique(position, return_index=True)[1]
+            again = np.setdiff1d(np.arange(len(position)), first)
+        if again.size:
+            raise _repeated(again)
+        came[position] = True
+        return came
+
+    def _checked_positions(self, rows):
+        """Raise where rows of an origin do not follow those before."""
+        position = rows.position
+        last = self._last.get(rows.origin, -1)
+        steps = np.diff(position, prepend=last)
+        back = np.flatnonzero(steps <= 0)
+        if not back.size:
+            return
+        if (position <= last).any():
+            raise _repeated(back, "are not behind those that were given before")
+        raise RowError(
+            "these rows are not in the order in which they were logged: the first that "
+            "is not behind the one before it stands",
+            int(back[0]),
+            f". {ORDER}",
+        )
+
+
+def _repeated(rows, what="were given before"):
+    return RowError(
+        f"{len(rows)} of these rows {what}, the first",
+        int(rows[0]),
+        ". Give each round to update once, in the order of time.",
+    )

@@ -1,0 +1,98 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a policy wants of every action, and what the rounds of a log hold of it."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._engine import Extract, terms_of
+from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._sample_weights import combined_weights
+from skope_ope.logs._validation import plain
+
+LOGGED_PROBA = Extract(lambda rounds: (rounds.pi,))
+
+
+class ActionShares:
+    """Observes what one policy wants of every action, and at which weights.
+
+    Parameters
+    ----------
+    positive : PositiveRounds
+        The rounds.
+
+    Attributes
+    ----------
+    wanted : ndarray of shape (n_actions,) or None
+        (Weighted) mean of the policy's probability; None where only that of the logged
+        actions is known.
+    unsupported : ndarray of shape (n_actions,) or None
+        The same where the logger could not take the action.
+    unreached : float
+        The same of what has weights above sqrt(n), NaN where the logging distribution
+        or the policy's is not known.
+    """
+
+    def __init__(self, positive):
+        self.positive, self.limit = positive, positive.n**0.5
+        self.wanted, self.unsupported, self.unreached = None, None, float("nan")
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, target):
+        """Add what the policy does in a block."""
+        table, block = target.table, target.block
+        if table is None:
+            return
+        omega = np.ones(len(table)) if block.omega is None else block.omega
+        if self.wanted is None:
+            self.wanted, self.unsupported = np.zeros((2, table.shape[1]))
+            if block.logs.logging_proba is not None:
+                self.unreached = 0.0
+        self.wanted += omega @ table / self.positive.n
+        if target.missing:
+            lost = np.where(target.impossible, table, 0.0)
+            self.unsupported += omega @ lost / self.positive.n
+        mu = block.logs.logging_proba
+        if mu is not None and mu[block.rows].min() < 1 / self.limit:
+            beyond = np.where(table > self.limit * mu[block.rows], table, 0.0)
+            self.unreached += float(omega @ beyond.sum(axis=1)) / self.positive.n
+
+
+def support_of_actions(target, logs):
+    """Return what `SupportDisplay` shows of a policy on the rounds of some logs.
+
+    Parameters
+    ----------
+    target : Target
+        The policy, all of whose probabilities are known.
+    logs : BanditLogs
+        The rounds.
+
+    Returns
+    -------
+    support : dict
+        Arguments of `SupportDisplay`.
+    """
+    positive = PositiveRounds(logs, combined_weights(logs, None))
+    support, shares = Support(positive), ActionShares(positive)
+    given = logs, target, None, positive, [support, shares]
+    [pi] = terms_of(LOGGED_PROBA, *given, tables=True)
+    rounds = positive.logs
+    omega = np.ones(positive.n) if positive.omega is None else positive.omega
+    omega, code, K = positive.of(omega), rounds.action_index, logs.n_actions
+    if rounds.logging_proba is None:
+        logger_share = np.bincount(code, omega, K) / positive.n
+    else:
+        logger_share = omega @ rounds.logging_proba / positive.n
+    found = {
+        "labels": [plain(action) for action in logs.actions],
+        "policy_share": shares.wanted,
+        "logger_share": logger_share,
+        "unsupported": shares.unsupported,
+    }
+    if rounds.propensity is not None:
+        w = omega * positive.of(pi) / rounds.propensity
+        found["weight_sums"] = np.bincount(code, w, K), np.bincount(code, w * w, K)
+    return found

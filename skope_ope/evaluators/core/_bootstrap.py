@@ -1,0 +1,405 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values of resamples: many estimates from one product of counts and terms.
+
+An estimate is a function of sums of terms, and its standard error one of sums of their
+products. So a resample needs sums alone, numerators and denominators together, and all
+estimates of a log see the same resamples. Where terms come from a pass over the rounds
+they are resampled in that pass, and never stored.
+"""
+
+from dataclasses import dataclass, field
+from math import isnan
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import _linked
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._jobs import JobTerms, run_together
+from skope_ope.intervals._bootstrap import (
+    Resampled,
+    Statistic,
+    Units,
+    number_of_resamples,
+    resampled,
+    seed_of,
+)
+from skope_ope.intervals._resampling import Resampling
+
+MOST_COLUMNS = 256  # of one product, those of terms and those of their products
+BLOCK = 20_000  # rounds whose columns are formed together, of terms that are stored
+
+
+@dataclass
+class ResampledValue:
+    """What resamples say of a value.
+
+    Attributes
+    ----------
+    found : Resampled
+        The value and its standard error, and those of the resamples.
+    effective_events : float
+        (sum c)^2 / sum c^2 of what the rounds, or groups, add to the value, for those
+        above or those below the mean: the smaller of both.
+    """
+
+    found: Resampled
+    effective_events: float
+
+
+def resampled_values(
+    values, level, studentized=True, n_resamples=None, block_length=None, random_state=0
+):
+    """Return the `ResampledValue` of every `PolicyValue`, of the same resamples.
+
+    Parameters
+    ----------
+    values : list of PolicyValue
+        None of them is NaN.
+    level : float
+        Coverage, which tells how many resamples are needed.
+    studentized : bool, default=True
+        Whether resamples have standard errors.
+    n_resamples, block_length, random_state : optional
+        See `PolicyValue.confidence_interval`.
+    """
+    n_resamples, seed = number_of_resamples(n_resamples, level), seed_of(random_state)
+    places, buckets = {}, []
+    for place, value in enumerate(values):
+        plan = _Plan(value, studentized, block_length)
+        bucket = next((one for one in buckets if one.takes(plan)), None)
+        if bucket is None:
+            bucket = _Bucket(plan.key)
+            buckets.append(bucket)
+        places[place] = bucket, len(bucket.plans)
+        bucket.plans.append(plan)
+    done = {id(one): one.resample(n_resamples, seed) for one in buckets}
+    return [done[id(bucket)][number] for bucket, number in places.values()]
+
+
+class _Plan:
+    """The columns that a value needs.
+
+    Attributes
+    ----------
+    parts : list of _Part
+        Estimates whose signed sum is the value: one, or more for a difference.
+    units : Units
+        What is drawn.
+    key : tuple
+        Values with the same key can share resamples in one pass.
+    """
+
+    def __init__(self, value, studentized, block_length):
+        name = value.estimator
+        self.parts = [_Part(sign, one, name) for sign, one in _signed(value)]
+        self.clustered = self.parts[0].estimate.frame.clustered
+        finest = max(self.parts, key=lambda part: part.estimate.frame.n_strata)
+        sample = finest.sample()
+        if block_length is not None and (self.clustered or sample is not None):
+            what = "groups" if self.clustered else "separate samples, as of loggers"
+            raise ValueError(
+                f"block_length is for rounds in the order of time, and those of {name} "
+                f"have {what}. Leave it out: these are resampled as they are."
+            )
+        self.units = Units(
+            finest.n_units,
+            "groups" if self.clustered else "rounds",
+            block_length,
+            sample,
+        )
+        if isnan(value.standard_error):
+            raise ValueError(
+                f"this value of {name} has no standard error, and a bootstrap has none "
+                "either: see its warnings. Use 'auto'."
+            )
+        self.pairs = self._pairs() if studentized else []
+        self.n_columns = sum(part.statistic.n_columns for part in self.parts)
+        n_sums = self.n_columns + len(self.pairs)
+        if n_sums > MOST_COLUMNS:
+            instead = "'percentile' or 'auto'" if studentized else "'auto'"
+            raise ValueError(
+                f"a bootstrap of {name} needs {n_sums} sums a resample, and at most "
+                f"{MOST_COLUMNS} are kept. Use {instead}."
+            )
+        self.key = self._key(sample)
+
+    def _pairs(self):
+        """Columns of which products are needed: those that a unit may have both of."""
+        owner = [
+            (number, stratum)
+            for number, part in enumerate(self.parts)
+            for stratum in range(part.statistic.n_strata)
+            for _ in range(part.n_terms + 1)
+        ]
+        return [
+            (i, j)
+            for i, one in enumerate(owner)
+            for j, other in enumerate(owner[: i + 1])
+            if self.clustered or one == other or one[0] != other[0]
+        ]
+
+    def _key(self, sample):
+        first = self.parts[0]
+        if self.clustered:
+            same = first.estimate.frame.clusters
+            if all(part.estimate.frame.clusters is same for part in self.parts):
+                return "groups", id(same), sample is None or id(self)
+        elif sample is None and all(part.streams for part in self.parts):
+            same, *others = {id(part.terms.positive) for part in self.parts}
+            offset, *more = {part.moving_offset for part in self.parts} - {None} or {
+                0.0
+            }
+            if not others and not more:
+                return "rounds", same, offset
+        return "alone", id(self)
+
+    @property
+    def streams(self):
+        """Whether the terms come from a pass over the rounds."""
+        return self.key[0] == "rounds"
+
+    def columns(self, low, high, terms):
+        """Return the columns of the rounds low..high-1.
+
+        Parameters
+        ----------
+        terms : list of (tuple of ndarray)
+            The terms of these rounds, by part.
+        """
+        return [
+            column
+            for part, some in zip(self.parts, terms, strict=True)
+            for column in part.columns(low, high, some)
+        ]
+
+
+class _Part:
+    """An estimate, with a sign, and where its terms come from."""
+
+    def __init__(self, sign, value, name):
+        self.sign, self.estimate, self.rows = sign, value._estimate, value._rows
+        if not (isinstance(self.estimate, Estimate) and value.independent_rounds):
+            raise ValueError(
+                "a bootstrap is for functions of means over rounds or groups that are "
+                f"independent, and {name} is none: it is one walk through the log, the "
+                "mean of a few parts, or what resampling would have to repeat from the "
+                "start. Use 'auto'."
+            )
+        estimate, self.design = self.estimate, self.rows.design
+        self.terms = self.rows._terms
+        self.streams = isinstance(self.terms, JobTerms)
+        self.n_terms = len(estimate.origin)
+        if self.streams:  # others serve warnings
+            self.n_terms = self.terms.job.evaluator._summed or self.n_terms
+        if estimate.frame.clustered:
+            totals = estimate.sums.totals[:-1]
+            self.n_terms = sum(total is not None for total in totals)
+        kappa, _, _ = estimate._small_sample(clusters=estimate.frame.clustered)
+        n, shares = estimate.frame.n_strata, estimate.shares
+        self.statistic = Statistic(
+            estimate.combine,
+            estimate.origin[: self.n_terms],
+            np.broadcast_to(shares.weight, n),
+            np.broadcast_to(estimate.sums.mass, n),
+            shares.centre,
+            np.broadcast_to(kappa, n),
+            estimate.offset,
+        )
+        slopes = [*estimate.slopes[: self.n_terms], estimate.slopes[-1]]
+        self.slopes = sign * np.stack([np.broadcast_to(b, n) for b in slopes], axis=1)
+        omega = None if estimate.frame.clustered else self.design.omega
+        self.kept = None if omega is None or omega.all() else omega > 0
+
+    @property
+    def moving_offset(self):
+        """What its terms were formed with, or None where it does not matter."""
+        moves = self.terms.job.evaluator._moves is not None
+        return self.estimate.offset if moves else None
+
+    @property
+    def n_units(self):
+        """Number of groups, or of rounds that count."""
+        frame = self.estimate.frame
+        return len(frame.cluster_sizes) if frame.clustered else int(frame.count.sum())
+
+    def sample(self):
+        """Return the sample of every unit, or None where there is one."""
+        frame, centre = self.estimate.frame, self.estimate.shares.centre
+        if frame.n_strata == 1:
+            return None
+        if not frame.clustered:
+            codes = centre[self.design.stratum]
+            codes = codes if self.kept is None else codes[self.kept]
+        else:
+            cells = (frame.cell_count > 0) & self.estimate.shares.used[
+                frame.cell_stratum
+            ]
+            stratum, cluster = frame.cell_stratum[cells], frame.cell_cluster[cells]
+            linked = _linked(centre, stratum, cluster, len(frame.clusters))
+            codes = np.zeros(len(frame.clusters), dtype=np.intp)
+            codes[cluster] = linked[stratum]
+            codes = codes[self.groups]
+        _, codes = np.unique(codes, return_inverse=True)
+        return codes if codes.any() else None
+
+    @property
+    def groups(self):
+        """Whether a cluster has a round, ndarray of bool of shape (n_clusters,)."""
+        frame = self.estimate.frame
+        return (
+            np.bincount(frame.cell_cluster, frame.cell_count, len(frame.clusters)) > 0
+        )
+
+    def columns(self, low, high, terms):
+        """Return the columns of the rounds low..high-1, from their terms."""
+        design, rows = self.design, slice(low, high)
+        origin = self.estimate.origin
+        x = [
+            term - near if near else term
+            for term, near in zip(terms[: self.n_terms], origin, strict=False)
+        ]
+        if design.omega is None:
+            x.append(np.ones(high - low))
+        else:
+            omega = design.omega[rows]
+            x = [*(omega * column for column in x), omega]
+        if self.kept is not None:
+            x = [column[self.kept[rows]] for column in x]
+        n = self.estimate.frame.n_strata
+        if n == 1:
+            return x
+        stratum = design.stratum[rows]
+        stratum = stratum if self.kept is None else stratum[self.kept[rows]]
+        return [column * (stratum == s) for s in range(n) for column in x]
+
+    def columns_of_groups(self):
+        """Return the columns of the groups: the sums of their rounds."""
+        frame = self.estimate.frame
+        totals = self.estimate.sums.totals
+        totals = [*totals[: self.n_terms], totals[-1]]
+        kept, found = self.groups, []
+        for stratum in range(frame.n_strata):
+            cells = frame.cell_stratum == stratum
+            cluster = frame.cell_cluster[cells]
+            for total in totals:
+                column = np.zeros(len(frame.clusters))
+                column[cluster] = total[cells]
+                found.append(column[kept])
+        return found
+
+
+def _signed(value, sign=1):
+    """Return the values that add up to a value, with their signs."""
+    if value._pair is None:
+        return [(sign, value)]
+    if not isinstance(value._pair, tuple):
+        raise ValueError(
+            "a bootstrap of a difference needs the two values, which stayed behind: "
+            "differences do not keep them when they are pickled or come from another "
+            "process. Ask for it before, or use 'auto'."
+        )
+    first, second = value._pair
+    return _signed(first, sign) + _signed(second, -sign)
+
+
+@dataclass
+class _Bucket:
+    """Values whose sums come from the same pass."""
+
+    key: tuple
+    plans: list = field(default_factory=list)
+
+    def takes(self, plan):
+        """Whether there is room for one more."""
+        if plan.key != self.key or plan.units.length != self.plans[0].units.length:
+            return False
+        return (
+            sum(one.n_columns + len(one.pairs) for one in [*self.plans, plan])
+            <= MOST_COLUMNS
+        )
+
+    def resample(self, n_resamples, seed):
+        """Return the `ResampledValue` of every plan."""
+        pairs, starts, start = [], [], 0
+        for plan in self.plans:
+            starts.append(start)
+            pairs += [(start + i, start + j) for i, j in plan.pairs]
+            start += plan.n_columns
+        units = self.plans[0].units
+        draws = units.draws(n_resamples, seed)
+        sums = Resampling(start, pairs, draws, units.length)
+        events = [_Events(plan) for plan in self.plans]
+        for columns in self._blocks(sums, events):
+            _add(sums, events, columns)
+        found, place = sums.finish(), start
+        out = []
+        for plan, first, seen in zip(self.plans, starts, events, strict=True):
+            stop = place + len(plan.pairs)
+            own = [*range(first, first + plan.n_columns), *range(place, stop)]
+            parts = [(part.sign, part.statistic) for part in plan.parts]
+            one = resampled(found[:, own], parts, plan.pairs, plan.units)
+            out.append(ResampledValue(one, seen.effective))
+            place = stop
+        return out
+
+    def _blocks(self, sums, events):
+        """Yield the columns of blocks of units, or add those of a pass."""
+        first, *_ = self.plans
+        if first.clustered:
+            yield [
+                [c for part in plan.parts for c in part.columns_of_groups()]
+                for plan in self.plans
+            ]
+        elif first.streams:
+            sources = [part.terms for plan in self.plans for part in plan.parts]
+
+            def take(low, high, terms):
+                terms = iter(terms)
+                _add(
+                    sums,
+                    events,
+                    [
+                        plan.columns(low, high, [next(terms) for _ in plan.parts])
+                        for plan in self.plans
+                    ],
+                )
+
+            run_together(sources, take, self.key[2])
+        else:
+            [plan] = self.plans
+            for low in range(0, plan.parts[0].rows.n_rounds, BLOCK):
+                high = min(low + BLOCK, plan.parts[0].rows.n_rounds)
+                terms = [part.rows.terms[:, low:high] for part in plan.parts]
+                yield [plan.columns(low, high, terms)]
+
+
+def _add(sums, events, columns):
+    """Add the columns of a block of units, a list for every plan."""
+    for seen, some in zip(events, columns, strict=True):
+        seen.add(some)
+    sums.add([column for some in columns for column in some])
+
+
+class _Events:
+    """Sums of what units add to a value, for those above and those below the mean."""
+
+    def __init__(self, plan):
+        self.slopes = np.concatenate([part.slopes.ravel() for part in plan.parts])
+        self.sums = np.zeros((2, 2))
+
+    def add(self, columns):
+        """Add units by their columns."""
+        change = np.zeros(len(columns[0]))
+        for slope, column in zip(self.slopes, columns, strict=True):
+            change += slope * column
+        for side, sign in enumerate((1, -1)):
+            size = np.maximum(sign * change, 0.0)
+            self.sums[side] += size.sum(), size @ size
+
+    @property
+    def effective(self):
+        """The smaller of the effective numbers."""
+        return min(
+            total * total / square if square else 0.0 for total, square in self.sums
+        )

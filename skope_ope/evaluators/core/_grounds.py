@@ -1,0 +1,63 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a value rests on besides its numbers: kept by differences, groups, pickles."""
+
+from math import isnan, nan
+from typing import NamedTuple
+
+from skope_ope.logs import BanditLogs
+
+RECORDED, ESTIMATED, UNKNOWN = "recorded", "estimated", "unknown"
+
+
+class Grounds(NamedTuple):
+    """What a value rests on.
+
+    Attributes
+    ----------
+    warnings : tuple of OPEWarning
+        What the evaluations have warned of.
+    effective_rounds : float
+        Least effective sample size; NaN: no weights are used.
+    propensities : {"recorded", "estimated", "unknown"} or None
+        Where those of the logs come from. None: not known.
+    evaluators : tuple of str
+        What estimated the values.
+    """
+
+    warnings: tuple
+    effective_rounds: float
+    propensities: str | None
+    evaluators: tuple
+
+    def beside(self, other):
+        """Return what a value rests on that was made from both."""
+        sizes = [self.effective_rounds, other.effective_rounds]
+        return Grounds(
+            tuple(dict.fromkeys((*self.warnings, *other.warnings))),
+            min((size for size in sizes if not isnan(size)), default=nan),
+            self.propensities or other.propensities,
+            (*other.evaluators, *self.evaluators),
+        )
+
+
+def propensities_of(logs):
+    """Return where the propensities of some logs come from.
+
+    Parameters
+    ----------
+    logs : BanditLogs, SlateLogs or None
+
+    Returns
+    -------
+    propensities : {"recorded", "estimated", "unknown"} or None
+        None: there are no logs at hand.
+    """
+    if logs is None:
+        return None
+    if isinstance(logs, BanditLogs):
+        if logs.propensity is None:
+            return UNKNOWN
+        return ESTIMATED if logs.propensity_estimated else RECORDED
+    known = logs.logging_policy is not None or logs.propensity is not None
+    return RECORDED if known else UNKNOWN

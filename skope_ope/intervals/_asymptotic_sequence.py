@@ -1,0 +1,130 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asymptotic confidence sequences: for many rounds, without bounds of any kind."""
+
+import math
+from numbers import Integral
+
+import numpy as np
+
+from skope_ope.intervals._sequence_rounds import after_rounds, running_sums
+from skope_ope.intervals._weighted_rewards import check_level
+from skope_ope.logs._validation import as_numbers
+
+START = 1000
+
+
+def asymptotic_sequence(z, level=0.95, *, start=START, after=None):
+    r"""Return the asymptotic confidence sequence of the mean of terms [1]_.
+
+    .. math:: \bar z_t \pm s_t \sqrt{ \frac{2 (t \rho^2 + 1)}{t^2 \rho^2}
+        \ln \frac{\sqrt{t \rho^2 + 1}}{\alpha} }, \qquad \alpha = 1 - level,
+
+    with the mean and the standard deviation (with divisor t) of the first t terms. It
+    needs no bounds, only a finite variance, as Student's interval does; it holds after
+    all rounds from `start` on together, and the better the later that is. Before
+    `start` it says nothing. :math:`\rho` makes it narrowest at about
+    :math:`t_0 = start\, \ln(start)` rounds:
+    :math:`\rho^2 = (2 \ln(1/\alpha) + \ln(1 + 2 \ln(1/\alpha))) / t_0`.
+
+    The terms may have means that change; the sequence is about their average so far.
+
+    Parameters
+    ----------
+    z : array-like of shape (n_rounds,)
+        Terms in the order of time: those of IPS, or of doubly robust estimates with
+        predictions from earlier rounds.
+    level : float, default=0.95
+        Probability with which all intervals from `start` on cover, for large `start`.
+    start : int, default=1000
+        Number of rounds from which the sequence makes its promise. It must be chosen
+        without looking at the terms.
+    after : array-like of int of shape (n_times,), default=None
+        Numbers of rounds, rising, after which the interval is wanted; `None`: after
+        every round.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n_times,)
+        NaN before `start`.
+
+    Raises
+    ------
+    ValueError
+        If there is no term, or `level`, `start` or `after` are not what they must be.
+
+    References
+    ----------
+    .. [1] Waudby-Smith, I., Arbour, D., Sinha, R., Kennedy, E. H., & Ramdas, A. (2024).
+       Time-uniform central limit theory and asymptotic confidence sequences. Annals of
+       Statistics, 52(6).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skope_ope.intervals import asymptotic_sequence
+    >>> z = np.tile([0.0, 0.0, 2.0, 0.0], 1000)
+    >>> low, high = asymptotic_sequence(z, start=1000, after=[500, 1000, 4000])
+    >>> low.round(3), high.round(3)
+    (array([  nan, 0.403, 0.458]), array([  nan, 0.597, 0.542]))
+    """
+    check_level(level)
+    terms = as_numbers("z", z)
+    if not len(terms):
+        raise ValueError("z needs at least one term, got none.")
+    after = after_rounds(after, len(terms))
+    return AsymptoticBounds(level, start).take(terms, after)
+
+
+class AsymptoticBounds:
+    """Limits of the mean of terms, as rounds come in.
+
+    Parameters
+    ----------
+    level, start : object
+        See `asymptotic_sequence`.
+    """
+
+    def __init__(self, level, start=START):
+        if not isinstance(start, Integral) or start < 2:
+            raise ValueError(
+                f"start must be a whole number of 2 or more, got {start!r}."
+            )
+        self.level, self.start = level, start
+        self.n, self.total, self.square, self.shift = 0, 0.0, 0.0, None
+
+    def take(self, z, after):
+        """Take the terms of further rounds.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_rounds,)
+            Terms.
+        after : ndarray of int
+            Numbers of these rounds after which the limits are wanted, from 1.
+
+        Returns
+        -------
+        low, high : ndarray
+            NaN before `start`.
+        """
+        if self.shift is None:
+            self.shift = float(z[0])  # squares about it keep their digits
+        apart = z - self.shift
+        totals = running_sums(self.total, apart)
+        squares = running_sums(self.square, apart * apart)
+        t = self.n + after
+        self.n += len(z)
+        self.total, self.square = float(totals[-1]), float(squares[-1])
+        mean = totals[after] / t
+        variance = np.maximum(squares[after] / t - mean * mean, 0.0)
+        half = np.where(t < self.start, math.nan, np.sqrt(variance) * self._width(t))
+        return self.shift + mean - half, self.shift + mean + half
+
+    def _width(self, t):
+        """Return half the width of the interval after t rounds, for variance 1."""
+        alpha = 1 - self.level
+        best = self.start * math.log(max(self.start, math.e))
+        rho2 = (-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha))) / best
+        grown = t * rho2 + 1
+        return np.sqrt(grown * np.log(grown / alpha**2) / (t * t * rho2))

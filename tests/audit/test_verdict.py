@@ -1,0 +1,426 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""What follows from reasons, and that nothing wrong is called trustworthy."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from skope_ope import (
+    IPS,
+    Audit,
+    BanditLogs,
+    ClassifierPolicy,
+    ConstantPolicy,
+    DirectMethod,
+    DoublyRobust,
+    DRns,
+    ExplorationScavenging,
+    LinUCB,
+    PropensityEstimator,
+    PseudoInverse,
+    RejectionSampling,
+    Replay,
+    SlateDirectMethod,
+    UniformPolicy,
+    UniformSlatePolicy,
+    Verdict,
+    VerdictThresholds,
+    audit,
+    evaluate,
+    verdict,
+)
+from skope_ope.audit._verdict import ANSWERS
+from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators._names import STATIC
+from skope_ope.exceptions import SupportWarning
+from skope_ope.logs.checks._finding import Finding
+from tests._faults import FAULTS, RIGHT_LOGS, SEEN_BY, faulty, right
+from tests._values import stated_value
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+LOGS, POLICY, _ = make_bandit_logs(1500, random_state=0, return_truth=True)
+
+
+def finding(name, severity):
+    return Finding(name, severity, f"Something about {name}.", number=1.0)
+
+
+def names(found):
+    return [one.name for one in found.reasons]
+
+
+def value_of(evaluator, policy=POLICY, logs=LOGS):
+    return evaluator.fit(logs).evaluate(policy)
+
+
+# -- an answer and its reasons --------------------------------------------------------
+def test_the_worst_reason_decides_and_comes_first():
+    note, warning, error = (finding(s, s) for s in ("note", "warning", "error"))
+    assert Verdict([]).answer == "trustworthy"
+    assert Verdict([note]).answer == "trustworthy"
+    assert Verdict([note, warning]).answer == "caution"
+    found = Verdict([note, warning, error])
+    assert found.answer == "not supported"
+    assert names(found) == ["error", "warning", "note"]
+
+
+def test_verdicts_are_ordered_by_their_answers():
+    worst, middle, best = (
+        Verdict([finding("x", one)]) for one in ("error", "warning", "note")
+    )
+    assert sorted([best, worst, middle]) == [worst, middle, best]
+    assert best > middle >= "caution" > worst
+    assert best == "trustworthy" != middle
+    assert middle == Verdict([finding("y", "warning")])
+    assert len({middle, Verdict([finding("y", "warning")])}) == 1
+    assert best != 3
+    with pytest.raises(ValueError, match=r"is one of .* got 'trustworthi'"):
+        assert best >= "trustworthi"
+    with pytest.raises(TypeError, match="a verdict is no yes or no"):
+        assert best
+
+
+def test_pickles_texts_and_records_hold_all_of_it():
+    reasons = [finding("few_groups", "warning"), finding("drift", "note")]
+    found = Verdict(reasons, ["Nothing hidden."], audited=True)
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == repr(found)
+    assert repr(found).splitlines() == [
+        "Verdict: caution; read the reasons before you act on the value.",
+        "[caution] few_groups: Something about few_groups.",
+        "[accepted] drift: Something about drift.",
+        "Not checked:",
+        "- Nothing hidden.",
+    ]
+    record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert record["answer"] == "caution"
+    assert record["audited"] is True
+    assert [one["finding"] for one in record["reasons"]] == ["few_groups", "drift"]
+    assert record["unchecked"] == ["Nothing hidden."]
+    hostile = Verdict([Finding("x", "error", "<b>\x1b[2J</b>")])
+    assert "<b>" not in hostile._repr_html_()
+    assert "\x1b" not in hostile._repr_html_() + repr(hostile)
+
+
+def test_trustworthy_says_what_was_not_checked():
+    found = value_of(DoublyRobust()).verdict
+    assert found == "trustworthy"
+    assert not found.audited
+    joined = " ".join(repr(found).split())
+    assert "nothing speaks against the value, as far as it tells by itself" in joined
+    for text in ("a hidden reason leaves no trace", "The log was not audited"):
+        assert text in joined
+    found = verdict(value_of(DoublyRobust()), audit=audit(POLICY, LOGS))
+    assert found == "trustworthy"
+    assert found.audited
+    assert "as far as it tells" not in repr(found)
+    assert not any("audited" in one for one in found.unchecked)
+    found = verdict(value_of(DoublyRobust()), audit=audit(LOGS))
+    assert "audited without the policy" in found.unchecked[-1]
+
+
+# -- what is not trustworthy ----------------------------------------------------------
+def test_no_value_and_no_error_are_not_supported():
+    other = BanditLogs(np.zeros((9, 1)), [0] * 9, [1] * 9, [1.0] * 9, actions=[0, 1])
+    found = value_of(IPS(), ConstantPolicy(1), other).verdict
+    assert found == "not supported"
+    assert names(found)[0] == "no_estimate"
+    alone = stated_value(0.5, np.nan, 100, estimator="IPS").verdict
+    assert (alone.answer, names(alone)) == ("not supported", ["no_estimate"])
+
+
+@pytest.mark.parametrize(
+    ("n_rounds", "answer", "reason"),
+    [(1500, "trustworthy", None), (50, "caution", "low_overlap")],
+)
+def test_few_rounds(n_rounds, answer, reason):
+    found = value_of(IPS(), logs=LOGS[:n_rounds]).verdict
+    assert found == answer
+    assert reason is None or reason in names(found)
+
+
+def test_few_rewards():
+    rng = np.random.RandomState(0)
+    reward = (np.arange(2000) % 400 == 0).astype(float)
+    logs = BanditLogs(
+        np.zeros((2000, 1)), rng.randint(2, size=2000), reward, [0.5] * 2000
+    )
+    value = value_of(IPS(), UniformPolicy(), logs)
+    assert (value.verdict.answer, names(value.verdict)) == ("caution", ["few_events"])
+    events = value.verdict.reasons[0].number
+    assert events == pytest.approx(5)
+    assert f"rests on {events:.1f} effective events" in value.verdict.reasons[0].text
+    # none at all: an upper limit, no more
+    nothing = value_of(IPS(), UniformPolicy(), logs.replace(reward=np.zeros(2000)))
+    assert nothing.verdict < "trustworthy"
+
+
+def test_actions_that_were_never_logged():
+    def taking(share):
+        proba = np.tile([1 - share, 0.0, share], (len(rounds), 1))
+        return value_of(IPS(), proba, rounds).verdict
+
+    rng = np.random.RandomState(0)
+    reward = rng.randint(2, size=2000)
+    action = rng.randint(2, size=2000)
+    rounds = BanditLogs(
+        np.zeros((2000, 1)), action, reward, [0.5] * 2000, actions=[0, 1, 2]
+    )
+    assert taking(0.0) == "trustworthy"
+    assert taking(0.05) == "caution"
+    lost = taking(0.2)
+    assert lost == "not supported"
+    [reason] = [one for one in lost.reasons if one.name == "unsupported_mass"]
+    assert reason.number == pytest.approx(0.2)
+    assert "20.00%" in reason.text
+
+
+@pytest.mark.parametrize(
+    ("shares", "answer"),
+    [
+        ((0.004,), "trustworthy"),
+        ((0.004, 0.003), "caution"),
+        ((0.06, 0.06), "not supported"),
+        ((np.nan,), "not supported"),
+        ((None, 0.004), "not supported"),
+    ],
+)
+def test_shares_that_are_not_in_the_logs_add_up(shares, answer):
+    told = [SupportWarning(f"share {i}", share) for i, share in enumerate(shares)]
+    z = np.random.RandomState(0).uniform(size=500)
+    value = stated_value(
+        z.mean(), z.std(ddof=1) / 500**0.5, 500, round_values=z, estimator="IPS"
+    )._with_warnings(told)
+    assert value.verdict == answer
+
+
+def test_no_round_that_bears_on_the_policy_leaves_a_model_alone():
+    value = value_of(DoublyRobust(), ConstantPolicy(0), LOGS[LOGS.action_index > 0])
+    assert value.verdict == "not supported"
+    found = [one for one in value.verdict.reasons if one.severity == "error"]
+    assert "low_overlap" in [one.name for one in found]
+
+
+def test_a_value_outside_the_range_of_the_rewards():
+    action = np.arange(500) % 100 < 52
+    logs = BanditLogs(
+        np.zeros((500, 1)), action, np.full(500, 0.99), [0.5] * 500, reward_range=(0, 1)
+    )
+    value = value_of(IPS(), ConstantPolicy(True), logs)
+    assert value.value > 1
+    assert "low_overlap" in names(value.verdict)
+    assert "lies outside the range of the" in " ".join(repr(value.verdict).split())
+    # the whole interval
+    wrong = value_of(IPS(), ConstantPolicy(True), logs.replace(propensity=[0.2] * 500))
+    assert wrong.verdict == "not supported"
+    [reason] = [one for one in wrong.verdict.reasons if one.name == "propensity"]
+    assert (reason.severity, "outside the range" in reason.text) == ("error", True)
+
+
+def test_a_policy_that_has_learned_from_these_rounds():
+    from sklearn.linear_model import LogisticRegression
+
+    logs, _, _ = make_bandit_logs(1500, random_state=1, return_truth=True)
+    policy = ClassifierPolicy(LogisticRegression(), epsilon=0.2).fit(logs)
+    found = value_of(DoublyRobust(), policy, logs).verdict
+    assert found == "not supported"
+    assert names(found)[0] == "learned_rounds"
+    assert "100.0% of these rounds" in found.reasons[0].text
+
+
+def test_estimated_propensities_are_cautioned_of():
+    logs = LOGS.replace(propensity=None, logging_proba=None)
+    logs = PropensityEstimator().fit_transform(logs)
+    value = value_of(IPS(), logs=logs)
+    assert names(value.verdict) == ["estimated_propensities"]
+    assert pickle.loads(pickle.dumps(value)).verdict == "caution"
+    # what uses none is not concerned
+    assert "estimated_propensities" not in names(
+        value_of(DirectMethod(), logs=logs).verdict
+    )
+
+
+def test_a_direct_method_is_never_trustworthy():
+    for logs in (LOGS, LOGS.replace(propensity=None, logging_proba=None)):
+        found = value_of(DirectMethod(), logs=logs).verdict
+        assert (found.answer, names(found)) == ("caution", ["bias_left_out"])
+
+
+def test_a_single_trajectory():
+    logs = make_bandit_logs(3000, logging_temperature=np.inf, random_state=0)
+    value = value_of(Replay(random_state=0), LinUCB(), logs)
+    assert value.verdict == "not supported"
+    assert names(value.verdict)[0] == "no_estimate"
+    trace = value_of(DRns(random_state=0, horizon=100), LinUCB(), logs)
+    assert trace.verdict < "trustworthy"
+
+
+# -- differences, groups, pickles -----------------------------------------------------
+def test_differences_inherit_what_speaks_against_either():
+    from sklearn.linear_model import LogisticRegression
+
+    base, good = logged_value(LOGS), value_of(DoublyRobust())
+    assert (good - base).verdict == "trustworthy"
+    learned = ClassifierPolicy(LogisticRegression(), epsilon=0.2).fit(LOGS)
+    bad = value_of(DoublyRobust(), learned)
+    for gain in (bad - good, good - bad, (bad - good) - (base - base)):
+        assert gain.verdict == "not supported"
+        assert "learned_rounds" in names(gain.verdict)
+        assert pickle.loads(pickle.dumps(gain)).verdict == "not supported"
+    few = value_of(DoublyRobust(), logs=LOGS[:50])
+    assert "low_overlap" in names((few - logged_value(LOGS[:50])).verdict)
+
+
+def test_a_gain_as_wide_as_the_range_tells_nothing():
+    rounds = LOGS[:15]
+    gain = value_of(IPS(), UniformPolicy(), rounds) - logged_value(rounds)
+    low, high = gain.confidence_interval()
+    assert 0.8 < high - low < 1.6  # of a range from -1 to 1
+    assert gain.verdict == "not supported"
+    assert names(gain.verdict)[0] == "wide_interval"
+
+
+def test_groups_of_rounds_inherit_what_speaks_against_the_whole():
+    logs = LOGS.replace(propensity=None, logging_proba=None)
+    value = value_of(IPS(), logs=PropensityEstimator().fit_transform(logs))
+    groups = value.by(np.arange(1500) % 2)
+    assert [one.verdict.answer for one in groups.values()] == ["caution"] * 2
+    assert "estimated_propensities" in names(groups[0].verdict)
+    few = value_of(IPS()).by(np.arange(1500) < 20)[True]
+    assert few.verdict < "trustworthy"
+
+
+# -- every evaluator ------------------------------------------------------------------
+@pytest.mark.parametrize("name", STATIC)
+def test_static_evaluators(name):
+    value = evaluate(POLICY, LOGS, evaluators=[name])[name]
+    expected = "caution" if value.leaves_bias_out else "trustworthy"
+    assert value.verdict == expected
+    assert pickle.loads(pickle.dumps(value)).verdict == expected
+    assert f"<td>{expected}</td>" in value._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "evaluator", [Replay, RejectionSampling, ExplorationScavenging]
+)
+def test_evaluators_of_a_uniform_logger(evaluator):
+    logs = make_bandit_logs(3000, logging_temperature=np.inf, random_state=0)
+    value = value_of(evaluator(), UniformPolicy(), logs)
+    assert value.verdict == "trustworthy"
+    text = "did not depend on the context"
+    if evaluator is Replay:
+        text = "The logger chose uniformly"
+    shown = any(text in one for one in value.verdict.unchecked)
+    assert shown == (evaluator is not RejectionSampling)
+
+
+def test_slates():
+    logs = make_slate_logs(2000, random_state=0)
+    target = UniformSlatePolicy(logs.n_slots)
+    table = evaluate(target, logs)
+    assert table[table.recommended].verdict == "trustworthy"
+    found = value_of(PseudoInverse(), target, logs).verdict
+    assert any("a sum over its slots" in one for one in found.unchecked)
+    assert value_of(SlateDirectMethod(), target, logs).verdict == "caution"
+
+
+# -- audits and thresholds ------------------------------------------------------------
+def test_alarms_of_an_audit_are_reasons_and_notes_are_none():
+    value = value_of(DoublyRobust())
+    for severity, answer in zip(("error", "warning", "note"), ANSWERS, strict=True):
+        found = verdict(value, audit=Audit({}, [finding("leak", severity)]))
+        assert found == answer
+        assert names(found) == (["leak"] if severity != "note" else [])
+
+
+def test_what_a_value_and_an_audit_both_tell_is_told_once():
+    logs, policy = faulty("propensities shuffled", 2000, seed=0)
+    value = value_of(DoublyRobust(), policy, logs)
+    found = verdict(value, audit=audit(policy, logs))
+    told = names(found)
+    assert sorted(set(told)) == sorted(told)
+    assert {"mean_weight", "propensity_misfit"} <= set(told)
+
+
+def test_thresholds_are_the_users():
+    value = value_of(IPS(), logs=LOGS[:300])
+    size = value.effective_sample_size
+    assert value.verdict == "trustworthy"
+    strict = VerdictThresholds(effective_rounds=(size + 1, 5))
+    assert names(verdict(value, thresholds=strict)) == ["low_overlap"]
+    stricter = VerdictThresholds(effective_rounds=(size + 2, size + 1))
+    assert verdict(value, thresholds=stricter) == "not supported"
+    few = value_of(IPS(), logs=LOGS[:60])  # which warns of it, too
+    assert names(few.verdict) == ["low_overlap", "wide_interval"]
+    assert few.verdict == "caution"
+    lax = VerdictThresholds(
+        effective_rounds=(5, 0), effective_events=(5, 0), range_share=(1, 1)
+    )
+    assert verdict(few, thresholds=lax) == "trustworthy"
+
+
+def test_reasons_can_be_accepted():
+    value = value_of(DirectMethod())
+    found = verdict(value, thresholds=VerdictThresholds(accepted=("bias_left_out",)))
+    assert found == "trustworthy"
+    assert "[accepted] bias_left_out" in repr(found)
+    other = verdict(value, thresholds=VerdictThresholds(accepted=("drift",)))
+    assert other == "caution"
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"value": 0.5}, TypeError, "value must be a PolicyValue, as evaluate gives"),
+        ({"audit": {}}, TypeError, r"what audit\(policy, logs\) returns, got dict"),
+        ({"thresholds": 30}, TypeError, "thresholds must be VerdictThresholds"),
+        (
+            {"audit": Audit({"rounds": 10}, [])},
+            ValueError,
+            "the audit is of 10 rounds, and the value of 1,500",
+        ),
+    ],
+)
+def test_bad_input(given, error, message):
+    given = {"value": value_of(IPS())} | given
+    with pytest.raises(error, match=message):
+        verdict(given.pop("value"), **given)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_planted_fault_is_trustworthy(fault):
+    if SEEN_BY[fault] == "BanditLogs":
+        return
+    logs, policy = faulty(fault, 2000, seed=0)
+    found = audit(policy, logs)
+    assert not found.ok
+    assert verdict(value_of(DoublyRobust(), policy, logs), audit=found) < "trustworthy"
+
+
+@pytest.mark.parametrize("world", RIGHT_LOGS)
+def test_right_logs_are_trustworthy(world):
+    logs, policy = right(world, 3000, seed=0)
+    table = evaluate(policy, logs)
+    found = verdict(table["DoublyRobust"], audit=audit(policy, logs))
+    reasons = {"estimated": ["estimated_propensities"]}
+    reasons["campaign, contexts repeat"] = ["tail"]
+    assert names(found) == reasons.get(world, [])
+
+
+@pytest.mark.theory
+@pytest.mark.parametrize("world", RIGHT_LOGS)
+def test_right_logs_are_trustworthy_in_nearly_all(world):
+    if world in ("estimated", "campaign, contexts repeat"):
+        return
+    found = []
+    for seed in range(20):
+        logs, policy = right(world, 3000, seed)
+        value = evaluate(policy, logs)["DoublyRobust"]
+        found.append(verdict(value, audit=audit(policy, logs)))
+    # where one in fifty is cautioned of, five of twenty are once in 10,000 times
+    assert sum(one < "trustworthy" for one in found) <= 4

@@ -1,0 +1,45 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+from html import unescape
+
+import numpy as np
+import pytest
+
+from skope_ope import report
+from skope_ope.datasets import make_bandit_logs
+
+LOGS, NEW, _ = make_bandit_logs(
+    1000, reward="binary", random_state=0, return_truth=True
+)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return report({"new": NEW}, LOGS)
+
+
+def test_the_text_is_what_one_says_in_a_meeting(found):
+    assert " ".join(str(found).split()) == found.sentence
+
+
+def test_the_text_tells_alarms():
+    slipped = LOGS.replace(propensity=np.roll(LOGS.propensity, 1))
+    with pytest.warns(UserWarning):
+        found = report({"new": NEW}, slipped)
+    assert "[error]" in str(found)
+    assert [one.severity for one in found.alarms].count("error") >= 1
+
+
+def test_a_notebook_shows_the_page_in_a_frame(found):
+    shown = found._repr_html_()
+    assert shown.startswith("<iframe sandbox srcdoc=")
+    inner = shown.partition('srcdoc="')[2].rpartition('" style=')[0]
+    assert '"' not in inner and "<" not in inner
+    assert unescape(inner) == found.to_html()
+
+
+def test_a_report_comes_back_from_a_pickle(found):
+    again = pickle.loads(pickle.dumps(found))
+    assert again.to_html() == found.to_html()
