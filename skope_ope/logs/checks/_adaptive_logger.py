@@ -26,6 +26,7 @@ from scipy.special import stdtr
 from skope_ope.exceptions import AdaptiveLoggerWarning
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._moderate import moderate
 
 WINDOWS = 1, 4  # m
 NEARBY = 16  # runs on both sides, whose changes give the unit
@@ -74,10 +75,11 @@ def learning_findings(logs, most=None):
     code = logs.action_index[:most]
     if logs.logger_index is not None:
         code = code + logs.n_actions * logs.logger_index[:most]
-    sequences = Sequences(code, logs.propensity[:most], logs.reward[:most])
+    known = code, logs.propensity[:most], moderate(logs.reward[:most])
+    sequences = Sequences(*known)
     evidence = [sequences.follow(m) for m in WINDOWS]
     if logs.logging_proba is not None and logs.loggers is None:
-        evidence.append(follow_at_once(logs, len(code)))
+        evidence.append(follow_at_once(logs.logging_proba[:most], *known))
     chance, correlation = min(evidence)
     if not (chance < CHANCE and correlation > EFFECT):
         return []
@@ -170,12 +172,11 @@ class Sequences:
         return chance, total / float(size)
 
 
-def follow_at_once(logs, n_rounds):
+def follow_at_once(proba, code, p, reward):
     """Return (chance, correlation) of the probabilities in the rounds around each."""
-    code, e = logs.action_index[:n_rounds], logs.logging_proba[:n_rounds]
-    inner, rise = np.arange(1, n_rounds - 1), np.zeros(n_rounds)
-    rise[1:-1] = e[inner + 1, code[1:-1]] - e[inner - 1, code[1:-1]]
-    own = Sequences(code, logs.propensity[:n_rounds], logs.reward[:n_rounds], False)
+    inner, rise = np.arange(1, len(code) - 1), np.zeros(len(code))
+    rise[1:-1] = proba[inner + 1, code[1:-1]] - proba[inner - 1, code[1:-1]]
+    own = Sequences(code, p, reward, alike=False)
     return own.follow(WINDOWS[-1], rise[own.order])
 
 
