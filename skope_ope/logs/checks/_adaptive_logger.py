@@ -35,6 +35,7 @@ BLOCK = 16  # runs whose sum is one draw
 FEWEST_BLOCKS = 12
 CHANCE = 1e-6  # of one window
 EFFECT = 0.05  # correlation
+FEW_SEGMENTS = 100  # rounds per distinct context, on average
 TINY = 1e-12
 NOTHING = 1.0, 0.0
 MOST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
@@ -72,14 +73,12 @@ def learning_findings(logs, most=None):
     if logs.propensity is None or logs.propensity_estimated or logs.n_actions == 1:
         return []
     logs = in_stored_order(logs)
-    code = logs.action_index[:most]
-    if logs.logger_index is not None:
-        code = code + logs.n_actions * logs.logger_index[:most]
-    known = code, logs.propensity[:most], moderate(logs.reward[:most])
-    sequences = Sequences(*known)
+    action, reward = logs.action_index[:most], moderate(logs.reward[:most])
+    p = logs.propensity[:most]
+    sequences = Sequences(_alike(logs, action), p, reward)
     evidence = [sequences.follow(m) for m in WINDOWS]
     if logs.logging_proba is not None and logs.loggers is None:
-        evidence.append(follow_at_once(logs.logging_proba[:most], *known))
+        evidence.append(follow_at_once(logs.logging_proba[:most], action, p, reward))
     chance, correlation = min(evidence)
     if not (chance < CHANCE and correlation > EFFECT):
         return []
@@ -105,13 +104,32 @@ def learning_findings(logs, most=None):
     ]
 
 
+def _alike(logs, action):
+    """Return codes of the rounds whose probabilities are compared.
+
+    Those of the same action and logger; and, of contexts with few values, such as
+    segments of users, those of the same context.
+    """
+    code, n = action, len(action)
+    if logs.logger_index is not None:
+        code = code + logs.n_actions * logs.logger_index[:n]
+    context = logs.context
+    if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
+        rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
+        with np.errstate(all="ignore"):  # contexts may be huge, or missing
+            values, segment = np.unique(context[:n] @ rates, return_inverse=True)
+        if len(values) <= n // FEW_SEGMENTS:
+            code = code * len(values) + segment
+    return code
+
+
 class Sequences:
     """The rounds of every action in the order of time, those alike in a row as one.
 
     Parameters
     ----------
     code : ndarray of int of shape (n_rounds,)
-        Actions, or actions by logger.
+        Whose rounds are compared, such as actions.
     p, reward : ndarray of shape (n_rounds,)
         Propensities and rewards of the logged actions.
     alike : bool, default=True
