@@ -150,7 +150,7 @@ def _bias_left_out(value):
         "bias_left_out",
         "warning",
         f"The interval leaves out {left_out}, which more rounds do not make smaller.",
-        ("Compare it with the value that evaluate recommends: that has no such bias.",),
+        ("Compare it with the value of an evaluator that leaves none out.",),
     )
 
 

@@ -90,6 +90,7 @@ class PolicyValue(
     _operands = None  # of a difference of values that are not about all rounds
     _pair = None  # the two values of a difference
     _inherited = None  # `Grounds` of the values that it was made from
+    _propensities = None  # where those of the logs come from
 
     def __init__(
         self,
