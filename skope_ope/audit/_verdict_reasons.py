@@ -42,6 +42,7 @@ def reasons_of(value, thresholds):
         _effective_events(value, warned, thresholds),
         _effective_groups(warned, thresholds),
         _unsupported(warned, thresholds),
+        _missing_weight(grounds, thresholds),
         _range_share(value, interval, thresholds),
     ]
     others = [
@@ -120,6 +121,19 @@ def _unsupported(warned, thresholds):
         thresholds.unsupported,
         "unsupported_mass",
         _sentence(str(max(told, key=lambda one: one.value or 0))),
+    )
+
+
+def _missing_weight(grounds, thresholds):
+    share = grounds.missing_weight
+    return _above(
+        share,
+        thresholds.missing_weight,
+        "missing_weight",
+        f"The weights of the logged rounds average {share:.0%} less than is expected: "
+        "about that share of what the policy does would be in rare rounds of large "
+        "weights, which these logs do not hold.",
+        COLLECT,
     )
 
 

@@ -8,7 +8,11 @@ from functools import cached_property, reduce
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
-from skope_ope.evaluators.core._grounds import Grounds, propensities_of
+from skope_ope.evaluators.core._grounds import (
+    Grounds,
+    missing_weight,
+    propensities_of,
+)
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
 from skope_ope.evaluators.core._lift import RelativeGains
@@ -195,7 +199,8 @@ class PolicyValue(
         derived = self._inherited is not None
         evaluators = () if derived else (self.estimator,)
         size, propensities = self.effective_sample_size, self._propensities
-        own = Grounds(self.warnings, size, propensities, evaluators)
+        missing = missing_weight(self.diagnostics)
+        own = Grounds(self.warnings, size, propensities, evaluators, missing)
         return own.beside(self._inherited) if derived else own
 
     def _derived(self, estimate, rows, **given):
