@@ -93,6 +93,7 @@ class PolicyValue(
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
     _pair = None  # the two values of a difference
+    _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Grounds` of the values that it was made from
     _propensities = None  # where those of the logs come from
 
