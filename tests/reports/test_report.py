@@ -45,6 +45,7 @@ def test_it_tells_what_comparison_table_and_audit_tell(found):
     assert (found.decision, found.choice) == (comparison.decision, comparison.choice)
     assert str(found.comparison) == str(comparison)
     assert str(found.values) == str(evaluate(policies, LOGS))
+    assert all(one.audited for one in found.verdicts.values())
     assert found.audit.ok and list(found.audits) == ["new", "even"]
     assert found.headline == "Deploy new" and found.sentence.startswith(
         "Deploy new. On"

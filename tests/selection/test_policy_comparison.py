@@ -54,6 +54,14 @@ def test_intervals_hold_together(found):
     assert found.to_records()[0]["answer"] == ""
 
 
+def test_relative_gains_are_those_of_the_values(found):
+    assert list(found.lifts) == list(found.differences)
+    for name, lift in found.lifts.items():
+        assert lift.gain == found.differences[name].value
+        ratio = found[name].value / found.reference.value
+        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])
 def test_p_values_agree_with_intervals(logs_and_policies, level):
     logs, policies = logs_and_policies
