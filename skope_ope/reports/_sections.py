@@ -249,9 +249,12 @@ def _findings_of(who, found):
 
 
 def pairs(told):
-    """Return names and texts as a table of two columns."""
-    rows = [[name, text] for name, text in told.items()]
-    return table(["what", "which"], rows, left=2)
+    """Return names and texts below each other."""
+    rows = [
+        element("tr", element("th", name, scope="row"), element("td", text))
+        for name, text in told.items()
+    ]
+    return element("table", element("tbody", *rows), class_="facts")
 
 
 def section(title, *content, **attributes):
