@@ -198,6 +198,7 @@ API_REFERENCE = {
             "WeightsDisplay",
             "SupportDisplay",
             "ClippingCurveDisplay",
+            "ConfidenceSequenceDisplay",
             "SensitivityDisplay",
             "ConvergenceDisplay",
             "HistoryDisplay",

@@ -9,6 +9,7 @@ been, how sure that is, and whether the logs can support the answer at all.
 from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    ConfidenceSequenceDisplay,
     ConvergenceDisplay,
     HistoryDisplay,
     PolicyComparisonDisplay,
@@ -229,6 +230,7 @@ __all__ = [  # noqa: RUF022
     "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
+    "ConfidenceSequenceDisplay",
     "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",

@@ -227,7 +227,8 @@ class ThompsonWorld:
     """A logger that learns which of two actions to take; the policy takes the worse.
 
     It takes each with the probability that its mean is the larger one, by normal laws
-    of both means, and never with less than one in twenty.
+    of both means, and never with less than one in twenty. A loop over plain numbers:
+    many logs of two actions are drawn ten times faster than by `make_adaptive_logs`.
     """
 
     evaluators = STATIC

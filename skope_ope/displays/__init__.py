@@ -3,6 +3,9 @@
 """What we show: data, and a method `plot` that needs matplotlib."""
 
 from skope_ope.displays._clipping_curve_display import ClippingCurveDisplay
+from skope_ope.displays._confidence_sequence_display import (
+    ConfidenceSequenceDisplay,
+)
 from skope_ope.displays._convergence_display import ConvergenceDisplay
 from skope_ope.displays._history_display import HistoryDisplay
 from skope_ope.displays._policy_comparison_display import PolicyComparisonDisplay
@@ -14,6 +17,7 @@ from skope_ope.displays._weights_display import WeightsDisplay
 
 __all__ = [
     "ClippingCurveDisplay",
+    "ConfidenceSequenceDisplay",
     "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",

@@ -31,6 +31,11 @@ from skope_ope import (
 )
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.exceptions import OPEWarning
+from skope_ope.intervals import (
+    asymptotic_sequence,
+    betting_sequence,
+    empirical_bernstein_sequence,
+)
 from tests._worlds import W1, exact_moments, log_of
 
 pytestmark = pytest.mark.theory
@@ -84,16 +89,21 @@ def quiet_evaluate(*args, **kwargs):
         return evaluate(*args, **kwargs)
 
 
+def draw(n_logs, n_rounds, rng):
+    """Contexts, actions and rewards of logs of W1."""
+    x = (rng.random_sample((n_logs, n_rounds)) < W1.p_context[1]).astype(int)
+    u = rng.random_sample((n_logs, n_rounds, 1))
+    action = (W1.mu[x].cumsum(axis=-1) <= u).sum(axis=-1)
+    reward = rng.random_sample((n_logs, n_rounds)) < W1.q[x, action]
+    return x, action, reward
+
+
 @pytest.fixture(scope="module")
 def simulated(global_random_seed):
     """Results of all evaluators on N_LOGS logs of W1: lists by name."""
-    rng = np.random.RandomState(global_random_seed)
-    x = (rng.random_sample((N_LOGS, N_ROUNDS)) < W1.p_context[1]).astype(int)
-    u = rng.random_sample((N_LOGS, N_ROUNDS, 1))
-    action = (W1.mu[x].cumsum(axis=-1) <= u).sum(axis=-1)
-    reward = rng.random_sample((N_LOGS, N_ROUNDS)) < W1.q[x, action]
+    drawn = draw(N_LOGS, N_ROUNDS, np.random.RandomState(global_random_seed))
     results = {name: [] for name in EVALUATORS}
-    for log in zip(x, action, reward, strict=True):
+    for log in zip(*drawn, strict=True):
         table = quiet_evaluate("pi", logs_of(log_of(W1, *log)), evaluators=EVALUATORS)
         for name, result in table.items():
             results[name].append(result)
@@ -111,9 +121,10 @@ def expectation(name):
 
 
 def covered(results, target, level, method):
+    few = {"n_resamples": 500} if method in ("bootstrap", "percentile") else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OPEWarning)
-        ends = np.array([r.confidence_interval(level, method) for r in results])
+        ends = np.array([r.confidence_interval(level, method, **few) for r in results])
     return ((ends[:, 0] <= target) & (target <= ends[:, 1])).mean()
 
 
@@ -177,8 +188,45 @@ def test_the_default_holds_with_hardly_a_click(with_hardly_a_click, method):
 
 @pytest.mark.parametrize("method", ["student", "normal", "bootstrap", "percentile"])
 def test_what_does_not_hold_with_hardly_a_click(with_hardly_a_click, method):
-    """Most logs hold no click of the policy's action; the table of the guide says so."""
+    """Most logs hold no click of the policy's action, and neither do resamples."""
     assert covered(with_hardly_a_click, 0.02, 0.95, method) < 0.75
+
+
+def paths(world, n_rounds, rng):
+    """Weights and rewards of SOME logs, the largest weight, and the true value."""
+    if world == "W1":
+        x, action, reward = draw(SOME, n_rounds, rng)
+        return (W1.pi / W1.mu)[x, action], reward, 4.0, W1.value
+    weight = 5.0 * (rng.random_sample((SOME, n_rounds)) < 0.2)
+    return weight, rng.random_sample(weight.shape) < 0.02, 5.0, 0.02
+
+
+@pytest.mark.parametrize("world", ["W1", "hardly a click"])
+@pytest.mark.parametrize("sequence", [empirical_bernstein_sequence, betting_sequence])
+def test_sequences_cover_at_all_times(sequence, world, global_random_seed):
+    rng, level = np.random.RandomState(global_random_seed), 0.8
+    about = {"reward_range": (0, 1), "level": level, "after": np.arange(5, 501, 5)}
+    weight, reward, most, value = paths(world, 500, rng)
+    if sequence is betting_sequence:
+        about["max_weight"] = most
+    missed = 0
+    for w, r in zip(weight, reward, strict=True):
+        low, high = sequence(w, r, **about)
+        assert (high >= low).all()
+        missed += ((low > value) | (high < value)).any()
+    assert missed / SOME < 1 - level + tolerance(level, SOME)
+
+
+def test_asymptotic_sequences_cover_from_their_start_on(global_random_seed):
+    rng, level = np.random.RandomState(global_random_seed), 0.8
+    weight, reward, _, value = paths("W1", 5000, rng)
+    missed = at_the_end = 0
+    for z in weight * reward:
+        low, high = asymptotic_sequence(z, level, start=500)
+        missed += ((low > value) | (high < value)).any()
+        at_the_end += not low[-1] <= value <= high[-1]
+    assert missed / SOME < 1 - level + tolerance(level, SOME) + MARGIN
+    assert at_the_end < missed  # each time adds to what it spends
 
 
 @pytest.mark.parametrize("name", [name for name in MEANS if name not in CONSISTENT])

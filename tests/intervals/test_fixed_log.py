@@ -6,12 +6,19 @@ The numbers were computed independently of this package. No weight of `W1` is ab
 those of the likelihood methods are for a stated bound of 6.
 """
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import IPS, SNIPS, BanditLogs, ConstantPolicy, DoublyRobust
-from skope_ope.intervals import betting_interval
+from skope_ope.exceptions import FewEventsWarning
+from skope_ope.intervals import (
+    betting_interval,
+    empirical_bernstein_interval,
+    hoeffding_interval,
+)
 from tests._worlds import d8, d8_logs
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -48,12 +55,30 @@ def test_those_that_know_the_mean_weight_are_the_same_for_both(method):
     assert ips == snips
 
 
-def test_betting_is_cut_to_the_range_of_the_rewards():
-    """Of terms in [0, 4] it is (0, 2.792), which test_betting.py asserts."""
+@pytest.mark.parametrize(
+    ("method", "function", "expected"),
+    [
+        ("betting", betting_interval, (0, 2.792)),
+        ("hoeffding", hoeffding_interval, (-0.958146, 2.883146)),
+        ("empirical_bernstein", empirical_bernstein_interval, (-6.5477, 8.4727)),
+    ],
+)
+def test_those_of_bounded_terms_are_cut_to_the_range(method, function, expected):
+    """No value of rewards in [0, 1] leaves [0, 1]; terms lie in [0, 4]."""
     value = value_of(IPS())
-    terms = value.round_values
-    assert_allclose(betting_interval(terms, 4), (0, 2.792), atol=5e-4)
-    assert value.confidence_interval(method="betting", max_weight=4) == (0, 1)
+    digits = len(str(expected[1]).split(".")[1])
+    assert_allclose(function(value.round_values, 4), expected, atol=0.6 * 10**-digits)
+    assert value.confidence_interval(method=method, max_weight=4) == (0, 1)
+
+
+def test_bootstrap():
+    """Both numbers come from 20,000 resamples: four standard errors of each."""
+    value = value_of(SNIPS())
+    with pytest.warns(FewEventsWarning) as warned:
+        found = value.confidence_interval(method="bootstrap", n_resamples=20_000)
+    assert_allclose(found, (-1.109, 1.661), rtol=0, atol=0.08)
+    [dropped] = re.findall(r"(\d+) resamples without a spread", str(warned[0].message))
+    assert abs(int(dropped) - 458) < 4 * np.sqrt(2 * 458)
 
 
 def test_paired_differences():
