@@ -219,6 +219,23 @@ def legend_beside(ax, of=None, **kwargs):
     return legend
 
 
+def show_values(ax, *parts):
+    """Set the limits of the values around some of them; others may lie outside.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Values run upwards.
+    *parts : array-like
+        What is to be seen; what is not finite is not.
+    """
+    shown = np.concatenate([np.ravel(part) for part in parts]).astype(float)
+    shown = shown[np.isfinite(shown)]
+    if shown.size:
+        margin = 0.05 * np.ptp(shown) or 0.05
+        ax.set_ylim(shown.min() - margin, shown.max() + margin)
+
+
 def say_no_value(ax, at, *, upright=False):
     """Write that there is no estimate, over what is drawn of its interval.
 

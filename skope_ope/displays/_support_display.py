@@ -77,13 +77,13 @@ class SupportDisplay:
 
     Examples
     --------
-    >>> from skope_ope import IPS, SupportDisplay, UniformPolicy
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(random_state=0)
-    >>> seen = logs[logs.action != 0]
-    >>> display = SupportDisplay.from_evaluator(IPS().fit(seen), UniformPolicy())
-    >>> round(display.unsupported_mass, 6), logs.n_actions
-    (0.2, 5)
+    >>> import numpy as np
+    >>> from skope_ope import IPS, BanditLogs, SupportDisplay, UniformPolicy
+    >>> logs = BanditLogs(np.zeros((4, 1)), ["a", "b", "b", "a"], [1, 0, 1, 0],
+    ...                   propensity=[0.5] * 4, actions=["a", "b", "c"])
+    >>> display = SupportDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
+    >>> round(display.unsupported_mass, 3), display.effective_rounds.tolist()
+    (0.333, [2.0, 2.0, 0.0])
     >>> display = display.plot()  # doctest: +SKIP
     """
 
