@@ -42,6 +42,7 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
+LABEL = 0.55  # inches from one number on a horizontal axis to the next, at least
 LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
 LONGEST = 44  # letters of a name: of longer ones both ends are drawn
 LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
@@ -128,6 +129,8 @@ def numbers_on(axis, *, signed=False, share=False):
     share : bool, default=False
         Whether they are shares, to be written in percent.
     """
+    from matplotlib.ticker import AutoLocator, MaxNLocator
+
     sign, unit, factor = "+" * signed, "%" * share, 100 if share else 1
 
     def shown(x, _):
@@ -138,6 +141,15 @@ def numbers_on(axis, *, signed=False, share=False):
         return text.replace("-", "\N{MINUS SIGN}") + unit
 
     axis.set_major_formatter(shown)
+    if axis.axis_name == "x" and isinstance(axis.get_major_locator(), AutoLocator):
+        n_labels = min(max(int(_inches(axis) / LABEL), 2), 9)
+        axis.set_major_locator(MaxNLocator(n_labels, steps=(1, 2, 2.5, 5, 10)))
+
+
+def _inches(axis):
+    """Return the length of an axis, before a layout engine makes space for labels."""
+    box = axis.axes.get_window_extent()
+    return (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
 
 
 def log_numbers_on(axis, *, share=False):
@@ -155,9 +167,7 @@ def log_numbers_on(axis, *, share=False):
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    box = axis.axes.get_window_extent()
-    inches = (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
-    n_labels = max(inches / (0.6 if axis.axis_name == "x" else 0.3), 2)
+    n_labels = max(_inches(axis) / (LABEL if axis.axis_name == "x" else LABEL / 2), 2)
     decades = math.log10(high / low) if 0 < low < high else 1.0
     dense = decades < min(n_labels / 3, 3)
     subs = (1, 2, 5) if dense else (1,)
