@@ -42,7 +42,8 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
-LABEL = 0.55  # inches from one number on a horizontal axis to the next, at least
+LABEL = 0.5  # inches from one number on a horizontal axis to the next, at least
+LETTER = 0.085  # of which a letter takes so much
 LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
 LONGEST = 44  # letters of a name: of longer ones both ends are drawn
 LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
@@ -129,7 +130,7 @@ def numbers_on(axis, *, signed=False, share=False):
     share : bool, default=False
         Whether they are shares, to be written in percent.
     """
-    from matplotlib.ticker import AutoLocator, MaxNLocator
+    from matplotlib.ticker import AutoLocator
 
     sign, unit, factor = "+" * signed, "%" * share, 100 if share else 1
 
@@ -142,12 +143,25 @@ def numbers_on(axis, *, signed=False, share=False):
 
     axis.set_major_formatter(shown)
     if axis.axis_name == "x" and isinstance(axis.get_major_locator(), AutoLocator):
-        n_labels = min(max(int(_inches(axis) / LABEL), 2), 9)
-        axis.set_major_locator(MaxNLocator(n_labels, steps=(1, 2, 2.5, 5, 10)))
+        axis.set_major_locator(_spaced_locator())
+
+
+def _spaced_locator():
+    """Return a locator of as many numbers as a horizontal axis has space for."""
+    from matplotlib.ticker import MaxNLocator
+
+    class SpacedLocator(MaxNLocator):
+        def tick_values(self, low, high):  # legends may have made the axis shorter
+            letters = 2 + len(f"{max(abs(low), abs(high)):,.0f}")
+            n_labels = int(_inches(self.axis) / max(LABEL, LETTER * letters))
+            self.set_params(nbins=min(max(n_labels, 2), 9))
+            return super().tick_values(low, high)
+
+    return SpacedLocator(steps=(1, 2, 5, 10))
 
 
 def _inches(axis):
-    """Return the length of an axis, before a layout engine makes space for labels."""
+    """Return the length of an axis, as it is now."""
     box = axis.axes.get_window_extent()
     return (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
 
