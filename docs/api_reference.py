@@ -198,6 +198,8 @@ API_REFERENCE = {
             "WeightsDisplay",
             "SupportDisplay",
             "ClippingCurveDisplay",
+            "ConfidenceSequenceDisplay",
+            "SensitivityDisplay",
             "ConvergenceDisplay",
             "HistoryDisplay",
             "QuantileCurveDisplay",

@@ -9,11 +9,13 @@ been, how sure that is, and whether the logs can support the answer at all.
 from skope_ope.audit import Audit, Verdict, VerdictThresholds, audit, verdict
 from skope_ope.displays import (
     ClippingCurveDisplay,
+    ConfidenceSequenceDisplay,
     ConvergenceDisplay,
     HistoryDisplay,
     PolicyComparisonDisplay,
     PolicyValueDisplay,
     QuantileCurveDisplay,
+    SensitivityDisplay,
     SupportDisplay,
     WeightsDisplay,
 )
@@ -228,11 +230,13 @@ __all__ = [  # noqa: RUF022
     "SoftmaxPolicy",
     # what we show
     "ClippingCurveDisplay",
+    "ConfidenceSequenceDisplay",
     "ConvergenceDisplay",
     "HistoryDisplay",
     "PolicyComparisonDisplay",
     "PolicyValueDisplay",
     "QuantileCurveDisplay",
+    "SensitivityDisplay",
     "SupportDisplay",
     "WeightsDisplay",
     # what we tell

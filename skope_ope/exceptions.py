@@ -102,6 +102,15 @@ class LoggerWarning(OPEWarning):
     """
 
 
+class AdaptiveLoggerWarning(OPEWarning):
+    """The logger learned while it acted: its propensities follow earlier rewards.
+
+    Its value is the chance of what was found, had they not. Intervals of independent
+    rounds are too narrow then for actions that it gave up; see
+    :class:`~skope_ope.AdaptiveDR`.
+    """
+
+
 class FewGroupsWarning(OPEWarning):
     r"""A standard error rests on few groups: below 40 effective ones, or on one.
 

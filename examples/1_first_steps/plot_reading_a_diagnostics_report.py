@@ -183,8 +183,8 @@ for name in ("good", "rare, drawn", "rare, missed"):
 # that it hangs on a handful of rounds.
 
 curve = ClippingCurveDisplay.from_evaluator(IPS().fit(drawn), policy).plot()
-curve.ax_.axhline(truth, color="black", linestyle="--", label="truth")
-curve.ax_.legend()
+curve.ax_.axhline(truth, color="#009E73", linestyle="--", label="truth")
+curve.ax_.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
 
 # %%
 # **Mean weight.** Weights average to one where the propensities are right. *Rare,

@@ -6,7 +6,7 @@ from skope_ope._shell._answer import Answer, start_record
 from skope_ope._shell._policies import wanted_policies
 from skope_ope._shell._source import log_text, read_source
 from skope_ope._shell._target import rounds_and_targets
-from skope_ope.audit import audit
+from skope_ope.audit._audit import audits
 from skope_ope.displays._value_report import about_lines, warning_lines, warning_records
 from skope_ope.logs._contexts import in_context
 from skope_ope.policies import action_probabilities
@@ -41,15 +41,13 @@ def run_audit(args, progress, caught):
     source = read_source(args, args.logs, progress, wanted, as_frame=as_frame)
     about = {"log": log_text(args.logs, source)}
     logs, policies, told = rounds_and_targets(args, source, wanted, progress)
-    policy = None
     for one in wanted:
-        policy, about["policy"] = policies[one.name], told[one.name]
-        if one.is_learned:  # it knows the encoded columns
-            policy = action_probabilities(policy, logs)
-    logs = _with_names(logs, source, about)
-    with progress.step(f"auditing {len(logs):,} rounds"):
-        asked = (logs,) if policy is None else (policy, logs)
-        found = audit(*asked, random_state=args.random_state)
+        about["policy"] = told[one.name]
+    found, of_policies = audits_of(
+        args, source, wanted, logs, policies, about, progress
+    )
+    for one in wanted:
+        found = of_policies[one.name]
     told_by_the_way = warning_records({}, caught, None)
     record = {
         **start_record(args),
@@ -61,6 +59,44 @@ def run_audit(args, progress, caught):
     }
     lines = [*about_lines(about), "", str(found), *warning_lines(told_by_the_way)]
     return Answer(record, "\n".join(lines), 0 if found.ok else ALARM)
+
+
+def audits_of(args, source, wanted, logs, policies, about, progress):
+    """Audit the rounds, alone and for policies.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    source : LogFile
+        The log.
+    wanted : list of Wanted
+        The policies.
+    logs : BanditLogs
+        The rounds.
+    policies : dict
+        The policies, or their probabilities on these rounds, by name.
+    about : dict
+        What is told of the log; it is added to.
+    progress : Progress
+        Where to tell what is being done.
+
+    Returns
+    -------
+    of_log : Audit
+        Of the log alone.
+    of_policies : dict of Audit
+        By name.
+    """
+    # those that are learned here know the encoded columns, others those of the file
+    policies = policies | {
+        one.name: action_probabilities(policies[one.name], logs)
+        for one in wanted
+        if one.is_learned
+    }
+    logs = _with_names(logs, source, about)
+    with progress.step(f"auditing {len(logs):,} rounds"):
+        return audits(policies, logs, random_state=args.random_state)
 
 
 def _with_names(logs, source, about):

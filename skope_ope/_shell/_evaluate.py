@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope._shell._answer import LEVEL, Answer, start_record
+from skope_ope._shell._audit import audits_of
+from skope_ope._shell._gate import add_verdicts
 from skope_ope._shell._on_policy import compare_with_log, refuse_several
 from skope_ope._shell._policies import wanted_policies
 from skope_ope._shell._report import write_report
@@ -21,16 +23,16 @@ from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._named_evaluators import named_evaluators
 from skope_ope.evaluators.core._seeds import with_seed
-from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._policy_on_columns import logs_on_columns
 from skope_ope.reports._write import checked_path
 from skope_ope.reward_models._named_models import named_reward_model
 from skope_ope.reward_models._sources import reward_source
-from skope_ope.selection._act_alike import act_alike
-from skope_ope.selection._policy_comparison import LOGGER, PolicyComparison
+from skope_ope.selection._compare_policies import comparison_of
+from skope_ope.selection._policy_comparison import LOGGER
 
 MANY_LOGGERS = 20
+NOT_MET = 1  # the exit code where a requirement does not hold
 
 
 def run_evaluate(args, progress, caught):
@@ -53,12 +55,16 @@ def run_evaluate(args, progress, caught):
     checked_path(args.report)  # before anything is read
     wanted = wanted_policies(args)
     refuse_several(args, wanted)
+    for one in args.require:
+        one.check_names([policy.name for policy in wanted])
     named = args.evaluators and named_evaluators(args.evaluators, args.folds)
     source = read_source(args, args.logs, progress, wanted, beside=args.compare_logs)
     logs, policies, told = rounds_and_targets(args, source, wanted, progress)
     model = shared = named_reward_model(args.reward_model, logs)
-    learning = [p for p in policies.values() if isinstance(p, AdaptivePolicy)]
-    if learning:
+    about, audits = {"log": log_text(args.logs, source)}, None
+    if args.require if args.audit is None else args.audit:
+        audits = _audits(args, source, wanted, logs, policies, about, progress)
+    if any(map(learns, policies.values())):
         logs, shared = for_learning(args, source, policies, model)
     with progress.step(f"evaluating on {len(logs):,} rounds"):
         values = quiet_table(
@@ -71,11 +77,8 @@ def run_evaluate(args, progress, caught):
         )
         report = start_report(args, _records(args, values, logs, len(policies)))
         _add_references(args, report, logs)
-    report["about"] = {
-        "log": log_text(args.logs, source),
-        **_policy_texts(told),
-        "model": model_text(args, model, values),
-    }
+    model_told = {"model": model_text(args, model, values)}
+    report["about"] = about | _policy_texts(told) | model_told
     report["n_rounds"], report["n_actions"] = len(logs), logs.n_actions
     report["policies"] = list(policies)
     report["level_of_each"] = level_of_each(args, len(policies))
@@ -86,13 +89,27 @@ def run_evaluate(args, progress, caught):
         compare_with_log(
             args, report, values, logs, source, wanted[0], policies, progress
         )
+    holds = add_verdicts(args, report, values, logs, audits)
     if args.report is not None:
         with progress.step(f"writing {args.report}"):
             write_report(args, report, values, policies, logs)
     several = len(policies) > 1
     by_name = {row_name(*key, several): value for key, value in values.items()}
     report["warnings"] = warning_records(by_name, caught, report["level_of_each"])
-    return Answer(report, to_text(report))
+    return Answer(report, to_text(report), 0 if holds else NOT_MET)
+
+
+def learns(policy):
+    """Tell whether a policy learns while it acts."""
+    return isinstance(policy, AdaptivePolicy)
+
+
+def _audits(args, source, wanted, logs, policies, about, progress):
+    """Return the audits by policy; of one that learns that of the log alone."""
+    fixed = {name: one for name, one in policies.items() if not learns(one)}
+    asked = [one for one in wanted if one.name in fixed]
+    of_log, found = audits_of(args, source, asked, logs, fixed, about, progress)
+    return dict.fromkeys(policies, of_log) | found
 
 
 def level_of_each(args, n_policies):
@@ -129,13 +146,12 @@ def _add_decision(args, report, policies, values, logs):
     )
     if values.recommended is None:
         return
-    found = PolicyComparison(
+    found, _ = comparison_of(
         {name: values[name, values.recommended] for name in policies},
-        logged_value(logs),
+        policies,
+        logs,
         LOGGER,
-        level=args.level,
-        reward_range=known_range(logs),
-        alike=[name for name, one in policies.items() if act_alike(one, None, logs)],
+        args.level,
     )
     report["decision"] = {
         "decision": found.decision,

@@ -11,6 +11,7 @@ from skope_ope._shell._audit import run_audit
 from skope_ope._shell._demo import run_demo
 from skope_ope._shell._evaluate import run_evaluate
 from skope_ope._shell._option_values import integer, names, number_in, propensity
+from skope_ope._shell._require import requirement
 from skope_ope.evaluators._defaults import DEFAULTS
 from skope_ope.evaluators._names import STATIC, names_for
 from skope_ope.logs import BanditLogs
@@ -82,6 +83,7 @@ def _add_evaluate(commands):
     _add_policy(command, "the policies", several=True)
     _add_learning(command)
     _add_evaluation(command)
+    _add_gate(command)
     _add_output(command)
 
 
@@ -277,6 +279,33 @@ def _add_evaluation(command):
         metavar="FILE",
         help="write one HTML page, from the question to a recommendation; a file that "
         "exists is replaced",
+    )
+
+
+def _add_gate(command):
+    add = command.add_argument_group("the gate of a deployment").add_argument
+    add(
+        "--require",
+        type=requirement,
+        action="append",
+        default=[],
+        metavar="REQUIREMENT",
+        help="what must hold, or the exit code is 1: 'new.lower > logger', "
+        "'new.gain.lower > 0' (in pairs), 'new.verdict == trustworthy'. May be "
+        "repeated. A value that the logs do not support satisfies none",
+    )
+    add(
+        "--audit",
+        action=argparse.BooleanOptionalAction,
+        help="whether the log is audited for the verdicts; default: if there is a "
+        "requirement",
+    )
+    add(
+        "--accept",
+        type=names,
+        default=(),
+        metavar="REASONS",
+        help="names of reasons in verdicts that you know of and accept",
     )
 
 

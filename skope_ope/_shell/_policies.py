@@ -16,6 +16,7 @@ PREFIXES = ("always", "columns", "table")  # of what stands behind a colon
 FILE = "file"
 UNNAMED = "policy"  # what requirements call one that has no name
 LOGGER = "logger"
+RESERVED = (LOGGER, "trustworthy", "caution", "not")  # what requirements call others
 NAME = r"[^\W\d][\w-]*"  # it must be told from a number, and end before a dot
 
 
@@ -132,9 +133,9 @@ def _name_and_policy(text):
             f"--policy {text!r}: {name!r} is no name of a policy. Names begin with a "
             "letter and consist of letters, digits, - and _."
         )
-    if name == LOGGER:
+    if name in RESERVED:
+        meant = "the logger itself" if name == LOGGER else "the answer of a verdict"
         raise ValueError(
-            f"--policy {text!r}: {LOGGER!r} means the logger itself. Choose another "
-            "name."
+            f"--policy {text!r}: {name!r} means {meant}. Choose another name."
         )
     return name, policy

@@ -12,6 +12,7 @@ from skope_ope.audit._policy_checks import policy_findings
 from skope_ope.audit._reward_leak import reward_leak_findings
 from skope_ope.audit._slate_logger import slate_logger_findings
 from skope_ope.audit._slate_policy_checks import slate_policy_findings
+from skope_ope.logs.checks._adaptive_logger import adaptive_logger_findings
 from skope_ope.logs.checks._column_findings import column_findings
 from skope_ope.logs.checks._leak_findings import action_leak_findings
 from skope_ope.logs.checks._log_facts import log_facts
@@ -28,6 +29,7 @@ LOG_CHECKS = (
     exploration_findings,
     column_findings,
     order_findings,
+    adaptive_logger_findings,
     action_leak_findings,
     repeated_findings,
     reward_leak_findings,

@@ -94,6 +94,11 @@ class Verdict:
             'verdict >= "caution".'
         )
 
+    @property
+    def alarms(self):
+        """The reasons that count: those that are not accepted."""
+        return tuple(one for one in self.reasons if one.is_alarm)
+
     def to_dict(self):
         """Return all of it as plain numbers, texts, lists and dicts, as JSON takes.
 

@@ -179,10 +179,8 @@ def _is_told_otherwise(warning, value):
 def _of_warning(warning, in_interval):
     """Return a warning as a reason."""
     severity = warning.severity
-    # nothing is known; or an interval that lies outside of the range of the rewards
-    nothing = isinstance(warning, LowOverlapWarning) and warning.value == 0
-    if nothing or (in_interval and type(warning) is PropensityWarning):
-        severity = "error"
+    if in_interval and type(warning) is PropensityWarning:
+        severity = "error"  # all of it lies outside of the range of the rewards
     number = nan if warning.value is None else warning.value
     return Finding(warning.name, severity, _sentence(str(warning)), number=number)
 

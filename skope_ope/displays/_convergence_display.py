@@ -199,7 +199,7 @@ class ConvergenceDisplay:
 
     def _what_is_drawn(self):
         level = percent(self.level)
-        notes = [f"{level} intervals, each for one number of rounds, chosen beforehand"]
+        notes = [f"{level} intervals, each for one size chosen beforehand"]
         for reason in dict.fromkeys(self.leaves_bias_out):
             if reason:
                 named = [
@@ -215,7 +215,7 @@ class ConvergenceDisplay:
 
 def _checked_sizes(sizes, n_rounds):
     if sizes is None:
-        sizes = np.linspace(0, n_rounds, N_POINTS + 1)[1:].round()
+        sizes = np.ceil(np.linspace(0, n_rounds, N_POINTS + 1)[1:])
     sizes = np.unique(np.asarray(sizes))
     if not sizes.size or sizes[0] < 1 or sizes[-1] > n_rounds or (sizes % 1).any():
         raise ValueError(

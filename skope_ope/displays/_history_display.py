@@ -86,7 +86,17 @@ class HistoryDisplay:
 
     @classmethod
     def from_value(cls, value):
-        """Do what `from_values` does: the old name, accepted until 0.3."""
+        """Do what `from_values` does: the old name, accepted until 0.3.
+
+        Parameters
+        ----------
+        value : PolicyValue
+            Of a sequential evaluator.
+
+        Returns
+        -------
+        display : HistoryDisplay
+        """
         renamed_method(cls, "from_value", "from_values")
         return cls.from_values(value)
 

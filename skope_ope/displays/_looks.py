@@ -42,6 +42,7 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
+LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
 LONGEST = 44  # letters of a name: of longer ones both ends are drawn
 LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
 
@@ -157,7 +158,8 @@ def log_numbers_on(axis, *, share=False):
     box = axis.axes.get_window_extent()
     inches = (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
     n_labels = max(inches / (0.6 if axis.axis_name == "x" else 0.3), 2)
-    dense = 0 < low < high and 3 * math.log10(high / low) < n_labels
+    decades = math.log10(high / low) if 0 < low < high else 1.0
+    dense = decades < min(n_labels / 3, 3)
     subs = (1, 2, 5) if dense else (1,)
     axis.set_major_locator(LogLocator(subs=subs, numticks=int(n_labels) + 1))
     unit, factor = "%" * share, 100 if share else 1
@@ -209,17 +211,32 @@ def legend_beside(ax, of=None, **kwargs):
         width = legend.get_window_extent().width / figure.bbox.width
         # the gap of .02 is one of the new width
         free = (right - width - place.x0) / 1.02
-        if 0 < free < place.width:
+        if free < LEAST_LEFT * (right - place.x0):  # then above, and over a title
+            legend.set_loc("lower left")
+            legend.set_bbox_to_anchor((0, 1.02), ax.transAxes)
+        elif free < place.width:
             ax.set_position([place.x0, place.y0, free, place.height])
     return legend
 
 
-def say_no_value(ax, y):
-    """Write in a row that there is no estimate, over what is drawn of its interval."""
+def say_no_value(ax, at, *, upright=False):
+    """Write that there is no estimate, over what is drawn of its interval.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Where to write.
+    at : float
+        The row, or the column.
+    upright : bool, default=False
+        Whether it is a column.
+    """
+    transform = ax.get_xaxis_transform() if upright else ax.get_yaxis_transform()
     ax.annotate(
         "no value",
-        (0.5, y),
-        xycoords=ax.get_yaxis_transform(),
+        (at, 0.5) if upright else (0.5, at),
+        xycoords=transform,
+        rotation=90 if upright else 0,
         horizontalalignment="center",
         verticalalignment="center",
         fontsize=SMALL,

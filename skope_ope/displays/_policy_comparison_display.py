@@ -24,6 +24,7 @@ from skope_ope.displays._looks import (
 
 COLOUR = {"better": POLICY, "worse": POLICY, "cannot tell": DOUBT}
 WIDTH, PER_LINE, LEAST, AROUND = 8.0, 0.17, 2.4, 1.45  # inches of a new figure
+THE_LOGGER = "the logger"  # how a comparison calls the baseline "logger"
 GAIN = "difference", "difference_low", "difference_high"
 VALUE = "value", "low", "high"
 
@@ -168,7 +169,19 @@ class PolicyComparisonDisplay:
 
     @classmethod
     def from_comparison(cls, comparison, *, level=None):
-        """Do what `from_values` does: the old name, accepted until 0.3."""
+        """Do what `from_values` does: the old name, accepted until 0.3.
+
+        Parameters
+        ----------
+        comparison : PolicyComparison
+            What `compare_policies` returns.
+        level : float, default=None
+            Coverage of the intervals; `None`: that of the comparison.
+
+        Returns
+        -------
+        display : PolicyComparisonDisplay
+        """
         renamed_method(cls, "from_comparison", "from_values")
         return cls.from_values(comparison, level=level)
 
@@ -182,7 +195,7 @@ class PolicyComparisonDisplay:
             new figure with both.
         truth : dict of float, default=None
             The true values of policies by name, drawn as marks; with that of the
-            baseline (by its name) the true gains are drawn, too.
+            baseline (by its name, which may be "logger") the true gains are drawn, too.
         **kwargs : dict
             Passed to `ax.errorbar`.
 
@@ -205,7 +218,8 @@ class PolicyComparisonDisplay:
         known = np.array([truth.get(one, np.nan) for one in self.policies], dtype=float)
         told = f"{percent(self.level)} intervals, all together"
         gains = self.gain, self.gain_low, self.gain_high
-        base = truth.get(self.baseline["policy"], np.nan)
+        called = self.baseline["policy"]
+        base = truth.get("logger" if called == THE_LOGGER else called, np.nan)
         self._rows(axes[0], gains, known - base, kwargs)
         self._baseline_row(axes[0], 0.0, 0.0, 0.0)
         numbers_on(axes[0].xaxis, signed=True)

@@ -18,6 +18,7 @@ from skope_ope.displays._looks import (
     legend_beside,
     numbers_on,
     percent,
+    say_no_value,
 )
 from skope_ope.exceptions import BiasWarning, OPEWarning
 
@@ -229,6 +230,8 @@ class QuantileCurveDisplay:
             if rows.any():
                 x, y, yerr = place[rows], self.value[rows], sides[:, rows]
                 ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})
+        for at in place[np.isnan(self.value)]:
+            say_no_value(ax, at, upright=True)
         numbers_on(ax.yaxis)
         ax.set_ylabel("value\n(reward per round)")
 

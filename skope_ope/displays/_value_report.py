@@ -6,6 +6,7 @@ import json
 import math
 
 from skope_ope.displays._value_record import LEFT, bias_notes, marks_of, value_record
+from skope_ope.displays._verdict_lines import requirement_lines, verdict_lines
 from skope_ope.exceptions import OPEWarning
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
@@ -116,7 +117,8 @@ def to_text(report):
         lines += wrapped(text)
     for text in report["notes"]:
         lines += ["", *wrapped(text)]
-    return "\n".join([*lines, *warning_lines(report["warnings"])])
+    lines += verdict_lines(report) + warning_lines(report["warnings"])
+    return "\n".join(lines + requirement_lines(report))
 
 
 def about_lines(about):

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The one-call start: several policies and evaluators in one pass."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from numbers import Integral
 
@@ -15,13 +14,13 @@ from skope_ope.evaluators._passes import values_of
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
-NAMED = 3  # policies that a warning names; of more, their number is
 LEARNS = (
     "the rule is for policies that do not learn while they act; DRns, "
     "RejectionSampling and Replay value those that do"
@@ -222,33 +221,3 @@ def _seeded(evaluators, reward_model, random_state):
     if hasattr(reward_model, "get_params") and not isinstance(reward_model, type):
         reward_model = with_seed(clone(reward_model), rng)
     return evaluators, reward_model
-
-
-def warn_once(values, stacklevel):
-    """Warn of what values warn of: once, and of which policies if not of all.
-
-    Parameters
-    ----------
-    values : iterable of (name, PolicyValue)
-        With the name of the policy.
-    stacklevel : int
-        As `warnings.warn` takes it, of the function that calls this one.
-    """
-    policies, about = set(), {}
-    for name, value in values:
-        policies.add(name)
-        for warning in value.warnings:
-            key = (type(warning), str(warning))
-            _, names = about.setdefault(key, (warning, {}))
-            names[name] = True
-    for (kind, text), (warning, names) in about.items():
-        if len(names) < len(policies):
-            warning = kind(f"{_first_of(names)}: {text}", warning.value)
-        warnings.warn(warning, stacklevel=stacklevel + 1)
-
-
-def _first_of(names):
-    """Return some names as a text, those of many policies shortened."""
-    names = [str(name) for name in names]
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -12,6 +12,8 @@ from skope_ope.displays._value_record import (
     marks_of,
     value_record,
 )
+from skope_ope.evaluators._warn_once import warn_once
+from skope_ope.evaluators.core._intervals import check_level, intervals_of
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 
@@ -79,6 +81,67 @@ class ValueTable(Mapping):
     @property
     def _by_policy(self):
         return any(isinstance(key, tuple) for key in self._values)
+
+    def confidence_intervals(
+        self,
+        level=0.95,
+        method="auto",
+        *,
+        simultaneous=False,
+        max_weight=None,
+        n_resamples=None,
+        block_length=None,
+        random_state=0,
+    ):
+        """Two-sided intervals of all values.
+
+        With "bootstrap" and "percentile" all values see the same resamples, in one pass
+        over the rounds. Read more in the :ref:`User Guide <one_sided>`.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage, in (0, 1): of each interval, or of all together.
+        method : str, default="auto"
+            As in `PolicyValue.confidence_interval`; it must suit every row.
+        simultaneous : bool, default=False
+            Whether all intervals hold together at `level`. Each then has the level
+            1 - (1 - level) / m for the m rows of the table (Bonferroni), several
+            evaluators of a policy included: whichever row is looked at afterwards, the
+            promise holds. A table with one evaluator pays for its policies alone.
+        max_weight, n_resamples, block_length, random_state : optional
+            As in `PolicyValue.confidence_interval`.
+
+        Returns
+        -------
+        intervals : dict of ConfidenceInterval
+            With the keys of the table. `interval.level` is that of each.
+
+        Examples
+        --------
+        >>> from skope_ope import UniformPolicy, evaluate
+        >>> from skope_ope.datasets import make_bandit_logs
+        >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+        >>> policies = {"new": policy, "uniform": UniformPolicy()}
+        >>> table = evaluate(policies, logs, evaluators=["SNIPS"])
+        >>> intervals = table.confidence_intervals(simultaneous=True)
+        >>> low, high = intervals["new", "SNIPS"]
+        >>> round(intervals["new", "SNIPS"].level, 6)
+        0.975
+        """
+        check_level(level)
+        found = intervals_of(
+            self._values.values(),
+            1 - (1 - level) / max(len(self), 1) if simultaneous else level,
+            method,
+            max_weight=max_weight,
+            n_resamples=n_resamples,
+            block_length=block_length,
+            random_state=random_state,
+        )
+        found = dict(zip(self._values, found, strict=True))
+        warn_once(((_text_of(key), one) for key, one in found.items()), stacklevel=2)
+        return found
 
     def to_records(self, level=0.95):
         """Rows of the table as a list of dicts.
@@ -204,3 +267,7 @@ class ValueTable(Mapping):
         return table_html(
             "Values of policies", header, rows, notes=self._notes(), bold=bold
         )
+
+
+def _text_of(key):
+    return ", ".join(map(str, key)) if isinstance(key, tuple) else str(key)

@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Betting confidence sequences: valid after every round, from fixed bets."""
 
-import numpy as np
-
-from skope_ope.intervals._sequence_rounds import after_rounds
+from skope_ope.intervals._sequence_rounds import sequence_rounds
 from skope_ope.intervals._weighted_limits import WeightedLimits
-from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
 
 
 def betting_sequence(w, r, *, reward_range, level=0.95, max_weight=None, after=None):
@@ -85,9 +82,6 @@ def betting_sequence(w, r, *, reward_range, level=0.95, max_weight=None, after=N
     >>> low.round(3), high.round(3)
     (array([0.246, 0.438]), array([0.754, 0.562]))
     """
-    check_level(level)
-    bound = np.max(w, initial=1.0) if max_weight is None else max_weight
-    rounds = check_weighted_rewards(w, r, bound, 0.0, reward_range)
-    after = after_rounds(after, len(rounds.weight))
+    rounds = sequence_rounds(w, r, reward_range, level, after, max_weight)
     limits = WeightedLimits("betting", level, reward_range, max_weight)
-    return limits.take(rounds.weight, rounds.reward, after)
+    return limits.take(*rounds)

@@ -4,12 +4,9 @@
 
 import math
 
-import numpy as np
-
 from skope_ope.intervals._empirical_bernstein_bound import RHO
-from skope_ope.intervals._sequence_rounds import after_rounds
+from skope_ope.intervals._sequence_rounds import sequence_rounds
 from skope_ope.intervals._weighted_limits import WeightedLimits
-from skope_ope.intervals._weighted_rewards import check_level, check_weighted_rewards
 
 
 def empirical_bernstein_sequence(
@@ -86,11 +83,8 @@ def empirical_bernstein_sequence(
     >>> low.round(3), high.round(3)
     (array([0.199, 0.433]), array([0.8  , 0.567]))
     """
-    check_level(level)
     if not 0 < rho < math.inf:
         raise ValueError(f"rho must be a positive number, got {rho!r}.")
-    # no weight is too large
-    rounds = check_weighted_rewards(w, r, np.max(w, initial=1.0), 0.0, reward_range)
-    after = after_rounds(after, len(rounds.weight))
+    rounds = sequence_rounds(w, r, reward_range, level, after)
     limits = WeightedLimits("empirical_bernstein", level, reward_range, rho=rho)
-    return limits.take(rounds.weight, rounds.reward, after)
+    return limits.take(*rounds)

@@ -11,7 +11,8 @@ the tile adds to the sums. Neither the counts nor the columns are ever there as 
 import numpy as np
 
 TILE = 8192  # units whose counts are drawn together
-CHUNK = 32  # resamples whose counts are at hand: 2 MiB
+CHUNK = 32  # resamples whose Poisson counts are at hand: 2 MiB
+DRAWN = 16  # of those that are drawn one by one, with all that this needs
 LARGEST_COUNT = 9  # of a Poisson variable of mean one in 65,536 draws
 
 
@@ -43,11 +44,12 @@ class Draws:
         drawn = self.units if n_drawn is None else np.array([n_drawn])
         self.poisson = n_drawn is None and drawn[drawn > 0].min() > TILE
         self.left = np.repeat(drawn[:, None], n_resamples, axis=1)
+        self._counts = np.empty((CHUNK, TILE)) if self.poisson else None
 
     def of_tile(self, number, n):
         """Yield the places of some resamples and their counts of the units of a tile.
 
-        Tiles are asked in order.
+        Tiles are asked in order, and counts are to be used before the next ones.
 
         Parameters
         ----------
@@ -57,17 +59,29 @@ class Draws:
             Units that it has.
         """
         source = np.random.SFC64([self.seed, number])
-        if not self.poisson:
-            rng, places = np.random.Generator(source), self._places(number * TILE, n)
-        for start in range(0, self.n_resamples, CHUNK):
-            chunk = slice(start, min(start + CHUNK, self.n_resamples))
-            if self.poisson:
-                yield chunk, _poisson_counts(source, chunk.stop - start, n)
-            else:
-                yield chunk, self._exact_counts(rng, chunk, n, places)
-        if not self.poisson:
-            for sample, at in places:
-                self.units[sample] -= len(at)
+        if self.poisson:
+            for chunk in self._chunks(CHUNK):
+                yield chunk, self._poisson_counts(source, chunk.stop - chunk.start, n)
+            return
+        rng, places = np.random.Generator(source), self._places(number * TILE, n)
+        for chunk in self._chunks(DRAWN):
+            yield chunk, self._drawn_counts(rng, chunk, n, places)
+        for sample, at in places:
+            self.units[sample] -= len(at)
+
+    def _chunks(self, size):
+        for start in range(0, self.n_resamples, size):
+            yield slice(start, min(start + size, self.n_resamples))
+
+    def _poisson_counts(self, source, n_resamples, n):
+        """Look the counts up by random numbers of 16 bits, four from each of 64."""
+        fours = -(-n // 4)
+        bits = source.random_raw(n_resamples * fours).view(np.uint16)
+        bits = bits.reshape(n_resamples, 4 * fours)[:, :n]
+        # memory that is at hand: fresh pages cost more than what is put there
+        out = self._counts[:n_resamples] if n == TILE else None
+        # there are as many entries as numbers, so that nothing wraps
+        return np.take(POISSON, bits, mode="wrap", out=out)
 
     def _places(self, start, n):
         """Return the samples that units of a tile belong to, and where these are."""
@@ -76,7 +90,7 @@ class Draws:
         codes = self.sample[start : start + n]
         return [(code, np.flatnonzero(codes == code)) for code in np.unique(codes)]
 
-    def _exact_counts(self, rng, chunk, n, places):
+    def _drawn_counts(self, rng, chunk, n, places):
         """Draw the units of a tile: of what a sample has left, the share of the tile.
 
         Its number is binomial, given the tiles before.
@@ -101,14 +115,6 @@ def _poisson_table():
 
 
 POISSON = _poisson_table()
-
-
-def _poisson_counts(source, n_resamples, n):
-    """Look the counts up by random numbers of 16 bits, four from each of 64."""
-    fours = -(-n // 4)
-    bits = source.random_raw(n_resamples * fours).view(np.uint16)
-    bits = bits.reshape(n_resamples, 4 * fours)[:, :n]
-    return np.take(POISSON, bits, mode="wrap")  # no check: there are as many entries
 
 
 class Resampling:

@@ -2,7 +2,59 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What confidence sequences share: after which rounds they are asked, and sums."""
 
+import math
+from typing import NamedTuple
+
 import numpy as np
+
+from skope_ope.intervals._weighted_rewards import (
+    ROUNDING,
+    check_inside,
+    check_level,
+    check_range,
+)
+from skope_ope.logs._validation import as_numbers
+
+
+class SequenceRounds(NamedTuple):
+    """Rounds in the order of time, checked."""
+
+    weight: np.ndarray
+    reward: np.ndarray
+    after: np.ndarray
+
+
+def sequence_rounds(w, r, reward_range, level, after, max_weight=None):
+    """Return `SequenceRounds`; raise where weights or rewards leave their bounds.
+
+    Parameters
+    ----------
+    w, r, reward_range, level, after, max_weight : object
+        See `betting_sequence`.
+    """
+    check_level(level)
+    weight, reward = as_numbers("w", w), as_numbers("r", r)
+    if not len(weight) or len(weight) != len(reward):
+        raise ValueError(
+            "w and r need one entry per round and at least one round, got "
+            f"{len(weight)} and {len(reward)}."
+        )
+    low, high = check_range("reward_range", reward_range)
+    check_inside("r", reward, low, high, "State the range that rewards can have.")
+    largest = math.inf
+    if max_weight is not None:
+        if not 1 <= max_weight < math.inf:
+            raise ValueError(
+                "max_weight must be a number of 1 or more, for weights average 1; got "
+                f"{max_weight!r}."
+            )
+        largest = max_weight * (1 + ROUNDING)
+    remedy = (
+        "Importance weights are not negative, and max_weight is the largest that any "
+        "round can have, logged or not."
+    )
+    check_inside("w", weight, 0.0, largest, remedy)
+    return SequenceRounds(weight, reward, after_rounds(after, len(weight)))
 
 
 def after_rounds(after, n_rounds):

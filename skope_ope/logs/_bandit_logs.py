@@ -363,6 +363,16 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return quick_propensity_findings(self)
 
     @cached_property
+    def learning_findings(self):
+        """Finding where the propensities of the first rounds follow earlier rewards."""
+        from skope_ope.logs.checks._adaptive_logger import (
+            MOST_ROUNDS,
+            learning_findings,
+        )
+
+        return learning_findings(self, MOST_ROUNDS)
+
+    @cached_property
     def left_out_by_chance(self):
         """Whether the logger could take the actions that it never took."""
         from skope_ope.logs.checks._left_out import left_out_by_chance

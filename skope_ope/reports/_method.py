@@ -3,7 +3,6 @@
 """How the numbers were found, and what they assume, in a few words."""
 
 from skope_ope.exceptions import LearnedRoundsWarning
-from skope_ope.logs import SlateLogs
 
 # w is the policy's probability over that of the logger, r the reward, a the logged
 # action, q the model of rewards, q(policy) its mean under the policy.
@@ -38,10 +37,9 @@ METHODS = {
     "student": "Student's interval",
     "normal": "the normal interval",
 }
-SUMS_OF_SLOTS = ("PseudoInverse", "wPI", "ControlledPI", "SlateDoublyRobust")
 
 
-def assumptions(logs, table, evaluator):
+def assumptions(logs, table, verdicts):
     """Return what no log can show, and what was taken as it was given.
 
     Parameters
@@ -50,31 +48,14 @@ def assumptions(logs, table, evaluator):
         The rounds.
     table : ValueTable
         Values by policy and evaluator.
-    evaluator : str
-        The row of the table that the gains come from.
+    verdicts : dict of Verdict
+        Of the gains, by name.
 
     Returns
     -------
     told : list of str
     """
-    told = [
-        "Tomorrow is like the log: the same kind of contexts, and the same rewards for "
-        "the same actions.",
-        "An action changes its own reward only, not what the same user meets later.",
-    ]
-    if logs.propensity is None and getattr(logs, "logging_policy", None) is None:
-        told.append(
-            "The propensities are not known: everything rests on a model of rewards, "
-            "and on all reasons for an action being in the context."
-        )
-    else:
-        told.append(
-            "The propensities are what the logger used. Where they were estimated, all "
-            "reasons for an action are in the log: a hidden reason shifts the values, "
-            "and no interval knows it."
-        )
-    if isinstance(logs, SlateLogs) and evaluator in SUMS_OF_SLOTS:
-        told.append("The reward of a slate is about a sum over its slots.")
+    told = [text for one in verdicts.values() for text in one.unchecked]
     if logs.group is None:
         told.append(
             "Rounds are independent. Where users, sessions or queries come again, "
@@ -88,7 +69,7 @@ def assumptions(logs, table, evaluator):
     if not learned:
         told.append("No policy has learned from these rounds. None was recognised.")
     told.append("The reward is what you are paid for, and all of it has arrived.")
-    return told
+    return list(dict.fromkeys(told))
 
 
 def method_notes(logs, table, comparison, evaluator):

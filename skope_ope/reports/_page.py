@@ -36,11 +36,11 @@ def page(report):
         sections.section("What the log knows of each policy", sections.overlap(shown)),
         sections.section(
             "Audit",
-            sections.findings(report.audit, report.audits, report.policies),
+            sections.findings(report.audit, report.audits, report.verdicts),
             id="audit",
         ),
         sections.section(
-            "What was assumed", bullets(assumptions(logs, table, evaluator))
+            "What was assumed", bullets(assumptions(logs, table, report.verdicts))
         ),
         sections.section(
             "How it was computed",

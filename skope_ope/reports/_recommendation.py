@@ -10,8 +10,11 @@ from skope_ope.selection._doubts import BETTER
 from skope_ope.selection._sentence import rough
 from skope_ope.selection._verdicts import CANNOT_TELL
 
+MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
-ERROR, WARNING = "error", "warning"
+ERROR = "error"
+# Errors that say how little there is. They stop a decision, and no number is wrong.
+TOO_LITTLE = ("low_overlap", "few_events", "few_groups", "wide_interval")
 KEEP_EXPLORING = (
     "Keep some choices random when you switch: the next log has to answer, too."
 )
@@ -24,17 +27,25 @@ class Alarm:
 
     Parameters
     ----------
+    name : str
+        The short name of the finding.
     severity : {"error", "warning"}
-        "error": the numbers are wrong until it is mended.
+        "error": nobody should act before it is mended.
     who : tuple of str
         The policies that it is about; empty: the log, and so all of them.
     text : str
         What was found, in a sentence.
     """
 
+    name: str
     severity: str
     who: tuple
     text: str
+
+    @property
+    def is_fault(self):
+        """Whether it makes numbers wrong, and not only uncertain."""
+        return self.severity == ERROR and self.name not in TOO_LITTLE
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class Recommendation:
     headline : str
         A few words.
     sentences : tuple of str
-        Why, how much, and what would tell more.
+        Paragraphs: why, how much, and what would tell more.
     alarms : tuple of Alarm
         Errors first.
     """
@@ -62,18 +73,20 @@ class Recommendation:
     alarms: tuple
 
     @property
-    def cautious(self):
-        """Whether something must be looked at before anybody acts."""
-        return bool(self.alarms)
+    def has_faults(self):
+        """Whether numbers are wrong, and not only uncertain."""
+        return any(one.is_fault for one in self.alarms)
 
 
-def recommendation_of(comparison, audit, audits, units):
-    """Return what follows from a comparison and from the audits.
+def recommendation_of(comparison, verdicts, audit, audits, units):
+    """Return what follows from a comparison and from what speaks against its gains.
 
     Parameters
     ----------
     comparison : PolicyComparison
         Gains over the baseline.
+    verdicts : dict of Verdict
+        Of the gains, by name.
     audit : Audit
         Of the log.
     audits : dict of Audit
@@ -86,16 +99,17 @@ def recommendation_of(comparison, audit, audits, units):
     recommendation : Recommendation
     """
     decision, choice = comparison.decision, comparison.choice
-    alarms = _alarms(
-        audit, audits, {comparison.baseline, *([choice] if choice else comparison)}
-    )
-    errors = [one for one in alarms if one.severity == ERROR]
-    wrong = {name for one in errors for name in one.who}
-    of_all = any(not one.who for one in errors) or str(comparison.baseline) in wrong
-    if of_all or (wrong and decision != "undecided"):
-        what = "the log" if any(not one.who for one in errors) else "what is wrong"
-        headline = f"No decision yet: mend {what} first"
-        sentences = _without_ground(comparison, wrong, of_all)
+    alarms = _alarms(comparison, verdicts, audit, audits)
+    faults = [one for one in alarms if one.is_fault]
+    wrong = {name for one in faults for name in one.who}
+    of_log = any(not one.who for one in faults)
+    of_all = of_log or str(comparison.baseline) in wrong
+    if of_all or (alarms and alarms[0].severity == ERROR and decision != "undecided"):
+        headline, sentences = "No decision: too little evidence", _thin(comparison)
+        if faults:
+            what = "the log" if of_log else "what is wrong"
+            headline = f"No decision yet: mend {what} first"
+            sentences = _without_ground(comparison, wrong, of_all)
         return Recommendation("undecided", None, headline, sentences, tuple(alarms))
     tell = {"deploy": _deploy, "keep": _keep, "undecided": _undecided}[decision]
     headline, sentences = tell(comparison, units, wrong)
@@ -104,21 +118,24 @@ def recommendation_of(comparison, audit, audits, units):
     return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
 
 
-def _alarms(audit, audits, concerned):
-    """Return the errors and warnings of audits, each told once, errors first."""
-    of_log = [(one.name, one.found) for one in audit.alarms]
-    who, severity = {}, {}
-    for one in audit.alarms:
-        who[one.name, one.found], severity[one.name, one.found] = [], one.severity
-    for name, found in audits.items():
-        if name not in concerned:
-            continue
-        for one in found.alarms:
+def _alarms(comparison, verdicts, audit, audits):
+    """Return what speaks against the decision, each told once, errors first."""
+    found = {(one.name, one.found): (one, []) for one in audit.alarms}
+    of_log = set(found)
+    told = [(name, verdict.reasons) for name, verdict in verdicts.items()]
+    if comparison.choice is not None:
+        told = [(comparison.choice, verdicts[comparison.choice].reasons)]
+    if comparison.baseline in audits:
+        told.append((comparison.baseline, audits[comparison.baseline].alarms))
+    for name, reasons in told:
+        for one in reasons:
             key = one.name, one.found
-            if key not in of_log:
-                who.setdefault(key, []).append(str(name))
-                severity[key] = one.severity
-    alarms = [Alarm(severity[key], tuple(names), key[1]) for key, names in who.items()]
+            if one.is_alarm and key not in of_log:
+                found.setdefault(key, (one, []))[1].append(str(name))
+    alarms = [
+        Alarm(one.name, one.severity, tuple(names), one.found)
+        for one, names in found.values()
+    ]
     return sorted(alarms, key=lambda one: (one.severity != ERROR, bool(one.who)))
 
 
@@ -136,6 +153,18 @@ def _without_ground(comparison, wrong, of_all):
     return tuple(sentences)
 
 
+def _thin(comparison):
+    """Say that the numbers look clear, and the log does not bear them."""
+    looks = f"{comparison.choice} looks better than {comparison._against}"
+    if comparison.choice is None:
+        looks = f"{_listed(list(map(str, comparison.differences)))} look worse than "
+        looks += comparison._against
+    return (
+        f"{looks}, but the log does not bear a decision: see the errors.",
+        "More rounds, or a log closer to the policy, would.",
+    )
+
+
 def _deploy(comparison, units, wrong):
     verdicts = {one.name: one for one in comparison._verdicts}
     chosen = verdicts.pop(comparison.choice)
@@ -145,12 +174,27 @@ def _deploy(comparison, units, wrong):
         f"a gain of {_span(comparison, chosen, units)}.",
         *_relative(comparison, chosen.name),
     ]
-    if any(one.answer == BETTER for one in verdicts.values()):
-        sentences.append(f"{chosen.name} has the greatest lower limit of all gains.")
     sentences += _others(verdicts.values(), comparison, units, wrong)
+    sentences += _rivals(comparison, chosen.name, verdicts.values(), wrong)
     if chosen.doubts:
         sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
+
+
+def _rivals(comparison, choice, verdicts, wrong):
+    """Say which policies the rounds cannot tell from the choice."""
+    alike = []
+    for one in verdicts:
+        if one.answer == BETTER and str(one.name) not in wrong:
+            gap = comparison[choice] - comparison[one.name]
+            low, high = gap._interval(comparison.level_of_each)
+            alike += [str(one.name)] if not (low > 0 or high < 0) else []
+    if not alike:
+        return []
+    return [
+        f"These rounds cannot tell {choice} from {_listed(alike)}. {choice} has the "
+        "greatest lower limit of its gain; a simpler policy may serve as well."
+    ]
 
 
 def _keep(comparison, units, wrong):
@@ -186,7 +230,7 @@ def _others(verdicts, comparison, units, wrong, first=False):
         told = _about(verdict, comparison, units, str(verdict.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
-        sentences += told if first else told[:1]
+        sentences.append(" ".join(told if first else told[:1]))
     more = len(verdicts) - NAMED
     if more > 0:
         sentences.append(f"The table says what is known of {more} more.")
@@ -234,9 +278,15 @@ def _more_rounds(verdict, n_rounds, units):
     more = verdict.rounds - n_rounds
     if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
+    gain = units.worded_gain(verdict.gain, "+")
+    if more > MOST_ROUNDS * n_rounds:
+        return (
+            f"If the gain is the {gain} that it seems, to tell it would take more than "
+            f"{MOST_ROUNDS} times as many rounds."
+        )
     return (
         f"About {rough(more)} more rounds would tell, in 8 of 10 cases, if the gain is "
-        f"the {units.worded_gain(verdict.gain, '+')} that it seems."
+        f"the {gain} that it seems."
     )
 
 

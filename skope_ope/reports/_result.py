@@ -6,6 +6,7 @@ from functools import cached_property
 from html import escape
 
 from skope_ope._harmless import harmless
+from skope_ope.audit import verdict
 from skope_ope.logs._text_table import wrapped
 from skope_ope.reports._page import page
 from skope_ope.reports._recommendation import recommendation_of
@@ -50,7 +51,10 @@ class Report:
     sentence : str
         The recommendation with its reasons, for those who decide.
     alarms : tuple of Alarm
-        What to look at before anybody acts, each with `severity`, `who` and `text`.
+        What to look at before anybody acts, each with `name`,
+        `severity`, `who` and `text`.
+    verdicts : dict of Verdict
+        Whether the gains can be acted on, by policy, with what the audits have found.
     policies : list of str
         Names of the policies.
     level : float
@@ -101,7 +105,17 @@ class Report:
 
     @cached_property
     def _recommendation(self):
-        return recommendation_of(self.comparison, self.audit, self.audits, self._units)
+        return recommendation_of(
+            self.comparison, self.verdicts, self.audit, self.audits, self._units
+        )
+
+    @cached_property
+    def verdicts(self):
+        """What speaks against acting on the gains, by policy."""
+        return {
+            name: verdict(gain, audit=self.audits.get(name))
+            for name, gain in self.comparison.differences.items()
+        }
 
     @property
     def decision(self):

@@ -8,7 +8,7 @@ from skope_ope.displays._value_record import bias_notes, marks_of
 from skope_ope.logs._text_table import number
 from skope_ope.reports._bars import Scale, axis, interval_bar, share_bar
 from skope_ope.reports._markup import Markup, bullets, element, joined, table
-from skope_ope.reports._recommendation import ERROR
+from skope_ope.reports._recommendation import MOST_ROUNDS
 from skope_ope.reports._units import Units
 from skope_ope.selection._sentence import rough
 
@@ -20,13 +20,13 @@ def advice(recommendation):
     """Return the recommendation with the alarms in the same box."""
     alarms, shown = recommendation.alarms, recommendation.alarms[:MOST_ALARMS]
     parts = [element("h2", recommendation.headline)]
-    if alarms and alarms[0].severity == ERROR:  # before anything reads as an answer
+    if recommendation.has_faults:  # before anything reads as an answer
         parts += [_alarm_list(shown, len(alarms)), *_paragraphs(recommendation)]
     else:
         parts += _paragraphs(recommendation)
         parts += [_alarm_list(shown, len(alarms))] if alarms else []
     kind = f"advice {recommendation.decision}"
-    kind += " cautious" if recommendation.cautious else ""
+    kind += " cautious" if alarms else ""
     return element("section", *parts, class_=kind, id="advice")
 
 
@@ -49,7 +49,7 @@ def _alarm_list(alarms, n_all):
 
 def doubt(recommendation):
     """Return what stands above numbers that are wrong."""
-    if not any(one.severity == ERROR for one in recommendation.alarms):
+    if not recommendation.has_faults:
         return ""
     return element(
         "p", "Not to be trusted until the errors are mended.", class_="wrong"
@@ -69,7 +69,8 @@ def gains(comparison, units):
         limits = f"{units.gain(low)} to {units.gain(high)}"
         answer = "deploy" if one["chosen"] else one["answer"]
         n = one["rounds_needed"]
-        answer += "" if not isfinite(n) else f"; {rough(n)} rounds in all would tell"
+        if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
+            answer += f"; {rough(n)} rounds in all would tell"
         relative = _relative(comparison, one["policy"])
         name, kind = str(one["policy"]), SYMBOL[one["answer"]]
         if kind == "chosen" and not one["chosen"]:
@@ -168,8 +169,8 @@ def _size(value):
 
 def overlap(found):
     """Return how many rounds bear on each policy, from one value of each."""
-    header = ["policy", "effective rounds", "of all", "", "largest weight"]
-    header += ["its share", "never logged"]
+    header = ["policy", "effective rounds", "of all", "share", "largest weight"]
+    header += ["of all weights", "never logged"]
     rows = []
     for name, value in found.items():
         known, n = value.diagnostics, value.n_rounds
@@ -190,8 +191,8 @@ def overlap(found):
         )
     note = (
         "Effective rounds: as many rounds of equal weight would be worth as much. "
-        "Its share: what the largest weight is of all weights. Never logged: the share "
-        "of the policy's decisions for which the log has no evidence."
+        "Never logged: the share of the policy's decisions for which the log has no "
+        "evidence."
     )
     return joined(table(header, rows), element("p", note, class_="quiet"))
 
@@ -206,16 +207,31 @@ def _weight(weight):
     return "-" if weight is None or not isfinite(weight) else f"{weight:,.1f}"
 
 
-def findings(audit, audits, policies):
-    """Return what the audits have found, with what to do: of the log, of policies."""
-    of_log = {(one.name, one.found) for one in audit.findings}
+def findings(audit, audits, verdicts):
+    """Return what was found of the log and of policies, with what to do.
+
+    Parameters
+    ----------
+    audit : Audit
+        Of the log.
+    audits : dict of Audit
+        Of policies, by name; one that learns while it acts has none.
+    verdicts : dict of Verdict
+        Of the gains, by name; the baseline has none.
+    """
     parts = [_findings_of("The log", audit.findings)]
-    for name, found in audits.items():
-        own = [one for one in found.findings if (one.name, one.found) not in of_log]
-        parts.append(_findings_of(str(name), own))
-    for name in policies:
+    known = {(one.name, one.found) for one in audit.findings}
+    for name in dict.fromkeys([*verdicts, *audits]):
+        own, title = [], str(name)
+        if name in verdicts:
+            title += f" ({verdicts[name].answer})"
+            own += verdicts[name].reasons
+        own += audits[name].findings if name in audits else ()
+        distinct = {(one.name, one.found): one for one in own}
+        own = [one for key, one in distinct.items() if key not in known]
+        parts.append(_findings_of(title, own))
         if name not in audits:
-            told = f"{name}: it learns while it acts, so its weights cannot be checked."
+            told = f"{name} learns while it acts: its weights cannot be checked."
             parts.append(element("p", told))
     return joined(*parts)
 

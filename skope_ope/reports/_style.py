@@ -29,7 +29,7 @@ padding:0 .4em;font-size:.85rem;font-weight:600;margin-right:.3em}
 .tag.error{border-width:2px}
 .tag.note{border-color:var(--line)}
 figure{margin:.6rem 0}
-.row{display:grid;grid-template-columns:minmax(6rem,12rem) 1fr 11rem;gap:.2rem .8rem;
+.row{display:grid;grid-template-columns:minmax(6rem,12rem) 1fr 13rem;gap:.2rem .8rem;
 align-items:center;border-top:1px solid var(--line)}
 .row .name,.row .figures{padding:.35rem 0}
 .row .picture{position:relative;align-self:stretch;min-height:1.6rem}

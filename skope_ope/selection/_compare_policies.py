@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from numbers import Real
 
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
-from skope_ope.evaluators._evaluate import quiet_table, warn_once
+from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs._known_range import known_range
 from skope_ope.selection._act_alike import act_alike

@@ -7,7 +7,7 @@ from math import nan
 
 from skope_ope._renamed import dropped_keyword
 from skope_ope.evaluators._value_table import ValueTable
-from skope_ope.evaluators.core._lift import lift_of
+from skope_ope.evaluators.core._lift import Lift
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
@@ -147,7 +147,10 @@ class PolicyComparison(ValueTable):
     @cached_property
     def lifts(self):
         """Relative gains by name."""
-        return {name: lift_of(self[name], self.reference) for name in self.differences}
+        return {
+            name: Lift(*(gain._operands or (self[name], self.reference)), gain)
+            for name, gain in self.differences.items()
+        }
 
     @cached_property
     def p_values(self):
@@ -169,10 +172,12 @@ class PolicyComparison(ValueTable):
         Returns
         -------
         records : list of dict
-            Keys: policy, difference, difference_low, difference_high, p_value, answer
-            ("better", "worse" or "cannot tell"), chosen, rounds_needed (in all, where
-            the answer is open and rounds would give it), value, standard_error, low,
-            high, warnings. What is about the gain is NaN or "" for the baseline.
+            Keys: policy, difference, difference_low, difference_high, lift, lift_low,
+            lift_high (the relative gain, .1 is ten percent, at the level of the gain),
+            p_value, answer ("better", "worse" or "cannot tell"), chosen, rounds_needed
+            (in all, where the answer is open and rounds would give it), value,
+            standard_error, low, high, warnings. What is about the gain is NaN or "" for
+            the baseline.
         """
         level = self.level if level is None else level
         verdicts = self._verdicts_at(level)
@@ -183,6 +188,7 @@ class PolicyComparison(ValueTable):
             low, high = value._interval(self._level_of(level, len(self)))
             verdict = by_name.get(name)
             known = verdict is not None
+            lift, (lift_low, lift_high) = self._lift_record(name, level)
             kinds = [type(warning) for warning in value.warnings]
             kinds += [doubt.kind for doubt in verdict.doubts] if known else []
             records.append(
@@ -191,6 +197,9 @@ class PolicyComparison(ValueTable):
                     "difference": verdict.gain if known else nan,
                     "difference_low": verdict.low if known else nan,
                     "difference_high": verdict.high if known else nan,
+                    "lift": lift,
+                    "lift_low": lift_low,
+                    "lift_high": lift_high,
                     "p_value": self.p_values.get(name, nan),
                     "answer": verdict.answer if known else "",
                     "chosen": known and name == choice,
@@ -203,6 +212,13 @@ class PolicyComparison(ValueTable):
                 }
             )
         return records
+
+    def _lift_record(self, name, level):
+        """Return the relative gain of a policy and its interval."""
+        if name not in self.lifts:
+            return nan, (nan, nan)
+        lift = self.lifts[name]
+        return lift.value, lift._interval(self._level_of(level, len(self.lifts)))
 
     def to_frame(self, level=None):
         """Return the table as a pandas frame, indexed by policy.

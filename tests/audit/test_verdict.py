@@ -37,6 +37,7 @@ from skope_ope.audit._verdict import ANSWERS
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import STATIC
+from skope_ope.exceptions import SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from tests._faults import FAULTS, RIGHT_LOGS, SEEN_BY, faulty, right
 from tests._values import stated_value
@@ -179,6 +180,32 @@ def test_actions_that_were_never_logged():
     assert "20.00%" in reason.text
 
 
+@pytest.mark.parametrize(
+    ("shares", "answer"),
+    [
+        ((0.004,), "trustworthy"),
+        ((0.004, 0.003), "caution"),
+        ((0.06, 0.06), "not supported"),
+        ((np.nan,), "not supported"),
+        ((None, 0.004), "not supported"),
+    ],
+)
+def test_shares_that_are_not_in_the_logs_add_up(shares, answer):
+    told = [SupportWarning(f"share {i}", share) for i, share in enumerate(shares)]
+    z = np.random.RandomState(0).uniform(size=500)
+    value = stated_value(
+        z.mean(), z.std(ddof=1) / 500**0.5, 500, round_values=z, estimator="IPS"
+    )._with_warnings(told)
+    assert value.verdict == answer
+
+
+def test_no_round_that_bears_on_the_policy_leaves_a_model_alone():
+    value = value_of(DoublyRobust(), ConstantPolicy(0), LOGS[LOGS.action_index > 0])
+    assert value.verdict == "not supported"
+    found = [one for one in value.verdict.reasons if one.severity == "error"]
+    assert "low_overlap" in [one.name for one in found]
+
+
 def test_a_value_outside_the_range_of_the_rewards():
     action = np.arange(500) % 100 < 52
     logs = BanditLogs(
@@ -192,7 +219,7 @@ def test_a_value_outside_the_range_of_the_rewards():
     wrong = value_of(IPS(), ConstantPolicy(True), logs.replace(propensity=[0.2] * 500))
     assert wrong.verdict == "not supported"
     [reason] = [one for one in wrong.verdict.reasons if one.name == "propensity"]
-    assert (reason.severity, "All limits, 2.356" in reason.text) == ("error", True)
+    assert (reason.severity, "outside the range" in reason.text) == ("error", True)
 
 
 def test_a_policy_that_has_learned_from_these_rounds():
@@ -328,7 +355,8 @@ def test_thresholds_are_the_users():
     assert names(verdict(value, thresholds=strict)) == ["low_overlap"]
     stricter = VerdictThresholds(effective_rounds=(size + 2, size + 1))
     assert verdict(value, thresholds=stricter) == "not supported"
-    few = value_of(IPS(), logs=LOGS[:50])
+    few = value_of(IPS(), logs=LOGS[:60])  # which warns of it, too
+    assert names(few.verdict) == ["low_overlap", "wide_interval"]
     assert few.verdict == "caution"
     lax = VerdictThresholds(
         effective_rounds=(5, 0), effective_events=(5, 0), range_share=(1, 1)

@@ -9,14 +9,27 @@ import pytest
 
 from skope_ope import (
     IPS,
+    SNIPS,
     BanditLogs,
     ClippingCurveDisplay,
+    ConvergenceDisplay,
+    DRns,
+    HistoryDisplay,
+    PolicyComparisonDisplay,
     PolicyValueDisplay,
+    QuantileCurveDisplay,
+    RejectionSampling,
+    SensitivityDisplay,
+    SupportDisplay,
     UniformPolicy,
     WeightsDisplay,
     compare_policies,
+    displays,
     evaluate,
 )
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+NAME = "always the most popular offer of the last weeks, $5 and more"
 
 
 def logs_of_two_actions():
@@ -28,16 +41,45 @@ def logs_of_two_actions():
     )
 
 
+def made(evaluator, **given):
+    """Return a maker: of an evaluator class, on logs, with a policy."""
+    return lambda make: (
+        lambda logs: make.from_evaluator(evaluator.fit(logs), UniformPolicy(), **given)
+    )
+
+
 MAKERS = {
-    "values": lambda e: PolicyValueDisplay.from_evaluator(e, UniformPolicy()),
-    "weights": lambda e: WeightsDisplay.from_evaluator(e, UniformPolicy()),
-    "clipping": lambda e: ClippingCurveDisplay.from_evaluator(e, UniformPolicy()),
+    PolicyValueDisplay: made(IPS()),
+    WeightsDisplay: made(IPS(cmax=1.5)),
+    SupportDisplay: made(IPS()),
+    ClippingCurveDisplay: made(IPS(cmax=1.5)),
+    SensitivityDisplay: made(SNIPS(), baseline=0.4),
+    ConvergenceDisplay: made(SNIPS()),
+    HistoryDisplay: made(RejectionSampling(random_state=0)),
+    QuantileCurveDisplay: made(DRns(reward_model=0.5, random_state=0), q_range=[0.1]),
+    PolicyComparisonDisplay: lambda make: (
+        lambda logs: make.from_evaluator(
+            SNIPS().fit(logs), {NAME: UniformPolicy(), "other": np.full((6, 2), 0.5)}
+        )
+    ),
 }
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(params=MAKERS, ids=lambda make: make.__name__)
 def display(request):
-    return MAKERS[request.param](IPS().fit(logs_of_two_actions()))
+    return MAKERS[request.param](request.param)(logs_of_two_actions())
+
+
+def own_axes(display):
+    """Return as many axes of a user's figure as a display draws into by default."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(len(display.plot().figure_.axes), squeeze=False)[1].ravel()
+
+
+def test_every_display_is_looked_at():
+    shown = {name for name in displays.__all__ if name != "ConfidenceSequenceDisplay"}
+    assert {make.__name__ for make in MAKERS} == shown
 
 
 @pytest.fixture
@@ -59,26 +101,66 @@ def test_plot_without_matplotlib_names_the_extra(no_matplotlib, display):
 
 
 def test_data_are_computed_without_matplotlib(no_matplotlib):
-    evaluator = IPS().fit(logs_of_two_actions())
-    for make in MAKERS.values():
-        make(evaluator)
+    for make, made_by in MAKERS.items():
+        made_by(make)(logs_of_two_actions())
     table = evaluate(UniformPolicy(), logs_of_two_actions(), evaluators="IPS")
     with pytest.raises(ImportError, match="PolicyValueDisplay"):
         table.plot()
 
 
 def test_plot_into_own_axes(pyplot, display):
-    figure, ax = pyplot.subplots()
+    axes = own_axes(display)
+    figures = pyplot.get_fignums()
+    style = pyplot.rcParams.copy()
+    ax = axes if len(axes) > 1 else axes[0]
     assert display.plot(ax) is display
-    assert display.ax_ is ax
-    assert display.figure_ is figure
+    assert display.ax_ is axes[0]
+    assert display.figure_ is axes[0].figure
+    assert all(one.has_data() for one in axes)
+    assert pyplot.get_fignums() == figures
+    assert pyplot.rcParams == style
+    assert axes[0].spines["top"].get_visible()  # the user's style
+
+
+def shown_texts(figure):
+    """Yield the texts that are drawn, without ticks beyond the limits."""
+    from matplotlib.text import Text
+
+    beyond = set()
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in axis.get_major_ticks():
+                if not low <= tick.get_loc() <= high:
+                    beyond |= {tick.label1, tick.label2}
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text().strip() and text not in beyond:
+            yield text
+
+
+def test_a_new_figure_is_legible(pyplot, display):
+    """Labels are there, in the figure, not small; legends cover no data."""
+    style = pyplot.rcParams.copy()
+    assert display.plot() is display
+    assert pyplot.rcParams == style
+    figure = display.figure_
     assert pyplot.get_fignums() == [figure.number]
-
-
-def test_plot_makes_a_figure(pyplot, display):
-    display.plot()
-    assert pyplot.get_fignums() == [display.figure_.number]
-    display.figure_.canvas.draw()  # nothing is left to be found wrong later
+    figure.canvas.draw()
+    for text in shown_texts(figure):
+        box = text.get_window_extent()
+        assert box.x0 > -1 and box.x1 < figure.bbox.width + 1, text
+        assert box.y0 > -1 and box.y1 < figure.bbox.height + 1, text
+        assert text.get_fontsize() >= 8, text
+    legends = [ax.get_legend() for ax in figure.axes if ax.get_legend() is not None]
+    for ax in figure.axes:
+        assert ax.get_window_extent().width > 0.2 * figure.bbox.width
+        for legend in legends:
+            assert not legend.get_window_extent().overlaps(ax.get_window_extent())
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    assert all(
+        ax.get_ylabel() or any(label.get_text() for label in ax.get_yticklabels())
+        for ax in figure.axes[:1]
+    )
 
 
 def test_plotting_twice_draws_the_same(pyplot, display):

@@ -125,3 +125,25 @@ def test_plot(pyplot):
 def test_plot_without_a_bound_of_its_own(pyplot):
     display = ClippingCurveDisplay.from_evaluator(IPS().fit(LOGS), POLICY).plot()
     assert display.own_line_ is None
+
+
+def test_from_values():
+    values = {b: IPS(cmax=b).fit(LOGS).evaluate(POLICY) for b in (2.0, 0.5)}
+    given = {"own": 2.0, "level": 0.9, "name": "IPS"}
+    display = ClippingCurveDisplay.from_values(values, **given)
+    curve = {"param_range": [0.5, 2.0], "level": 0.9}
+    evaluator = IPS(cmax=2.0).fit(LOGS)
+    want = ClippingCurveDisplay.from_evaluator(evaluator, POLICY, **curve)
+    for name in ("param_name", "param_range", "value", "low", "high", "own", "name"):
+        assert_array_equal(getattr(display, name), getattr(want, name))
+    assert display.leaves_bias_out == ["the bias of clipped weights"] * 2
+
+
+def test_other_values_are_refused():
+    value = IPS().fit(LOGS).evaluate(POLICY)
+    with pytest.raises(TypeError, match="a dict of PolicyValue by the bound on the we"):
+        ClippingCurveDisplay.from_values(value)
+    with pytest.raises(ValueError, match=r"numbers in \[0, inf\], got the key 'a'"):
+        ClippingCurveDisplay.from_values({"a": value})
+    with pytest.raises(ValueError, match="got the key -1"):
+        ClippingCurveDisplay.from_values({-1: value})

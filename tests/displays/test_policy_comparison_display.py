@@ -115,6 +115,12 @@ def test_truth(comparison, pyplot):
     assert all(line.get_label() != "truth" for line in display.ax_.lines)
 
 
+def test_the_truth_of_the_logger(pyplot):
+    display = compared().plot(truth={"always 1": 0.5, "logger": 0.3})
+    [marks] = [one for one in display.ax_.lines if one.get_label() == "truth"]
+    assert_allclose(marks.get_xdata(), [np.nan, 0.2, np.nan, np.nan])
+
+
 def test_no_value(pyplot):
     logs = BanditLogs(
         np.zeros((40, 1)), [0] * 40, [0, 1] * 20, [0.5] * 40, actions=[0, 1]

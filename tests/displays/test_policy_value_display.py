@@ -13,7 +13,9 @@ from skope_ope import (
     BanditLogs,
     ConstantPolicy,
     DoublyRobust,
+    EpsilonGreedy,
     PolicyValueDisplay,
+    Replay,
     UniformPolicy,
     evaluate,
 )
@@ -234,3 +236,49 @@ def test_policy_without_a_name_of_its_own(pyplot):
         IPS().fit(LOGS), {0: UniformPolicy(), 1: ConstantPolicy(1).fit(LOGS)}
     )
     assert tick_labels(display.plot().ax_) == ["0", "1"]
+
+
+def test_several_evaluators_may_be_given():
+    evaluators = {"plain": IPS().fit(LOGS), "normalised": SNIPS().fit(LOGS)}
+    display = PolicyValueDisplay.from_evaluator(evaluators, POLICY)
+    assert display.keys == ["plain", "normalised"]
+    display = PolicyValueDisplay.from_evaluator(evaluators, POLICIES)
+    assert display.keys[:2] == [("sharp", "plain"), ("sharp", "normalised")]
+    assert display.value[1] == evaluators["normalised"].score(POLICY)
+
+
+def test_more_policies_than_evaluators_are_the_rows(pyplot, wide_table):
+    values = dict(wide_table)
+    del values["sharp", "SNIPS"], values["uniform", "SNIPS"]
+    for i in range(3):
+        for name in ("IPS", "DirectMethod"):
+            values[f"more {i}", name] = wide_table["uniform", name]
+    display = PolicyValueDisplay.from_values(values).plot()
+    policies = ["sharp", "uniform", "more 0", "more 1", "more 2"]
+    assert tick_labels(display.ax_) == policies
+    assert legend_texts(display.ax_) == ["IPS", "DirectMethod *"]
+    assert "\n* leaves out the error of" in display.ax_.get_xlabel()
+
+
+def test_a_name_of_policy_and_evaluator_alike(pyplot, wide_table):
+    names = {("DirectMethod", name): wide_table["sharp", name] for name in EVALUATORS}
+    names |= {("other", name): wide_table["uniform", name] for name in EVALUATORS}
+    display = PolicyValueDisplay.from_values(names).plot()
+    assert tick_labels(display.ax_) == ["IPS", "SNIPS", "DirectMethod *"]
+    assert legend_texts(display.ax_) == ["DirectMethod", "other"]
+
+
+def test_values_that_leave_a_bias_out_are_hollow(pyplot, table):
+    display = PolicyValueDisplay.from_values(table).plot()
+    hollow = [line for line in display.ax_.lines if line.get_color() == "white"]
+    assert [line.get_ydata().tolist() for line in hollow] == [[2.0]]
+    assert hollow[0].get_xdata()[0] == table["DirectMethod"].value
+
+
+def test_a_value_without_an_interval_is_told(pyplot):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        value = Replay(random_state=0).fit(LOGS).evaluate(EpsilonGreedy())
+    display = PolicyValueDisplay.from_values(value).plot()
+    assert np.isnan(display.low[0]) and np.isfinite(display.value[0])
+    assert [text.get_text() for text in display.ax_.texts] == ["no interval"]

@@ -8,6 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skope_ope import (
+    IPS,
     BanditLogs,
     DRns,
     EpsilonGreedy,
@@ -126,3 +127,32 @@ def test_plot(pyplot, display):
         display.plot(ax)
     with pytest.raises(ValueError, match="panels must be of"):
         display.plot(panels=["value", "length"])
+
+
+def test_from_values(display):
+    values = dict(zip(display.q.tolist(), display.values, strict=True))
+    given = {"own": 0.05, "level": 0.9, "name": "EpsilonGreedy"}
+    made = QuantileCurveDisplay.from_values(dict(reversed(values.items())), **given)
+    for name in ("q", "value", "low", "high", "bias_mass", "alarm", "own", "name"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(display, name))
+    with pytest.raises(ValueError, match=r"numbers in \[0, 1\], got the key 2"):
+        QuantileCurveDisplay.from_values({2: display.values[0]})
+    logs = BanditLogs(np.zeros((4, 1)), [0, 1] * 2, [0, 1, 1, 0], [0.5] * 4)
+    other = IPS().fit(logs).evaluate(UniformPolicy())
+    with pytest.raises(TypeError, match="values must come from DRns, got one of IPS"):
+        QuantileCurveDisplay.from_values({0.1: other})
+
+
+def test_a_value_without_an_interval_is_marked(pyplot):
+    """A dot alone would look sure."""
+    values = {}
+    for q, horizon in ((0.0, 50), (0.1, 100), (0.2, 20)):
+        evaluator = DRns(q=q, horizon=horizon, reward_model=0.5, random_state=0)
+        values[q] = quiet(evaluator.fit(two_armed_log(300)), EpsilonGreedy(0.5))
+    counts = [value.n_trajectories for value in values.values()]
+    assert counts[0] == 1 and counts[1] == 0 and counts[2] > 1
+    upper = QuantileCurveDisplay.from_values(values).plot().axes_[0]
+    assert [(text.get_text(), text.xy[0]) for text in upper.texts] == [("no value", 1)]
+    marks = {box.get_label(): box.lines[0] for box in upper.containers}
+    assert marks["no interval"].get_marker() == "x"
+    assert marks["no interval"].get_xdata().tolist() == [0]

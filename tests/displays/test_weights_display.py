@@ -148,3 +148,50 @@ def test_keywords(pyplot):
     display.plot(color="green", line_kw={"linewidth": 5})
     assert display.bars_[0].get_facecolor()[:3] == pytest.approx((0, 0.5, 0), abs=0.01)
     assert display.line_.get_linewidth() == 5
+
+
+def test_shares_of_the_value_by_hand():
+    given = {"used_weights": [1.0, 2, 2, 0], "rewards": [1.0, 0, 2, 5]}
+    display = WeightsDisplay.from_values([1.0, 2, 7, 0], **given)
+    assert_allclose(display.share_of_largest(0.25), 0.7)
+    assert_allclose(display.share_of_largest(0.25, of="value"), 4 / 5)
+    assert_allclose(display.share_of_largest(0.5, of="value"), 4 / 5)
+    with pytest.raises(ValueError, match="of must be 'weight' or 'value', got 'reward"):
+        display.share_of_largest(0.5, of="reward")
+    for rewards, why in ((None, "not known"), ([1, -1], "partly below zero")):
+        display = WeightsDisplay.from_values([1.0, 2], rewards=rewards)
+        with pytest.raises(ValueError, match=why):
+            display.share_of_largest(0.5, of="value")
+    with pytest.raises(ValueError, match="rewards has 1 rows, weights has 2"):
+        WeightsDisplay.from_values([1.0, 2], rewards=[1])
+
+
+def test_rewards_are_those_of_the_rounds():
+    display = WeightsDisplay.from_evaluator(IPS().fit(LOGS), POLICY, LOGS[:50])
+    assert_array_equal(display.rewards, LOGS.reward[:50])
+
+
+@pytest.mark.parametrize("index, heavy", [(1.2, True), (4.0, False)])
+def test_the_tail_is_told(pyplot, index, heavy):
+    weights = np.random.RandomState(0).pareto(index, 20_000) + 0.1
+    display = WeightsDisplay.from_values(weights)
+    assert abs(display.tail_shape - 1 / index) < 4 * display.tail_shape_error
+    title = display.plot().ax_.get_title()
+    assert f"tail shape k = {display.tail_shape:.2f}" in title
+    assert ("heavy above 0.7" in title) == heavy
+
+
+def test_the_tail_is_drawn_round_by_round(pyplot):
+    w = np.array([0, 0, 0.5, 0.5, 1, 1, 1, 2, 4, 10])
+    r = np.array([1, 1, 0, 1, 1, 0, 1, 1, 0, 1.0])
+    display = WeightsDisplay.from_values(w, rewards=r).plot()
+    tail = display.axes_[1]
+    rounds, weight, value = tail.lines
+    assert_array_equal(rounds.get_xdata(), np.sort(w)[::-1][:8])
+    assert_allclose(rounds.get_ydata(), np.arange(1, 9) / 10)
+    assert_allclose(weight.get_ydata()[:3], [10 / 20, 14 / 20, 16 / 20])
+    assert_allclose(value.get_ydata()[:3], [10 / 14.5, 10 / 14.5, 12 / 14.5])
+    assert tail.get_yscale() == "log" == tail.get_xscale()
+    _, ax = pyplot.subplots()
+    assert len(display.plot(ax).axes_) == 1  # one axes: the shares
+    assert display.plot(panels="tail").ax_.lines[0].get_label() == "of the rounds"

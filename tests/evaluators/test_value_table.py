@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, BanditLogs, UniformPolicy, ValueTable, evaluate
-from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.exceptions import FewEventsWarning, LowOverlapWarning, SupportWarning
 from tests._values import stated_value
 
 LOGS = BanditLogs(
@@ -56,6 +56,52 @@ def test_records_are_what_the_values_say():
     assert "policy" not in TABLE.to_records()[0]
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got 95"):
         TABLE.to_records(95)
+
+
+@pytest.mark.parametrize("method", ["auto", "student", "bootstrap", "percentile"])
+def test_intervals_are_those_of_the_values(method):
+    found = BY_POLICY.confidence_intervals(0.9, method)
+    assert list(found) == list(BY_POLICY)
+    for key, interval in found.items():
+        expected = BY_POLICY[key].confidence_interval(0.9, method)
+        assert interval == pytest.approx(expected, rel=1e-9)
+        assert (interval.method, interval.level) == (expected.method, 0.9)
+
+
+def test_intervals_that_hold_together():
+    """Bonferroni over all rows: whichever is looked at afterwards."""
+    together = BY_POLICY.confidence_intervals(0.9, simultaneous=True)
+    for key, value in BY_POLICY.items():
+        assert together[key].level == pytest.approx(0.975)
+        assert together[key] == pytest.approx(value.confidence_interval(0.975))
+    [one] = (
+        evaluate(UniformPolicy(), LOGS, evaluators=["IPS"])
+        .confidence_intervals(simultaneous=True)
+        .values()
+    )
+    assert one == TABLE["IPS"].confidence_interval()
+    for level in (0, 1, 95):
+        with pytest.raises(ValueError, match=r"level must lie in \(0, 1\), got"):
+            BY_POLICY.confidence_intervals(level, simultaneous=True)
+
+
+def test_intervals_take_options_and_warn_once():
+    narrow, wide = (
+        TABLE.confidence_intervals(method="bootstrap", n_resamples=400, random_state=s)
+        for s in (0, 1)
+    )
+    assert narrow["IPS"] != wide["IPS"]
+    with pytest.raises(ValueError, match="'student' does not use block_length"):
+        TABLE.confidence_intervals(method="student", block_length=3)
+    with pytest.raises(ValueError, match="needs the range of the rewards"):
+        TABLE.confidence_intervals(method="hoeffding", max_weight=2)
+    rare = LOGS.replace(reward=(np.arange(200) == 7) * 1.0)
+    table = evaluate(POLICIES, rare, evaluators=["IPS", "SNIPS"])
+    with pytest.warns(FewEventsWarning) as caught:
+        intervals = table.confidence_intervals()
+    assert len(caught) < len(intervals)
+    assert all(w.filename == __file__ for w in caught)
+    assert any(str(w.message).startswith("half, IPS") for w in caught)
 
 
 def test_frame():

@@ -90,6 +90,19 @@ def test_uneven_limits_keep_the_sign_of_the_numerator():
         assert_allclose(turned, (-high, -low), atol=1e-12)
 
 
+def test_each_limit_takes_the_half_widths_that_it_depends_on():
+    """Of a positive ratio the lower limit needs how large the denominator may be."""
+    correlation = 0.3
+    for a, b_half in ((2.0, 1.5), (0.5, 0.4)):  # above its lower limit, or below
+        low, _ = ratio_limits(a, 1.0, (a - 1, a + 3), (0.6, 2.5), correlation)
+        square = 1 - 2 * low * correlation * b_half + (low * b_half) ** 2
+        assert_allclose(a - low, np.sqrt(square))
+    for a, b_half in ((0.5, 0.4), (-4.0, 1.5)):
+        _, high = ratio_limits(a, 1.0, (a - 1, a + 3), (0.6, 2.5), correlation)
+        square = 9 - 2 * high * correlation * 3 * b_half + (high * b_half) ** 2
+        assert_allclose(high - a, np.sqrt(square))
+
+
 def test_with_independent_even_limits_it_is_the_equation_of_fieller():
     a, b, a_error, b_error, _ = MOMENTS
     t = student.ppf(0.975, 30)

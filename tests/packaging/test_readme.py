@@ -33,9 +33,10 @@ def test_ci_runs_exactly_the_test_command_of_the_readme():
 
 
 @pytest.mark.frames
-def test_python_start_runs(capsys):
+def test_python_start_runs(capsys, monkeypatch, tmp_path):
     """The block under "From Python", on a made frame with its column names."""
     pandas = pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)  # it writes a page
     rng = np.random.RandomState(0)
     n_rounds = 600
     proba = np.array([0.5, 0.3, 0.2])
@@ -56,6 +57,7 @@ def test_python_start_runs(capsys):
         warnings.simplefilter("ignore", FewEventsWarning)  # of a frame this small
         exec(compile(start, "README.md", "exec"), names)
     printed = capsys.readouterr().out
+    assert "<h2>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     table = names["table"]
     assert list(table) == ["IPS", "SNIPS", "DoublyRobust", "SNDR"]
     for name in table:  # as the comment beside the call says

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from skope_ope.audit import Audit
+from skope_ope.audit import Verdict as Judged
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.reports._recommendation import recommendation_of
@@ -39,15 +40,27 @@ class Lift:
         return self.limits
 
 
+class Value:
+    """A value; of a difference of two it is known to .01."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __sub__(self, other):
+        return Value(self.value - other.value)
+
+    def _interval(self, level):
+        return self.value - 0.01, self.value + 0.01
+
+
 class Comparison(dict):
     """What `compare_policies` returns, as far as words need it."""
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
 
     def __init__(self, *verdicts, reference=0.0617):
-        super().__init__(
-            {v.name: SimpleNamespace(value=reference + v.gain) for v in verdicts}
-        )
+        super().__init__({v.name: Value(reference + v.gain) for v in verdicts})
+        self.differences = dict.fromkeys(v.name for v in verdicts)
         self.lifts = {v.name: Lift(v, reference) for v in verdicts}
         self.level_of_each = 1 - (1 - self.level) / len(verdicts)
         self._verdicts = list(verdicts)
@@ -56,8 +69,16 @@ class Comparison(dict):
 
 
 def told(*verdicts, log=CLEAN, audits=None, units=POINTS, **given):
-    comparison = Comparison(*verdicts, **given)
-    return recommendation_of(comparison, log, audits or {}, units)
+    return of(Comparison(*verdicts, **given), log, audits or {}, units)
+
+
+def of(comparison, log, audits, units=POINTS):
+    """The recommendation, from verdicts that hold what the audits have found."""
+    judged = {
+        name: Judged([*log.findings, *audits.get(name, CLEAN).findings])
+        for name in comparison.differences
+    }
+    return recommendation_of(comparison, judged, log, audits, units)
 
 
 def audit(*severities, name="fault"):
@@ -103,8 +124,21 @@ def test_rewards_that_are_no_shares_are_told_per_round():
 def test_others_that_are_better_are_named():
     found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
     assert found.choice == "new"  # the greatest lower limit, not the greatest gain
-    assert "new has the greatest lower limit of all gains." in found.sentences
     assert any("next is better than the logger, too" in one for one in found.sentences)
+
+
+def test_policies_that_the_rounds_cannot_tell_from_the_choice_are_named():
+    found = told(NEW, verdict("next", 0.02, 0.005, 0.035))
+    assert any("cannot tell new from next." in one for one in found.sentences)
+    found = told(NEW, verdict("next", 0.03, 0.005, 0.055))  # the gap is known to .01
+    assert not any("from next" in one for one in found.sentences)
+
+
+def test_a_number_of_rounds_that_is_no_plan_is_not_told():
+    found = told(verdict("a", -0.0001, -0.1, 0.1, rounds=9e8))
+    text = " ".join(found.sentences)
+    assert "more than 100 times as many rounds" in text
+    assert "900,000,000" not in text
 
 
 def test_keep_tells_the_loss():
@@ -205,7 +239,7 @@ def test_an_error_about_the_baseline_stops_every_decision():
     comparison = Comparison(NEW)
     comparison.baseline = comparison._against = "base"
     audits = {"new": CLEAN, "base": audit("error")}
-    found = recommendation_of(comparison, CLEAN, audits, POINTS)
+    found = of(comparison, CLEAN, audits)
     assert (found.decision, found.choice) == ("undecided", None)
 
 
@@ -225,3 +259,21 @@ def test_alarms_are_told_once_errors_first_with_their_policies():
         ("error", ("coupon", "b")),
         ("warning", ()),
     ]
+
+
+def test_too_little_evidence_stops_a_decision_and_calls_no_number_wrong():
+    thin = {"new": audit("error", name="low_overlap")}
+    found = told(NEW, audits=thin)
+    assert (found.decision, found.choice) == ("undecided", None)
+    assert found.headline == "No decision: too little evidence"
+    assert "new looks better than the logger, but" in found.sentences[0]
+    assert "not to be trusted" not in " ".join(found.sentences)
+    assert not found.has_faults
+    found = told(WORSE, audits={"old": audit("error", name="wide_interval")})
+    assert "old look worse than the logger" in found.sentences[0]
+
+
+def test_too_little_evidence_leaves_cannot_tell_as_it_is():
+    found = told(COUPON, audits={"coupon": audit("error", name="wide_interval")})
+    assert found.headline == "Undecided: keep the logger for now"
+    assert "cannot tell coupon from the logger" in found.sentences[0]

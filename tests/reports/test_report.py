@@ -152,7 +152,7 @@ def test_without_propensities_nothing_is_decided():
     assert found.decision == "undecided"
     page = found.to_html()
     assert "No evaluator of this table is recommended" in page
-    assert "The propensities are not known" in page
+    assert "The reward model is right where the policy acts" in page
 
 
 def test_gains_are_those_of_the_first_where_none_is_recommended():
@@ -166,7 +166,7 @@ def test_a_policy_that_learns_has_no_audit():
     policies = {"learner": EpsilonGreedy(), "new": NEW}
     found = quiet_report(policies, LOGS, evaluators=evaluators)
     assert list(found.audits) == ["new"]
-    assert "learner: it learns while it acts" in found.to_html()
+    assert "learner learns while it acts" in found.to_html()
 
 
 def test_slates_have_a_page():

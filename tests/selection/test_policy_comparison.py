@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from skope_ope import (
     UniformPolicy,
     compare_policies,
 )
+from skope_ope.exceptions import ZeroBaselineWarning
 from skope_ope.selection._comparison_texts import table_texts
 from tests.selection._logs import problem
 
@@ -52,6 +54,39 @@ def test_intervals_hold_together(found):
             assert record["difference"] == gain.value
     assert np.isnan(found.to_records()[0]["difference"])
     assert found.to_records()[0]["answer"] == ""
+
+
+def test_relative_gains_stand_beside_the_gains(found):
+    baseline, *others = found.to_records()
+    assert np.isnan(
+        [baseline["lift"], baseline["lift_low"], baseline["lift_high"]]
+    ).all()
+    answers = set()
+    for record in others:
+        lift = found[record["policy"]].lift(found.reference)
+        assert record["lift"] == lift.value
+        limits = lift.confidence_interval(1 - (1 - 0.9) / 2)
+        assert (record["lift_low"], record["lift_high"]) == limits
+        for end in ("low", "high"):  # a relative gain never contradicts its gain
+            assert np.sign(record[f"lift_{end}"]) == np.sign(
+                record[f"difference_{end}"]
+            )
+        answers.add(record["answer"])
+    assert len(answers) == 2
+    again = found.to_records(0.99)[1]
+    assert again["lift_low"] < others[0]["lift_low"]
+
+
+def test_a_baseline_that_may_be_zero_has_no_relative_gain(logs_and_policies):
+    logs, policies = logs_and_policies
+    fields = logs.context, logs.action, logs.reward - logs.reward.mean()
+    logs = type(logs)(*fields, logs.propensity)
+    policies = {"fitted": policies["fitted"]}
+    with warnings.catch_warnings():  # the table says it, and nothing else
+        warnings.simplefilter("error", ZeroBaselineWarning)
+        [record] = compare_policies(policies, logs, evaluator=SNIPS()).to_records()
+    assert np.isnan([record["lift"], record["lift_low"], record["lift_high"]]).all()
+    assert np.isfinite(record["difference"])
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.999])

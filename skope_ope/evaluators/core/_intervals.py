@@ -43,17 +43,32 @@ FAR_OUT = 2  # standard errors by which a single round may move the value
 NEARLY_ALL = 0.8  # of the range of the rewards
 
 
-def interval_of(value, level, method, random_state=0, **options):
-    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method.
+def interval_of(value, level, method, **options):
+    """Return the `ConfidenceInterval` of a `PolicyValue`, see its method."""
+    [found] = intervals_of([value], level, method, **options)
+    return found
+
+
+def intervals_of(values, level, method, random_state=0, **options):
+    """Return the `ConfidenceInterval` of every `PolicyValue`.
 
     Options that are None were not given; a method refuses those that it does not use.
+    Resamples are those of all values.
     """
     check_level(level)
     given = {name: option for name, option in options.items() if option is not None}
     method = checked_method(method, given)
-    if method in RESAMPLED:
-        given["random_state"] = random_state
-    return METHODS[method](value, level, **given)
+    if method not in RESAMPLED:
+        return [METHODS[method](value, level, **given) for value in values]
+    formed = [value for value in values if not isnan(value.value)]
+    given |= {"studentized": method == "bootstrap", "random_state": random_state}
+    found = iter(resampled_values(formed, level, **given))
+    return [
+        _of_nothing(value, level)
+        if isnan(value.value)
+        else _of_resamples(value, next(found), level, method)
+        for value in values
+    ]
 
 
 def one_sided(value, level, method, **options):
@@ -83,8 +98,8 @@ def checked_method(method, given):
     Raise if there is none, or if it does not use an option that was given.
     """
     method = renamed_value("method", method, {"clopper-pearson": "clopper_pearson"})
-    if not isinstance(method, str) or method not in METHODS:
-        known = ", ".join(map(repr, METHODS))
+    if not isinstance(method, str) or method not in NAMES:
+        known = ", ".join(map(repr, NAMES))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
     for name in given:
         if method not in USERS[name]:
@@ -233,16 +248,7 @@ def _bounded(method, value, level, **options):
     )
 
 
-def _resampled(method, value, level, **options):
-    """Limits from values of resamples."""
-    if isnan(value.value):
-        return _of_nothing(value, level)
-    studentized = method == "bootstrap"
-    [found] = resampled_values([value], level, studentized, **options)
-    return limits_of_resamples(value, found, level, method)
-
-
-def limits_of_resamples(value, found, level, method):
+def _of_resamples(value, found, level, method):
     """Return the `ConfidenceInterval` of a `ResampledValue`."""
     studentized = method == "bootstrap"
     low, high = found.found.limits(value.value, level, studentized)
@@ -271,9 +277,9 @@ METHODS = {
     "gamma": _gamma,
     "student": _student,
     "normal": _normal,
-    **{method: partial(_resampled, method) for method in RESAMPLED},
     **{method: partial(_bounded, method) for method in BOUNDED},
 }
+NAMES = (*METHODS, *RESAMPLED)
 USERS = {  # which methods use an option
     "max_weight": ("auto", "gamma", *WEIGHT_BOUNDED),
     "n_resamples": RESAMPLED,

@@ -149,6 +149,11 @@ def propensity_warnings(logs):
     return warnings_of(one for one in found if one.is_alarm)
 
 
+def learning_warnings(logs):
+    """Return a warning where the logger learned from the rewards of these rounds."""
+    return warnings_of(logs.learning_findings)
+
+
 def unformed_warning(evaluator):
     """Return the warning that goes with a NaN."""
     return no_round_finding(type(evaluator).__name__).warning()

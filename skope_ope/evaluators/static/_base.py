@@ -32,6 +32,7 @@ from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import (
+    learning_warnings,
     propensity_warnings,
     unformed_warning,
     warnings_of,
@@ -161,6 +162,7 @@ class StaticEvaluator(BaseEvaluator):
             found = overlap_findings(overlap, positive.logs, job.target, uses_model)
             warned = warnings_of(found)
             warned += self._propensity_warnings(job, positive.logs)
+            warned += learning_warnings(logs)
         else:  # a model extrapolates to what was never logged
             warned = warnings_of(support_findings(overlap, positive.logs))
             overlap = None

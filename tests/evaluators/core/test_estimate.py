@@ -40,6 +40,55 @@ def estimated(sample, combine, weights=None, step=7):
     return found, error_of(z - found.value, design.cluster)
 
 
+# -- one unit has all that a ratio is divided by ---------------------------------------
+@pytest.mark.parametrize("clusters", [None, "crossing"])
+@pytest.mark.parametrize("strata", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("combine", [ratio, mean_plus_ratio])
+def test_one_unit_of_all_the_weight_has_no_error(combine, weighted, strata, clusters):
+    found = set()
+    for heavy in np.geomspace(1, 1e6, 25):
+        rng = np.random.RandomState(3)
+        sample = drawn_sample(
+            rng, combine, weighted=weighted, strata=strata, clusters=clusters
+        )
+        terms = np.array(sample.terms)
+        terms[-1] = 5 + rng.random_sample(terms.shape[1])  # about an origin
+        row = 7 if sample.omega is None else int(np.argmax(sample.omega))
+        terms[-1, row] *= heavy
+        sample.terms = terms
+        pooling = None if strata == 1 else [1.0, 2.5, 0.5]
+        estimate, _ = estimated(sample, combine, pooling)
+        parts = terms[-1] if sample.omega is None else sample.omega * terms[-1]
+        if strata > 1:
+            codes = np.unique(sample.stratum, return_inverse=True)[1]
+            parts = parts * np.array(pooling)[codes]
+        if clusters:
+            codes = np.unique(sample.cluster, return_inverse=True)[1]
+            parts = np.bincount(codes, parts)
+        alone = parts.sum() ** 2 < 1.02 * (parts @ parts)
+        assert estimate.rests_on_one == alone
+        assert np.isnan(estimate.standard_error) == alone
+        again = estimate_of_rounds(sample.design(), terms, combine, estimate.pooling)
+        assert again.rests_on_one == alone
+        found.add(bool(alone))
+    assert found == {False, True}
+
+
+def test_many_terms_are_asked_as_well():
+    """They are kept without products: the rounds tell."""
+    terms = np.ones((MANY_TERMS + 1, 20))
+
+    def last_ratio(m):
+        return ratio([m[0], m[-1]])[0], (0.0,) * len(m)
+
+    last_ratio.divisor = -1
+    for heavy, alone in ((1.0, False), (1e5, True)):
+        terms[-1, 4] = heavy
+        found = estimate_of_rounds(Design(20), tuple(terms), last_ratio)
+        assert found.rests_on_one == alone
+
+
 # -- independent rounds and clusters, by hand ------------------------------------------
 @pytest.mark.parametrize("clusters", [None, "nested", "crossing"])
 @pytest.mark.parametrize("strata", [1, 3])

@@ -271,6 +271,20 @@ def test_a_value_outside_the_range_is_not_the_surer_for_it():
     assert proven == (plain[0], 1)
 
 
+def test_a_value_below_the_range_is_not_the_surer_for_it():
+    rng = np.random.default_rng(9)
+    action = (rng.random(300) < 0.47).astype(int)
+    reward = 4 + rng.random(300)
+    fields = {"reward_range": (4, 5), "actions": [0, 1]}
+    logs = BanditLogs(np.zeros((300, 1)), action, reward, np.full(300, 0.5), **fields)
+    value = quiet(IPS(), logs, np.tile([0.0, 1.0], (300, 1)))
+    _, high = quiet_interval(value, method="student")
+    assert value.value < 4 < high < 5
+    found = quiet_interval(value)
+    assert found.low == 4
+    assert_allclose(found.high, high + 4 - value.value, atol=0.05)
+
+
 def quiet_interval(value, **given):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skope_ope import IPS, SNIPS, BanditLogs, ConstantPolicy
-from skope_ope.evaluators.core._intervals import METHODS, USERS
+from skope_ope.evaluators.core._intervals import NAMES, USERS
 from skope_ope.exceptions import FewEventsWarning
 
 N = 400
@@ -26,7 +26,7 @@ def make_value(evaluator=None, rate=0.4):
         return (evaluator or IPS()).fit(logs).evaluate(ConstantPolicy(1))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_bounds_are_ends_of_the_interval_with_the_same_tails(method):
     value = make_value()
     interval = value.confidence_interval(0.9, method)
@@ -64,7 +64,7 @@ def test_bounds_warn_and_take_options():
 
 
 @pytest.mark.parametrize("option", USERS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", NAMES)
 def test_options_that_a_method_does_not_use_are_refused(option, method):
     value, given = make_value(), {option: 500 if option == "n_resamples" else 3}
     if method in USERS[option]:

@@ -311,3 +311,29 @@ def test_it_is_a_number_with_looks():
     page = lift._repr_html_()
     assert f"{lift.value:+.2%}" in page and "95% interval" in page
     assert_allclose(pickle.loads(pickle.dumps(lift)).value, lift.value)
+
+
+@pytest.mark.theory
+def test_limits_miss_alike_on_both_sides(global_random_seed):
+    """Few clicks of both policies; the delta method's upper limit is too low."""
+    rng = np.random.default_rng(global_random_seed)
+    methods, n, repetitions = ("auto", "fieller", "delta"), 500, 600
+    rates, below = np.array([0.05, 0.07]), {method: [] for method in methods}
+    above = {method: [] for method in methods}
+    for _ in range(repetitions):
+        action = rng.integers(0, 2, n)
+        reward = (rng.random(n) < rates[action]).astype(float)
+        logs = BanditLogs(np.zeros((n, 1)), action, reward, np.full(n, 0.5))
+        evaluator = SNIPS().fit(logs)
+        new, base = (quietly(evaluator.evaluate, ConstantPolicy(a)) for a in (1, 0))
+        lift = quietly(new.lift, base)
+        for method in methods:
+            low, high = lift._interval(0.95, method)
+            if np.isfinite(low):
+                below[method].append(low > 0.4)
+                above[method].append(high < 0.4)
+    for method in ("auto", "fieller"):
+        assert len(below[method]) > 0.95 * repetitions
+        assert np.mean(below[method]) < 0.055 and np.mean(above[method]) < 0.055
+        assert np.mean(below[method]) + np.mean(above[method]) > 0.005
+    assert np.mean(above["delta"]) > np.mean(above["fieller"]) + 0.01

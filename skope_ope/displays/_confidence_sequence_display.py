@@ -1,0 +1,291 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A value over time, with intervals that hold at all times together."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import texts_of
+from skope_ope.displays._looks import (
+    BASELINE,
+    FAINT,
+    LINE,
+    TRUTH,
+    as_drawn,
+    legend_beside,
+    log_numbers_on,
+    numbers_on,
+    percent,
+    series_style,
+)
+
+FIELDS = "n_rounds", "low", "high", "estimate"
+EARLY = 0.1  # share of the rounds whose intervals may leave the picture
+
+
+class ConfidenceSequenceDisplay:
+    """Values over time with their confidence sequences.
+
+    The intervals hold at all times together: the first one that lies on one side of the
+    baseline decides, and you may have been looking all the time. Make it with
+    `from_sequence`, or with `from_values` from intervals that were kept elsewhere. Read
+    more in the :ref:`User Guide <confidence_sequences>`.
+
+    Parameters
+    ----------
+    intervals : dict of ndarray
+        By name, what `ConfidenceSequence.intervals_` holds: an array with the fields
+        n_rounds, low, high and estimate, and time where it is to be drawn.
+    level : float, default=0.95
+        Probability with which all intervals of one sequence cover.
+    baseline : float, default=None
+        What the values are compared with; `None`: nothing.
+    gain : bool, default=False
+        Whether the values are gains over a baseline.
+
+    Attributes
+    ----------
+    decided_after : dict of int or None
+        By name, the number of rounds after which the first interval was kept that lies
+        above or below the baseline; `None`: there is none.
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    lines_ : list of Line2D
+        The estimates, after `plot`.
+
+    See Also
+    --------
+    ConvergenceDisplay : Estimates as a log grows, with intervals for one look each.
+
+    Examples
+    --------
+    >>> from skope_ope import ConfidenceSequence, ConfidenceSequenceDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(5000, random_state=0, return_truth=True)
+    >>> sequence = ConfidenceSequence(baseline="logger", every=10)
+    >>> sequence = sequence.update(logs, policy)
+    >>> display = ConfidenceSequenceDisplay.from_sequence(sequence)
+    >>> display.decided_after
+    {'gain': 40}
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, intervals, *, level=0.95, baseline=None, gain=False):
+        self.intervals = intervals
+        self.level = level
+        self.baseline = baseline
+        self.gain = gain
+        self.decided_after = {
+            name: _first_apart(one, baseline) for name, one in intervals.items()
+        }
+
+    @classmethod
+    def from_sequence(cls, sequence, *, baseline=None):
+        """Show confidence sequences.
+
+        Parameters
+        ----------
+        sequence : ConfidenceSequence, or dict of them
+            With rounds; a dict names several, all of values or all of gains, and of
+            one level.
+        baseline : float, default=None
+            What the values are compared with, such as a value that was promised.
+            `None`: zero for gains, nothing for values.
+
+        Returns
+        -------
+        display : ConfidenceSequenceDisplay
+        """
+        named = sequence if isinstance(sequence, Mapping) else None
+        if named is not None and not named:
+            raise ValueError("sequence is empty: there is nothing to show.")
+        every = [sequence] if named is None else list(named.values())
+        for one in every:
+            if not hasattr(type(one), "intervals_"):
+                raise TypeError(
+                    "sequence must be a ConfidenceSequence, or a dict of them, got "
+                    f"{type(one).__name__}."
+                )
+        gain = every[0].baseline is not None
+        if len({one.baseline is not None for one in every}) > 1:
+            raise ValueError(
+                "some sequences are of values and some are of gains: draw them in "
+                "two figures."
+            )
+        if len({one.level for one in every}) > 1:
+            raise ValueError("sequences of one figure need the same level.")
+        if named is None:
+            named = {"gain" if gain else "value": sequence}
+        baseline = 0.0 if gain and baseline is None else baseline
+        intervals = {name: one.intervals_ for name, one in named.items()}
+        return cls.from_values(
+            intervals, level=every[0].level, baseline=baseline, gain=gain
+        )
+
+    @classmethod
+    def from_values(cls, intervals, *, level=0.95, baseline=None, gain=False):
+        """Show intervals that were kept elsewhere.
+
+        Parameters
+        ----------
+        intervals : dict of structured arrays, dicts or frames
+            By name; each has the fields n_rounds, low, high and estimate, with one
+            entry for every time.
+        level : float, default=0.95
+            Probability with which all intervals of one sequence cover.
+        baseline : float, default=None
+            What the values are compared with.
+        gain : bool, default=False
+            Whether the values are gains over a baseline.
+
+        Returns
+        -------
+        display : ConfidenceSequenceDisplay
+        """
+        if not isinstance(intervals, Mapping) or not intervals:
+            found = type(intervals).__name__
+            raise TypeError(
+                "intervals must be a dict of intervals by name, {'new': "
+                f"sequence.intervals_}}, and not empty; got {found}."
+            )
+        for name, one in intervals.items():
+            have = getattr(getattr(one, "dtype", None), "names", None)
+            have = list(one) if have is None else have
+            missing = [field for field in FIELDS if field not in have]
+            if missing:
+                raise ValueError(
+                    f"intervals[{name!r}] has no {', '.join(missing)}: it needs what "
+                    "ConfidenceSequence.intervals_ holds."
+                )
+            if not len(one["n_rounds"]):
+                raise ValueError(
+                    f"intervals[{name!r}] has no interval yet: fewer rounds came than "
+                    "every=... asks for."
+                )
+        return cls(dict(intervals), level=level, baseline=baseline, gain=gain)
+
+    def plot(self, ax=None, *, over="n_rounds", truth=None, log=False, **kwargs):
+        """Draw a curve for every sequence, with its intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        over : {"n_rounds", "time"}, default="n_rounds"
+            What runs to the right.
+        truth : float or array-like of shape (n_times,), default=None
+            The true value, at every time or at each; drawn as a line.
+        log : bool, default=False
+            Whether numbers of rounds are on a logarithmic axis. Otherwise the
+            intervals of the first tenth may leave the picture.
+        **kwargs : dict
+            Passed to `ax.plot`.
+
+        Returns
+        -------
+        display : ConfidenceSequenceDisplay
+            Itself.
+        """
+        if over not in ("n_rounds", "time"):
+            raise ValueError(f"over must be 'n_rounds' or 'time', got {over!r}.")
+        if log and over == "time":
+            raise ValueError("log=True is for numbers of rounds: over='n_rounds'.")
+        times = [self._times(name, over) for name in self.intervals]
+        with drawing(self, ax) as ax:
+            self.lines_ = []
+            names = texts_of(list(self.intervals))
+            for i, (name, x) in enumerate(zip(self.intervals, times, strict=True)):
+                self._draw(ax, i, as_drawn(names[i], LINE), x, name, kwargs)
+            if self.baseline is not None:
+                label = "no gain" if self.gain and not self.baseline else "baseline"
+                style = {"color": BASELINE, "linestyle": "-", "linewidth": 1.2}
+                ax.axhline(self.baseline, label=label, zorder=1.5, **style)
+            if truth is not None:
+                style = {"color": TRUTH, "linestyle": "--", "label": "truth"}
+                ax.plot(times[0], np.broadcast_to(truth, len(times[0])), **style)
+            if log:
+                ax.set_xscale("log")
+            else:
+                self._show_late(ax, truth)
+            self._label(ax, over, log)
+            legend_beside(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _times(self, name, over):
+        one = self.intervals[name]
+        try:
+            x = np.asarray(one[over])
+        except (KeyError, ValueError):
+            x = np.array([np.nan])
+        if over == "time" and x.dtype.kind == "f" and np.isnan(x).all():
+            raise ValueError(
+                f"the intervals of {name!r} have no times: build the logs with "
+                "timestamp=..., or draw them over='n_rounds'."
+            )
+        return x
+
+    def _draw(self, ax, i, label, x, name, kwargs):
+        one = self.intervals[name]
+        low, high = np.asarray(one["low"]), np.asarray(one["high"])
+        style = {**series_style(i), "markersize": 4, "label": label}
+        style["markevery"] = max(len(x) // 15, 1)
+        (line,) = ax.plot(x, np.asarray(one["estimate"]), **{**style, **kwargs})
+        self.lines_.append(line)
+        color = line.get_color()
+        if len(x) == 1:  # an area of one point is none
+            ax.vlines(x, low, high, color=color, linewidth=1.2)
+            return
+        share = FAINT / len(self.intervals) ** 0.5
+        ax.fill_between(x, low, high, color=color, alpha=share, linewidth=0)
+        for end in (low, high):
+            ax.plot(x, end, color=color, alpha=0.6, linewidth=0.8)
+        after = self.decided_after[name]
+        if after is not None:
+            row = int(np.flatnonzero(np.asarray(one["n_rounds"]) == after)[0])
+            style = {"color": color, "linestyle": ":", "linewidth": 1.2}
+            ax.axvline(x[row], label=f"decided after\n{after:,} rounds", **style)
+
+    def _show_late(self, ax, truth):
+        """Let what the first tenth of the rounds says leave the picture."""
+        drawn = [] if self.baseline is None else [np.array([self.baseline])]
+        drawn += [] if truth is None else [np.ravel(truth)]
+        for one in self.intervals.values():
+            n = np.asarray(one["n_rounds"])
+            late = n > EARLY * n[-1]
+            drawn += [np.asarray(one[name])[late] for name in ("low", "high")]
+        drawn = np.concatenate(drawn).astype(float)
+        drawn = drawn[np.isfinite(drawn)]
+        if drawn.size:
+            margin = 0.05 * np.ptp(drawn) or 0.05
+            ax.set_ylim(drawn.min() - margin, drawn.max() + margin)
+
+    def _label(self, ax, over, log):
+        numbers_on(ax.yaxis, signed=self.gain)
+        what = "gain" if self.gain else "value"
+        ax.set_ylabel(f"{what} (reward per round)")
+        about = f"{percent(self.level)} at all times together"
+        if over == "time":
+            for text in ax.get_xticklabels():
+                text.set_rotation(30)
+            ax.set_xlabel(f"time ({about})")
+            return
+        if log:
+            log_numbers_on(ax.xaxis)
+        else:
+            numbers_on(ax.xaxis)
+            ax.set_xlim(left=0)
+        ax.set_xlabel(f"rounds so far ({about})")
+
+
+def _first_apart(intervals, baseline):
+    """Return the rounds after which an interval first lay off the baseline, or None."""
+    if baseline is None:
+        return None
+    low, high = np.asarray(intervals["low"]), np.asarray(intervals["high"])
+    apart = np.flatnonzero((low > baseline) | (high < baseline))
+    return int(np.asarray(intervals["n_rounds"])[apart[0]]) if apart.size else None

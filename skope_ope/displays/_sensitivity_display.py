@@ -1,0 +1,229 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How much hidden confounding it takes to change the answer."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skope_ope.displays._axes import drawing
+from skope_ope.displays._given_values import is_value
+from skope_ope.displays._looks import (
+    BASELINE,
+    DOUBT,
+    FAINT,
+    LINE,
+    POLICY,
+    as_drawn,
+    in_lines,
+    legend_beside,
+    numbers_on,
+    percent,
+    short,
+)
+
+N_POINTS = 15
+REACH, FARTHEST = 3.0, 20.0  # largest gamma that is drawn: usually, and at most
+
+
+class SensitivityDisplay:
+    r"""Bounds of a value against the strength of hidden confounding.
+
+    At :math:`\Gamma` the true odds of the logged actions may lie a factor
+    :math:`\Gamma` above or below those of their propensities, because of something
+    that the logger saw and the logs do not hold. Where the bounds reach the baseline,
+    such a cause could explain the whole gain: the reader has to say whether one of that
+    strength is likely. The inner area bounds the estimate, the outer one holds its
+    sampling error, too. Read more in the :ref:`User Guide <displays>`.
+
+    Parameters
+    ----------
+    gamma : ndarray of shape (n_points,)
+        Odds ratios, increasing, from 1 on.
+    low, high : ndarray of shape (n_points,)
+        Bounds of the estimate.
+    interval_low, interval_high : ndarray of shape (n_points,)
+        The same with the sampling error.
+    value : float
+        The estimate if nothing is hidden.
+    baseline : float, default=None
+        What the value is compared with.
+    breakdown, breakdown_of_interval : float, default=None
+        Gamma at which the bounds, and those with the sampling error, reach the
+        baseline; infinite where none does.
+    level : float, default=0.95
+        Coverage of the intervals.
+    name : str, default="value"
+        What the value is called.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes
+        Where it was drawn, after `plot`.
+    figure_ : matplotlib figure
+        The figure of `ax_`, after `plot`.
+    bounds_, intervals_ : PolyCollection
+        The areas, after `plot`.
+
+    See Also
+    --------
+    ClippingCurveDisplay : How a value changes with the bound on the weights.
+
+    Examples
+    --------
+    >>> from skope_ope import SNIPS, SensitivityDisplay
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy, truth = make_bandit_logs(random_state=0, return_truth=True)
+    >>> display = SensitivityDisplay.from_evaluator(
+    ...     SNIPS().fit(logs), policy, baseline=logs.reward.mean())
+    >>> bool(display.low[0] == display.high[0] == display.value)  # nothing is hidden
+    True
+    >>> round(display.breakdown, 2)
+    1.94
+    >>> display = display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        gamma,
+        low,
+        high,
+        interval_low,
+        interval_high,
+        *,
+        value,
+        baseline=None,
+        breakdown=None,
+        breakdown_of_interval=None,
+        level=0.95,
+        name="value",
+    ):
+        self.gamma, self.low, self.high = gamma, low, high
+        self.interval_low, self.interval_high = interval_low, interval_high
+        self.value, self.baseline, self.level, self.name = value, baseline, level, name
+        self.breakdown, self.breakdown_of_interval = breakdown, breakdown_of_interval
+
+    @classmethod
+    def from_values(cls, value, *, gamma=None, baseline=None, level=0.95):
+        """Show the bounds of a value that was computed before.
+
+        Parameters
+        ----------
+        value : PolicyValue
+            Of :class:`SNIPS`; others have no bounds, see `PolicyValue.sensitivity`.
+        gamma : array-like of shape (n_points,), default=None
+            Odds ratios, at least 1. `None`: 15 from 1 to 3, or to a fifth beyond the
+            one at which the baseline is reached, at most 20.
+        baseline : float or PolicyValue, default=None
+            What the value is compared with, such as the mean reward of the logs; see
+            `PolicyValue.breakdown_gamma`.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+        """
+        if not is_value(value):
+            raise TypeError(
+                f"value must be a PolicyValue, got {type(value).__name__}. Use "
+                "SNIPS().fit(logs).evaluate(policy)."
+            )
+        found = {"value": value.value, "level": level, "name": value.estimator}
+        if baseline is not None:
+            found["breakdown"] = value.breakdown_gamma(baseline)
+            found["baseline"] = float(baseline)
+            of_interval = value.breakdown_gamma(baseline, level=level)
+            found["breakdown_of_interval"] = of_interval
+        if gamma is None:
+            far = 1.2 * found.get("breakdown", 1.0)
+            gamma = np.geomspace(1, min(max(REACH, far), FARTHEST), N_POINTS)
+        bounds = value.sensitivity(np.unique(gamma), level=level)
+        names = "gamma", "low", "high", "interval_low", "interval_high"
+        return cls(*(getattr(bounds, name) for name in names), **found)
+
+    @classmethod
+    def from_evaluator(
+        cls, evaluator, policy, *, logs=None, gamma=None, baseline=None, level=0.95
+    ):
+        """Evaluate a policy and show the bounds of its value.
+
+        Parameters
+        ----------
+        evaluator : SNIPS
+            A fitted one.
+        policy : policy, array or str
+            See the evaluator's `evaluate`.
+        logs : BanditLogs, default=None
+            Rounds to evaluate on; `None`: those of `fit`.
+        gamma : array-like of shape (n_points,), default=None
+            Odds ratios, see `from_values`.
+        baseline : float or PolicyValue, default=None
+            What the value is compared with, see `from_values`.
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+        """
+        check_is_fitted(evaluator)
+        value = evaluator.evaluate(policy, logs)
+        given = {"gamma": gamma, "baseline": baseline, "level": level}
+        return cls.from_values(value, **given)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw both areas, the baseline, and where it is reached.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; `None` makes a new figure.
+        **kwargs : dict
+            Passed to the `ax.fill_between` of the bounds.
+
+        Returns
+        -------
+        display : SensitivityDisplay
+            Itself.
+        """
+        with drawing(self, ax) as ax:
+            style = {"color": POLICY, "alpha": FAINT, "linewidth": 0}
+            label = f"with their\n{percent(self.level)} intervals"
+            self.intervals_ = ax.fill_between(
+                self.gamma, self.interval_low, self.interval_high, label=label, **style
+            )
+            style |= {"alpha": 0.5, "label": "bounds of the estimate", **kwargs}
+            self.bounds_ = ax.fill_between(self.gamma, self.low, self.high, **style)
+            text = as_drawn(self.name, LINE)
+            style = {"color": POLICY, "marker": "o", "label": f"{text}, nothing hidden"}
+            ax.plot([1], [self.value], linestyle="none", clip_on=False, **style)
+            if self.baseline is not None:
+                self._draw_baseline(ax)
+            ax.set_xlim(1, self.gamma[-1])
+            numbers_on(ax.xaxis)
+            numbers_on(ax.yaxis)
+            ax.set_ylabel("value (reward per round)")
+            ax.set_xlabel(self._what_is_drawn())
+            legend_beside(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_baseline(self, ax):
+        style = {"color": BASELINE, "linestyle": "--", "label": "baseline"}
+        ax.axhline(self.baseline, **style)
+        for at, line, told in (
+            (self.breakdown, "-", "bounds reach it"),
+            (self.breakdown_of_interval, ":", "intervals reach it"),
+        ):
+            if at is not None and at <= self.gamma[-1]:
+                style = {"color": DOUBT, "linestyle": line}
+                ax.axvline(at, label=f"{told}\nat {short(at)}", **style)
+
+    def _what_is_drawn(self):
+        lines = ["gamma, by which odds of logged actions may be off"]
+        if self.baseline is not None and self.breakdown > self.gamma[-1]:
+            at = self.breakdown
+            never = "the bounds never reach the baseline"
+            told = f"the bounds reach the baseline at {short(at)}"
+            lines.append(never if np.isinf(at) else told)
+        return "\n".join(map(in_lines, lines))

@@ -1,0 +1,65 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the command line says of verdicts and requirements, from its record."""
+
+from skope_ope.logs._text_table import wrapped
+
+LOGGER_IS_A_NUMBER = (
+    "'logger' stands for the mean reward of the same rounds as a number, without its "
+    "own error; NAME.gain.lower > 0 compares in pairs."
+)
+
+
+def verdict_lines(report):
+    """Return the lines of verdicts: on the recommended rows, or on all.
+
+    Parameters
+    ----------
+    report : dict
+        With the records of the values.
+    """
+    records = [record for record in report["values"] if "verdict" in record]
+    marked = [record for record in records if record["recommended"]]
+    records = marked or records
+    if not records:
+        return []
+    several = len(report["policies"]) > 1
+    lines, reasons, unchecked = [""], {}, {}
+    for record in records:
+        found = record["verdict"]
+        told = f"Verdict on {record['evaluator']}"
+        told += f" of {record['policy']}" if several else ""
+        names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
+        lines += wrapped(f"{told}: {found['answer']}{names and f' ({names})'}.")
+        reasons |= {one["text"]: one for one in found["reasons"]}
+        unchecked |= dict.fromkeys(found["unchecked"])
+    known = {record["message"].lower() for record in report["warnings"]}
+    for text, one in reasons.items():
+        if text.lower() not in known and text.rstrip(".").lower() not in known:
+            lines += wrapped(f"{one['finding']}: {text}", "- ")
+    return [*lines, *wrapped(f"Not checked: {' '.join(unchecked)}")]
+
+
+def requirement_lines(report):
+    """Return the lines of the requirements, with the numbers that were compared."""
+    records = report.get("requirements", [])
+    if not records:
+        return []
+    lines = ["", "Requirements"]
+    for one in records:
+        mark = "holds" if one["holds"] else "DOES NOT HOLD"
+        numbers = f"{_told(one['left'])} against {_told(one['right'])}"
+        by = f", by {', '.join(one['evaluators'])}" if one["evaluators"] else ""
+        because = f"; {one['because']}" if one["because"] else ""
+        lines += wrapped(f"{mark}: {one['text']} ({numbers}{by}){because}.", "  ")
+    if any(_compares_with_logger(one) for one in records):
+        lines += wrapped(LOGGER_IS_A_NUMBER)
+    return lines
+
+
+def _compares_with_logger(record):
+    return "logger" in record["text"] and bool(record["evaluators"])
+
+
+def _told(side):
+    return side if isinstance(side, str) else f"{side:.6g}"

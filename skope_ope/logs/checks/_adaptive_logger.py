@@ -1,0 +1,198 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+r"""Whether the logger learned while it acted: its probabilities follow rewards.
+
+The rounds of an action are taken in the order of time. Let :math:`c_j` be the mean of
+the action's probability in its next m rounds less that in its last m rounds, in units
+of its size nearby, and :math:`e_j` the reward of round j less the mean of the rewards
+of its last m and its next m rounds. A logger that follows rewards raises the
+probability of an action after a good reward, so that the sum of :math:`c_j e_j` is
+positive. Without that the rewards do not know what the logger will do next:
+
+- what the context does to both is the same before and after round j,
+- trends and seasons of both cancel, for both differences are symmetric about j,
+- a logger that changes by a schedule, or is replaced, changes without the rewards.
+
+The spread of the sum is that of sums of consecutive rounds. Rounds in a row with the
+same probability are one, for a logger that is updated now and then follows their sum;
+but not where probabilities come back, which are those of contexts. Where the whole
+logging distribution is known, :math:`c_j` is taken between the rounds of any action
+before and after round j, too.
+"""
+
+import numpy as np
+from scipy.special import stdtr
+
+from skope_ope.exceptions import AdaptiveLoggerWarning
+from skope_ope.logs._row_container import in_stored_order
+from skope_ope.logs.checks._finding import Finding
+
+WINDOWS = 1, 4  # m
+NEARBY = 16  # runs on both sides, whose changes give the unit
+RECURRENT = 0.05  # of the runs have the probability of the last but one: contexts
+BLOCK = 16  # runs whose sum is one draw
+FEWEST_BLOCKS = 12
+CHANCE = 1e-6  # of one window
+EFFECT = 0.05  # correlation
+TINY = 1e-12
+NOTHING = 1.0, 0.0
+MOST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
+
+
+def adaptive_logger_findings(logs, random_state=None):
+    """Return a finding where the propensities follow earlier rewards.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds; they are read in the order in which they were stored.
+    random_state : object, default=None
+        Ignored: nothing is drawn.
+
+    Returns
+    -------
+    facts : dict
+        Empty.
+    findings : list of Finding
+    """
+    return {}, learning_findings(logs)
+
+
+def learning_findings(logs, most=None):
+    """Return the finding of the first rounds, or of all of them.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    most : int, default=None
+        How many rounds are looked at; `None`: all.
+    """
+    if logs.propensity is None or logs.propensity_estimated or logs.n_actions == 1:
+        return []
+    logs = in_stored_order(logs)
+    code = logs.action_index[:most]
+    if logs.logger_index is not None:
+        code = code + logs.n_actions * logs.logger_index[:most]
+    sequences = Sequences(code, logs.propensity[:most], logs.reward[:most])
+    evidence = [sequences.follow(m) for m in WINDOWS]
+    if logs.logging_proba is not None and logs.loggers is None:
+        evidence.append(follow_at_once(logs, len(code)))
+    chance, correlation = min(evidence)
+    if not (chance < CHANCE and correlation > EFFECT):
+        return []
+    return [
+        Finding(
+            "adaptive_logger",
+            "warning",
+            "The propensities follow earlier rewards: after a reward above those "
+            "around it the same action has a higher probability (correlation "
+            f"{correlation:.2f}, by chance in {_rarely(chance)}).",
+            (
+                "The logger learned while it acted: intervals of independent rounds "
+                "are too narrow for actions that it gave up, and their mean rewards "
+                "are too low. Use AdaptiveDR, for an action that it gave up with "
+                "weighting='two_point' or 'min_variance'.",
+                "The context holds earlier rewards, as counts of clicks do, and the "
+                "logger reads them: rounds depend on each other all the same.",
+            ),
+            number=chance,
+            effect=correlation,
+            category=AdaptiveLoggerWarning,
+        )
+    ]
+
+
+class Sequences:
+    """The rounds of every action in the order of time, those alike in a row as one.
+
+    Parameters
+    ----------
+    code : ndarray of int of shape (n_rounds,)
+        Actions, or actions by logger.
+    p, reward : ndarray of shape (n_rounds,)
+        Propensities and rewards of the logged actions.
+    alike : bool, default=True
+        Whether rounds in a row with the same propensity are one, unless propensities
+        come back.
+    """
+
+    def __init__(self, code, p, reward, alike=True):
+        self.order = np.argsort(code, kind="stable")
+        code, p, reward = code[self.order], p[self.order], reward[self.order]
+        new = np.diff(code, prepend=-1) != 0
+        first = np.flatnonzero(new | (np.diff(p, prepend=-1.0) != 0))
+        values = p[first]
+        back = np.count_nonzero(values[2:] == values[:-2])
+        if not alike or back > RECURRENT * len(first):
+            first = np.arange(len(p))
+        self.p, code = p[first], code[first]
+        self.reward = np.add.reduceat(reward, first)
+        self.count = np.diff(first, append=len(p)).astype(float)
+        start = np.flatnonzero(np.diff(code, prepend=-1))
+        size = np.diff(start, append=len(code))
+        self.before = np.arange(len(code)) - np.repeat(start, size)
+        self.after = np.repeat(size, size) - 1 - self.before
+
+    def follow(self, m, rise=None):
+        """Return (chance, correlation) with windows of m runs.
+
+        Parameters
+        ----------
+        m : int
+            Number of runs before and after.
+        rise : ndarray, default=None
+            How much more probable the action of every run is after it; `None`: its
+            probability in the windows.
+        """
+        rows = np.flatnonzero((self.before >= m) & (self.after >= m))
+        if len(rows) < FEWEST_BLOCKS * BLOCK:
+            return NOTHING
+        r_last, r_next = _sums_around(self.reward, rows, m)
+        n_last, n_next = _sums_around(self.count, rows, m)
+        usual = (r_last / n_last + r_next / n_next) / 2
+        luck = self.reward[rows] - self.count[rows] * usual
+        if rise is None:
+            p_last, p_next = _sums_around(self.p, rows, m)
+            rise = (p_next - p_last) / m
+        else:
+            rise = rise[rows]
+        unit = np.sqrt(_mean_nearby(rise * rise))
+        rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > TINY)
+        product = rise * luck
+        blocks = np.add.reduceat(product, np.arange(0, len(product), BLOCK))
+        spread = blocks.std(ddof=1) * np.sqrt(len(blocks))
+        size = np.sqrt((rise @ rise) * (luck @ luck))
+        if not (spread > TINY * size and np.isfinite(size)):
+            return NOTHING
+        total = float(product.sum())
+        chance = float(stdtr(len(blocks) - 1, -total / spread))
+        return chance, total / float(size)
+
+
+def follow_at_once(logs, n_rounds):
+    """Return (chance, correlation) of the probabilities in the rounds around each."""
+    code, e = logs.action_index[:n_rounds], logs.logging_proba[:n_rounds]
+    inner, rise = np.arange(1, n_rounds - 1), np.zeros(n_rounds)
+    rise[1:-1] = e[inner + 1, code[1:-1]] - e[inner - 1, code[1:-1]]
+    own = Sequences(code, logs.propensity[:n_rounds], logs.reward[:n_rounds], False)
+    return own.follow(WINDOWS[-1], rise[own.order])
+
+
+def _sums_around(values, rows, m):
+    """Return the sums of the m values before and after each of some rows."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return sums[rows] - sums[rows - m], sums[rows + m + 1] - sums[rows + 1]
+
+
+def _mean_nearby(values):
+    """Return the mean of every value and its neighbours on both sides."""
+    sums, rows = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
+    low, high = np.maximum(rows - NEARBY, 0), np.minimum(rows + NEARBY + 1, len(values))
+    return np.maximum(sums[high] - sums[low], 0.0) / (high - low)
+
+
+def _rarely(chance):
+    if chance < 1e-12:
+        return "less than one of 1e12 logs"
+    return f"one of {1 / chance:.1g} logs"

@@ -1,0 +1,332 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import pickle
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
+
+from skope_ope import (
+    ActionRewardModel,
+    BanditLogs,
+    ClassifierPolicy,
+    ConfidenceSequence,
+    ConstantPolicy,
+    DoublyRobust,
+    EpsilonGreedy,
+    UniformPolicy,
+)
+from skope_ope.datasets import make_bandit_logs
+from skope_ope.exceptions import (
+    LearnedRoundsWarning,
+    LogsWarning,
+    PropensityWarning,
+    SupportWarning,
+)
+from skope_ope.intervals import (
+    asymptotic_sequence,
+    betting_sequence,
+    empirical_bernstein_sequence,
+)
+
+METHODS = ("betting", "empirical_bernstein", "asymptotic")
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Logs, a policy and the truth."""
+    return make_bandit_logs(3000, random_state=0, return_truth=True)
+
+
+def rows(logs):
+    """Weights of the uniform policy."""
+    return 1 / logs.n_actions / logs.propensity
+
+
+def uniform_logs(n, reward, **fields):
+    """Rounds of two actions and a uniform logger."""
+    action = np.random.default_rng(0).integers(0, 2, n)
+    return BanditLogs(
+        np.zeros((n, 1)), action, reward, np.full(n, 0.5), actions=[0, 1], **fields
+    )
+
+
+def test_it_gives_what_the_pure_functions_give(world):
+    logs, _, _ = world
+    w, r = rows(logs), logs.reward
+    expected = {
+        "betting": betting_sequence(w, r, reward_range=(0, 1), after=[3000]),
+        "empirical_bernstein": empirical_bernstein_sequence(
+            w, r, reward_range=(0, 1), after=[3000]
+        ),
+        "asymptotic": asymptotic_sequence(w * r, after=[3000]),
+    }
+    for method, ends in expected.items():
+        sequence = ConfidenceSequence(method).update(logs, UniformPolicy())
+        np.testing.assert_allclose(sequence.interval_, np.ravel(ends), rtol=1e-12)
+        assert sequence.interval_.method == method
+        assert sequence.interval_.level == 0.95
+        assert sequence.estimate_ == pytest.approx((w * r).mean())
+    bets = ConfidenceSequence(max_weight=60).update(logs, UniformPolicy())
+    ends = betting_sequence(w, r, reward_range=(0, 1), after=[3000], max_weight=60)
+    np.testing.assert_allclose(bets.interval_, np.ravel(ends), rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("baseline", [None, "logger", "uniform"])
+def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, world):
+    logs, policy, _ = world
+    baseline = UniformPolicy() if baseline == "uniform" else baseline
+    make = ConfidenceSequence(method, baseline=baseline, max_weight=60, every=100)
+    whole = clone(make).update(logs, policy)
+    assert whole.intervals_["n_rounds"].tolist() == list(range(100, 3001, 100))
+    for cuts in ([1, 2, 99, 100, 101, 2950], range(250, 3000, 250)):
+        parts = clone(make)
+        edges = [0, *cuts, 3000]
+        for start, stop in pairwise(edges):
+            assert parts.update(logs[start:stop], policy) is parts
+        assert parts.n_rounds_ == 3000
+        for name in ("n_rounds", "low", "high", "estimate"):
+            np.testing.assert_allclose(
+                parts.intervals_[name], whole.intervals_[name], rtol=1e-10, atol=1e-12
+            )
+        np.testing.assert_allclose(parts.interval_, whole.interval_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_row_by_row(method):
+    logs = make_bandit_logs(120, random_state=1)
+    whole = ConfidenceSequence(method, start=50, every=1).update(logs, UniformPolicy())
+    rounds = ConfidenceSequence(method, start=50)
+    for row in range(120):
+        rounds.update(logs[row], UniformPolicy())
+    for name in ("low", "high", "estimate"):
+        np.testing.assert_allclose(rounds.intervals_[name], whole.intervals_[name])
+
+
+def test_intervals_are_a_table_with_times():
+    day = np.datetime64("2026-01-01") + np.arange(40) // 10
+    logs = uniform_logs(40, np.arange(40) % 2, timestamp=day)
+    sequence = ConfidenceSequence()
+    for start in range(0, 40, 10):
+        sequence.update(logs[start : start + 10], ConstantPolicy(1))
+    found = sequence.intervals_
+    assert found.dtype.names == ("n_rounds", "time", "low", "high", "estimate")
+    assert found["time"].tolist() == day[9::10].tolist()
+    assert found["low"][-1], found["high"][-1] == sequence.interval_
+    found["low"] = 7  # a copy
+    assert (sequence.intervals_["low"] < 1).all()
+    untimed = ConfidenceSequence().update(make_bandit_logs(50), UniformPolicy())
+    assert np.isnan(untimed.intervals_["time"]).all()
+
+
+def test_gain_over_the_logger(world):
+    logs, policy, truth = world
+    for method in METHODS:
+        sequence = ConfidenceSequence(method, baseline="logger").update(logs, policy)
+        low, high = sequence.interval_
+        assert 0 < low < truth.value - 0.505 < high < 0.35
+        value = ConfidenceSequence(method).update(logs, policy)
+        gain = value.estimate_ - logs.reward.mean()
+        assert sequence.estimate_ == pytest.approx(gain)
+
+
+def test_gain_of_a_policy_over_itself(world):
+    logs, _, _ = world
+    for method in METHODS:
+        make = ConfidenceSequence(method, baseline=UniformPolicy(), max_weight=60)
+        low, high = make.update(logs, UniformPolicy()).interval_
+        if method == "asymptotic":
+            assert low == high == 0
+        assert low <= 0 <= high
+        assert make.estimate_ == 0
+        assert make.interval_.max_weight == 60
+
+
+def test_doubly_robust_terms(world):
+    logs, policy, _ = world
+    early, late = logs[:1500], logs[1500:]
+    model = ActionRewardModel(LinearRegression()).fit(early)
+    frozen = FrozenEstimator(model)
+    value = DoublyRobust(reward_model=frozen).fit(early).evaluate(policy, late)
+    sequence = ConfidenceSequence("asymptotic", reward_model=frozen).update(
+        late, policy
+    )
+    assert sequence.estimate_ == pytest.approx(value.value)
+    plain = ConfidenceSequence("asymptotic").update(late, policy)
+    assert sequence.interval_.width < 0.8 * plain.interval_.width
+    named = late.with_columns(q_hat=model.predict(late.context))
+    column = ConfidenceSequence("asymptotic", reward_model="q_hat")
+    assert column.update(named, policy).interval_ == sequence.interval_
+
+
+def test_intersections():
+    rng = np.random.default_rng(0)
+    logs = uniform_logs(4000, rng.integers(0, 2, 4000), reward_range=(0, 1))
+    plain = ConfidenceSequence(every=50).update(logs, ConstantPolicy(1))
+    inside = ConfidenceSequence(every=50, intersect=True).update(
+        logs, ConstantPolicy(1)
+    )
+    lows = np.maximum.accumulate(plain.intervals_["low"])
+    np.testing.assert_array_equal(inside.intervals_["low"], lows)
+    highs = np.minimum.accumulate(plain.intervals_["high"])
+    np.testing.assert_array_equal(inside.intervals_["high"], highs)
+    assert (lows != plain.intervals_["low"]).any()
+
+
+def test_a_value_that_changes_is_noticed_once():
+    reward = np.repeat([0.0, 1.0], 2000)
+    logs = uniform_logs(4000, reward, reward_range=(0, 1))
+    sequence = ConfidenceSequence()
+    sequence.update(logs[:2000], ConstantPolicy(1))
+    with pytest.warns(LogsWarning, match="the value has changed along the log"):
+        sequence.update(logs[2000:3000], ConstantPolicy(1))
+    low, high = sequence.interval_
+    assert low < 1 / 3 < high  # the average so far
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sequence.update(logs[3000:], ConstantPolicy(1))
+    assert [type(one) for one in sequence.warnings_] == [LogsWarning]
+    assert sequence.interval_.warnings == sequence.warnings_
+    together = ConfidenceSequence(intersect=True, every=1000)
+    with pytest.warns(LogsWarning, match="Intersections are NaN"):
+        together.update(logs, ConstantPolicy(1))
+    assert np.isnan(together.interval_).all()
+    assert np.isnan(together.intervals_["low"]).tolist() == [False, False, True, True]
+
+
+def test_weights_that_do_not_average_one():
+    half = uniform_logs(4000, np.ones(4000)).replace(propensity=np.full(4000, 0.4))
+    with pytest.warns(PropensityWarning, match="average at least 1"):
+        ConfidenceSequence().update(half, ConstantPolicy(1))
+    high = half.replace(propensity=np.full(4000, 0.7))
+    with pytest.warns(SupportWarning, match="the interval allows for them"):
+        sequence = ConfidenceSequence().update(high, ConstantPolicy(1))
+    assert sequence.interval_.low < 0.75 and sequence.interval_.high > 0.99
+    for parameters in ({"method": "asymptotic"}, {"max_weight": 2}):
+        with pytest.warns(SupportWarning, match="and so does the interval"):
+            ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
+
+
+def test_a_policy_that_learned_from_the_rounds(world):
+    logs, _, _ = world
+    policy = ClassifierPolicy().fit(logs[:1000])
+    sequence = ConfidenceSequence().update(logs[1000:2000], policy)
+    with pytest.warns(LearnedRoundsWarning):
+        clone(sequence).update(logs[:1000], policy)
+
+
+def test_a_wrong_part_changes_nothing(world):
+    logs, policy, _ = world
+    sequence = ConfidenceSequence(max_weight=30).update(logs[:1000], policy)
+    before = sequence.interval_
+    heavy = logs[1000:].replace(propensity=np.full(2000, 1e-3))
+    for part in (heavy, logs[500:1500], logs[:0]):
+        with pytest.raises(ValueError):
+            sequence.update(part, policy)
+    assert sequence.interval_ is before
+    sequence.update(logs[1000:2000], policy)
+    whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
+    np.testing.assert_allclose(sequence.interval_, whole.interval_)
+
+
+def test_pickling_and_cloning(world):
+    logs, policy, _ = world
+    sequence = ConfidenceSequence().update(logs[:1000], policy)
+    copy = pickle.loads(pickle.dumps(sequence))
+    assert copy.update(logs[1000:], policy).n_rounds_ == 3000
+    assert sequence.n_rounds_ == 1000
+    with pytest.raises(NotFittedError, match="no rounds yet"):
+        clone(sequence).interval_  # noqa: B018
+
+
+def test_no_click_yet():
+    logs = uniform_logs(100, np.zeros(100))
+    with pytest.raises(ValueError, match=r"reward_range=\(low, high\)"):
+        ConfidenceSequence().update(logs, ConstantPolicy(1))
+    stated = uniform_logs(100, np.zeros(100), reward_range=(0, 1))
+    low, high = ConfidenceSequence().update(stated, ConstantPolicy(1)).interval_
+    assert low == 0 < high < 1
+    ConfidenceSequence("asymptotic").update(logs, ConstantPolicy(1))
+
+
+def test_one_range_for_all_parts():
+    first = uniform_logs(50, np.arange(50) % 2)
+    quiet = uniform_logs(50, np.zeros(50))
+    ConfidenceSequence().update(first, UniformPolicy()).update(quiet, UniformPolicy())
+    other = uniform_logs(50, np.full(50, 3.0))
+    with pytest.raises(ValueError, match=r"reward 3 lies outside .* at row 0"):
+        ConfidenceSequence().update(first, UniformPolicy()).update(
+            other, UniformPolicy()
+        )
+    stated = uniform_logs(50, np.zeros(50), reward_range=(0, 5))
+    with pytest.raises(ValueError, match=r"reward_range=\(0.0, 5.0\), those before"):
+        ConfidenceSequence().update(first, UniformPolicy()).update(
+            stated, UniformPolicy()
+        )
+    asymptotic = ConfidenceSequence("asymptotic", start=10)
+    asymptotic.update(first, UniformPolicy())
+    with pytest.warns(LogsWarning, match="has changed"):
+        asymptotic.update(other, UniformPolicy())
+    assert asymptotic.interval_.high > 1
+    assert asymptotic.interval_.reward_range is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"level": 1.0}, "'level'"),
+        ({"method": "student"}, "'method'"),
+        ({"max_weight": 0.5}, "'max_weight'"),
+        ({"start": 1}, "'start'"),
+        ({"every": 0}, "'every'"),
+        ({"baseline": UniformPolicy()}, "a policy as baseline needs max_weight"),
+        ({"baseline": [0.5, 0.5]}, "baseline must be a policy"),
+        ({"reward_model": 0.5}, "needs method='asymptotic'"),
+        (
+            {"method": "asymptotic", "reward_model": LinearRegression()},
+            "Nothing may be fitted on the rounds",
+        ),
+    ],
+)
+def test_bad_parameters(parameters, message, world):
+    logs, policy, _ = world
+    with pytest.raises(ValueError, match=message):
+        ConfidenceSequence(**parameters).update(logs, policy)
+
+
+def test_parameters_stay_as_they_were(world):
+    logs, policy, _ = world
+    sequence = ConfidenceSequence().update(logs[:1000], policy)
+    with pytest.raises(ValueError, match="level changed after the first part"):
+        sequence.set_params(level=0.9).update(logs[1000:], policy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"group": np.arange(3000) // 2}, "rounds of a group do"),
+        ({"sample_weight": 1.0 + np.arange(3000) % 2}, "sample weights"),
+        ({"propensity": None}, "needs the propensities"),
+    ],
+)
+def test_logs_that_it_cannot_take(fields, message, world):
+    logs, policy, _ = world
+    with pytest.raises(ValueError, match=message):
+        ConfidenceSequence().update(logs.replace(**fields), policy)
+
+
+def test_what_is_no_log_or_no_stationary_policy(world):
+    logs, policy, _ = world
+    with pytest.raises(TypeError, match=r"update\(logs, policy\)"):
+        ConfidenceSequence().update(policy, logs)
+    with pytest.raises(TypeError, match="learns while it acts"):
+        ConfidenceSequence().update(logs, EpsilonGreedy())
+    with pytest.raises(ValueError, match="shape"):
+        ConfidenceSequence().update(logs, np.ones((5, 3)) / 3)

@@ -1,0 +1,201 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+"""`skope-ope evaluate --require`: numbers, verdicts, exit codes."""
+
+import numpy as np
+import pytest
+
+from skope_ope import IPS, DoublyRobust, UniformPolicy, audit, evaluate, verdict
+from skope_ope.evaluators._logged_value import logged_value
+from tests.shell.conftest import CONTEXT
+
+NEW = ("--policy", "new=columns:pi_book,pi_film,pi_song")
+TWO = (*NEW, "--policy", "even=uniform")
+
+
+def required(*texts):
+    return [word for text in texts for word in ("--require", text)]
+
+
+@pytest.fixture
+def known(clicks):
+    """Values by policy, and the logger's mean reward, as the file knows them."""
+    _, logs, pi = clicks
+    logs = logs.replace(logging_proba=None)
+    table = evaluate({"new": pi, "even": UniformPolicy()}, logs)
+    return table, logged_value(logs)
+
+
+def test_limits_are_those_of_the_table(clicks, known, record):
+    table, logger = known
+    value = table["new", "DoublyRobust"]
+    low, high = value.confidence_interval(0.975)
+    gain_low, _ = (value - logger).confidence_interval(0.975)
+    texts = {
+        "new.lower > logger": (low, logger.value),
+        "new.upper > even": (high, table["even", "DoublyRobust"].value),
+        "new.gain.lower > 0": (gain_low, 0.0),
+        "new/SNIPS.gain > 0.01": ((table["new", "SNIPS"] - logger).value, 0.01),
+        "new.effective_rounds >= 30": (value.effective_sample_size, 30),
+        "0.5 > new.standard_error": (0.5, value.standard_error),
+        "logger.upper > logger.lower": tuple(reversed(logger.confidence_interval())),
+    }
+    report = record(*TWO, *required(*texts))
+    for one, (text, numbers) in zip(report["requirements"], texts.items(), strict=True):
+        assert (one["text"], one["holds"], one["because"]) == (text, True, "")
+        assert (one["left"], one["right"]) == pytest.approx(numbers, rel=1e-6)
+    evaluators = [one["evaluators"] for one in report["requirements"]]
+    assert evaluators[0] == ["DoublyRobust"]
+    assert evaluators[3] == ["SNIPS"]
+    assert evaluators[-1] == []
+
+
+def test_the_exit_code_is_one_where_one_does_not_hold(told, record):
+    code, text = told(*TWO, *required("new.lower > logger", "even.lower > logger"))
+    assert code == 1
+    joined = " ".join(text.split())
+    assert "holds: new.lower > logger (" in joined
+    assert "DOES NOT HOLD: even.lower > logger (" in joined
+    assert "by DoublyRobust)" in joined
+    assert "NAME.gain.lower > 0 compares in pairs" in joined
+    report = record(*TWO, *required("even.lower > logger"), code=1)
+    assert report["requirements"][0]["holds"] is False
+    assert report["arguments"]["require"] == "even.lower > logger"
+    code, text = told(*NEW, *required("new.gain.lower > 0"))
+    assert code == 0
+    assert "as a number" not in text
+    assert told(*NEW)[0] == 0
+    assert "Requirements" not in told(*NEW)[1]
+
+
+def test_an_unnamed_policy_is_called_policy(told):
+    words = ("--policy", "uniform")
+    assert told(*words, *required("policy.lower > logger"))[0] == 1
+    assert told(*words, *required("policy.lower < logger"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            required("nwe.lower > logger"),
+            "no policy is called 'nwe'. There are new, ev",
+        ),
+        (required("new/SNDR > 0"), "names the evaluator 'SNDR', and the table has IPS"),
+        (required("new.lowr > 0"), "argument --require: 'new.lowr > 0' is no require"),
+        (required("new"), "at character 4, one of >= <= == > < stands here"),
+        (
+            [*required("new > 0"), "--evaluators", "IPS,SNIPS"],
+            "no evaluator is recommended for 'new', because these logs allow DoublyR",
+        ),
+    ],
+)
+def test_bad_requirements_end_with_two(refused, words, message):
+    evaluators = ("--evaluators", "IPS,DoublyRobust")
+    assert message in refused(*TWO, *evaluators, *words)
+
+
+def test_a_single_evaluator_needs_no_recommendation(record):
+    words = (*NEW, "--evaluators", "SNIPS", *required("new > 0"))
+    assert record(*words)["requirements"][0]["evaluators"] == ["SNIPS"]
+
+
+def test_nan_satisfies_nothing(clicks, told, tmp_path):
+    table = tmp_path / "table.csv"  # an action that is never logged
+    table.write_text("action,share\nbook,0\nfilm,0\nsong,0\nopera,1\n")
+    words = ("--policy", f"new=table:{table}", "--actions", "book,film,song,opera")
+    words += ("--evaluators", "IPS")
+    for text in ("new < 9", "new > -9", "new <= new"):
+        code, out = told(*words, *required(text))
+        assert code == 1
+        joined = " ".join(out.split())
+        assert f"DOES NOT HOLD: {text} (nan against" in joined
+        assert "(NaN) satisfies nothing" in joined
+
+
+def test_verdicts(clicks, record, told):
+    _, logs, pi = clicks
+    logs = logs.replace(logging_proba=None)
+    words = (*NEW, *CONTEXT, "--evaluators", "DoublyRobust,DirectMethod")
+    report = record(*words, *required("new.verdict == trustworthy"))
+    value = DoublyRobust().fit(logs).evaluate(pi)
+    found, other = (one["verdict"] for one in report["values"])
+    assert found == verdict(value, audit=audit(pi, logs)).to_dict()
+    assert (other["answer"], other["audited"]) == ("caution", True)
+    [one] = report["requirements"]
+    assert (one["left"], one["right"]) == ("trustworthy", "trustworthy")
+    code, _ = told(*words, *required("new/DirectMethod.verdict >= trustworthy"))
+    assert code == 1
+    code, _ = told(*words, *required("new/DirectMethod.verdict >= caution"))
+    assert code == 0
+
+
+def test_the_log_is_audited_where_something_is_required_or_on_request(record):
+    words = (*NEW, "--evaluators", "IPS")
+    gate = required("new > 0")
+    for options, audited in (
+        (words, False),
+        ((*words, "--audit"), True),
+        ((*words, *gate), True),
+        ((*words, *gate, "--no-audit"), False),
+    ):
+        assert record(*options)["values"][0]["verdict"]["audited"] is audited
+
+
+def test_a_value_that_the_logs_do_not_support_satisfies_nothing(clicks, tmp_path, told):
+    path, _, _ = clicks
+    lines = path.read_text().splitlines()
+    names = lines[0].split(",")
+    rows = np.array([line.split(",") for line in lines[1:]])
+    column = names.index("p")
+    rows[:, column] = np.roll(rows[:, column], 1)  # propensities of the round before
+    (tmp_path / "shifted.csv").write_text(
+        "\n".join([lines[0], *(",".join(row) for row in rows)]) + "\n"
+    )
+    from skope_ope.__main__ import main
+    from tests.shell.conftest import COLUMNS
+
+    words = ["evaluate", str(tmp_path / "shifted.csv"), *COLUMNS, *CONTEXT, *NEW]
+    assert main([*words, *required("new > 0")]) == 1
+    assert main([*words, *required("new.verdict == 'not supported'")]) == 0
+    accepted = "mean_weight,propensity_misfit,propensity_too_small,wide_interval"
+    accepted += ",low_overlap,propensity_too_large,heavy_tail,covariate_imbalance"
+    assert main([*words, *required("new > 0"), "--accept", accepted]) == 0
+
+
+def test_limits_that_leave_a_bias_out_satisfy_nothing_unless_accepted(told):
+    words = (*NEW, "--evaluators", "DirectMethod")
+    code, text = told(*words, *required("new.lower > 0"))
+    assert code == 1
+    joined = " ".join(text.split())
+    assert "the interval of DirectMethod leaves out the error of the reward" in joined
+    assert told(*words, *required("new.lower > 0"), "--accept", "bias_left_out")[0] == 0
+    assert told(*words, *required("new > 0"))[0] == 0
+
+
+def test_text_holds_the_verdict_and_what_was_not_checked(told):
+    joined = " ".join(told(*TWO)[1].split())
+    assert "Verdict on DoublyRobust of new: trustworthy." in joined
+    assert "Not checked: The recorded propensities are those with which" in joined
+    assert "The log was not audited" in joined
+    alone = " ".join(told(*NEW, "--evaluators", "DirectMethod")[1].split())
+    assert "Verdict on DirectMethod: caution (bias_left_out)." in alone
+    assert "- bias_left_out: The interval leaves out the error of the rew" in alone
+
+
+def test_unreadable_logs_are_two_whatever_is_required(capsys):
+    from skope_ope.__main__ import main
+
+    code = main(
+        ["evaluate", "missing.csv", "--policy", "a=uniform", *required("a > 0")]
+    )
+    assert code == 2
+    assert "missing.csv: no such file" in capsys.readouterr().err
+
+
+def test_ips_of_the_table_is_the_evaluators(clicks, record):
+    _, logs, pi = clicks
+    report = record(*NEW, "--evaluators", "IPS", *required("new > 0"))
+    expected = IPS().fit(logs).evaluate(pi).value
+    assert report["requirements"][0]["left"] == pytest.approx(expected)
