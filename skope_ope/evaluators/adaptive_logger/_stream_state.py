@@ -107,6 +107,8 @@ class StreamState:
         mean_low, mean_high = self.weights.take(terms.policy_weight, np.array([n]))
         self.order = order
         found = learned_warnings(policy, logs)
+        if not (sequence.baseline is None or is_logger(sequence.baseline)):
+            found += learned_warnings(sequence.baseline, logs)
         found += _weight_warnings(mean_low[0], mean_high[0], sequence)
         found += _agreement_warnings(low, sequence.method)
         if sequence.method == ASYMPTOTIC and self.limits.n >= sequence.start:

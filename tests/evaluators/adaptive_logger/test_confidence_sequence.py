@@ -104,10 +104,10 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
 @pytest.mark.filterwarnings("ignore:few rounds make most of the spread")
 @pytest.mark.parametrize("method", METHODS)
 def test_row_by_row(method):
-    logs = make_bandit_logs(120, random_state=1)
-    whole = ConfidenceSequence(method, start=50, every=1).update(logs, UniformPolicy())
-    rounds = ConfidenceSequence(method, start=50)
-    for row in range(120):
+    logs = make_bandit_logs(60, random_state=1)
+    whole = ConfidenceSequence(method, start=30, every=1).update(logs, UniformPolicy())
+    rounds = ConfidenceSequence(method, start=30)
+    for row in range(60):
         rounds.update(logs[row], UniformPolicy())
     for name in ("low", "high", "estimate"):
         np.testing.assert_allclose(rounds.intervals_[name], whole.intervals_[name])
@@ -248,6 +248,9 @@ def test_a_policy_that_learned_from_the_rounds(world):
     sequence = ConfidenceSequence().update(logs[1000:2000], policy)
     with pytest.warns(LearnedRoundsWarning):
         clone(sequence).update(logs[:1000], policy)
+    gain = ConfidenceSequence(baseline=policy, max_weight=60)
+    with pytest.warns(LearnedRoundsWarning):
+        gain.update(logs[:1000], UniformPolicy())
 
 
 def test_a_wrong_part_changes_nothing(world):
