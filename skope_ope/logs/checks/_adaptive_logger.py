@@ -33,7 +33,7 @@ RECURRENT = 0.05  # of the runs have the probability of the last but one: contex
 BLOCK = 16  # runs whose sum is one draw
 FEWEST_BLOCKS = 12
 CHANCE = 1e-6  # of one window
-EFFECT = 0.05  # correlation
+EFFECT = 0.03  # correlation
 FEW_SEGMENTS = 100  # rounds per distinct context, on average
 TINY = 1e-12
 NOTHING = 1.0, 0.0
@@ -90,7 +90,7 @@ def learning_findings(logs, most=None):
             "warning",
             "The propensities follow earlier rewards: after a reward above those "
             "around it the same action has a higher probability (correlation "
-            f"{correlation:.2f}, by chance in {_rarely(chance)}).",
+            f"{correlation:.2f}; chance does that in less than one of a million logs).",
             (
                 "The logger learned while it acted: Student's and normal intervals "
                 "are too narrow for actions that it gave up, and their mean rewards "
@@ -211,9 +211,3 @@ def _mean_nearby(values):
     sums, rows = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
     low, high = np.maximum(rows - NEARBY, 0), np.minimum(rows + NEARBY + 1, len(values))
     return np.maximum(sums[high] - sums[low], 0.0) / (high - low)
-
-
-def _rarely(chance):
-    if chance < 1e-12:
-        return "less than one of 1e12 logs"
-    return f"one of {1 / chance:.1g} logs"
