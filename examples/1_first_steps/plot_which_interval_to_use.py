@@ -323,8 +323,10 @@ for ax, name in zip(axes.flat, names, strict=False):
     ax.minorticks_off()
 for ax in axes.flat[len(names) :]:
     ax.set_axis_off()
+for ax in axes.flat[max(len(names) - columns, 0) : len(names)]:
+    ax.tick_params(labelbottom=True)  # those with nothing below them
 figure.supxlabel("width, over the scatter of the estimates")
-figure.supylabel(f"coverage, n = {SHOWN:,} (at most {LEAST:.1f}: drawn there)")
+figure.supylabel(f"coverage, n = {SHOWN:,} (what is below {LEAST} stands at {LEAST})")
 figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 
 # %%
@@ -339,8 +341,8 @@ figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 # - "empirical_likelihood" is the narrowest where weights vary, and covers too little
 #   where two or three events are to be expected.
 # - "clopper_pearson" for shares; "betting" is the narrowest of the others that promise
-#   their level for every number of rounds. "log_smoothing" needs no bound on the
-#   weights, and its lower limit is what it is good for.
+#   their level for every number of rounds, except where single weights are large: there
+#   "log_smoothing" is, which needs no bound on them.
 # - Without a range no method holds for rewards with a heavy tail.
 # - Who looks more than once needs a confidence sequence. "betting" is the narrower of
 #   those that hold in every world, about twice as wide as the estimates scatter; the

@@ -7,7 +7,7 @@ from tests.examples._values import Interval
 
 
 def says(**limits):
-    def confidence_interval(self, level=0.95, method="auto"):
+    def confidence_interval(self, level=0.95, method="auto", **_):
         return Interval(limits.get(method, limits["other"]))
 
     return {"skope_ope.PolicyValue.confidence_interval": confidence_interval}
