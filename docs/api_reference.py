@@ -268,6 +268,7 @@ API_REFERENCE = {
             "exceptions.LogsWarning",
             "exceptions.HorizonWarning",
             "exceptions.FewEventsWarning",
+            "exceptions.AdaptiveLoggerWarning",
             "exceptions.FewGroupsWarning",
             "exceptions.TailWarning",
             "exceptions.LoggerWarning",

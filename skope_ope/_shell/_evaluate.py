@@ -61,9 +61,9 @@ def run_evaluate(args, progress, caught):
     source = read_source(args, args.logs, progress, wanted, beside=args.compare_logs)
     logs, policies, told = rounds_and_targets(args, source, wanted, progress)
     model = shared = named_reward_model(args.reward_model, logs)
-    about, audits = {"log": log_text(args.logs, source)}, None
-    if args.require if args.audit is None else args.audit:
-        audits = _audits(args, source, wanted, logs, policies, about, progress)
+    about, audited = {"log": log_text(args.logs, source)}, None
+    if (args.require or args.report) if args.audit is None else args.audit:
+        audited = _audits(args, source, wanted, logs, policies, about, progress)
     if any(map(learns, policies.values())):
         logs, shared = for_learning(args, source, policies, model)
     with progress.step(f"evaluating on {len(logs):,} rounds"):
@@ -89,10 +89,13 @@ def run_evaluate(args, progress, caught):
         compare_with_log(
             args, report, values, logs, source, wanted[0], policies, progress
         )
+    audits = None
+    if audited is not None:  # of a policy that learns, that of the log alone
+        audits = dict.fromkeys(policies, audited[0]) | audited[1]
     holds = add_verdicts(args, report, values, logs, audits)
     if args.report is not None:
         with progress.step(f"writing {args.report}"):
-            write_report(args, report, values, policies, logs)
+            write_report(args, report, values, policies, logs, audited)
     several = len(policies) > 1
     by_name = {row_name(*key, several): value for key, value in values.items()}
     report["warnings"] = warning_records(by_name, caught, report["level_of_each"])
@@ -105,11 +108,10 @@ def learns(policy):
 
 
 def _audits(args, source, wanted, logs, policies, about, progress):
-    """Return the audits by policy; of one that learns that of the log alone."""
+    """Return the audit of the log alone, and those of policies that do not learn."""
     fixed = {name: one for name, one in policies.items() if not learns(one)}
     asked = [one for one in wanted if one.name in fixed]
-    of_log, found = audits_of(args, source, asked, logs, fixed, about, progress)
-    return dict.fromkeys(policies, of_log) | found
+    return audits_of(args, source, asked, logs, fixed, about, progress)
 
 
 def level_of_each(args, n_policies):

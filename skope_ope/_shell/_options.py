@@ -298,7 +298,7 @@ def _add_gate(command):
         "--audit",
         action=argparse.BooleanOptionalAction,
         help="whether the log is audited for the verdicts; default: if there is a "
-        "requirement",
+        "requirement or a page",
     )
     add(
         "--accept",

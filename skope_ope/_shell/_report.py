@@ -4,13 +4,14 @@
 
 import shlex
 
+from skope_ope.audit import VerdictThresholds
 from skope_ope.reports._report import report_of
 from skope_ope.reports._write import checked_path, write_whole
 from skope_ope.selection._policy_comparison import LOGGER
 
 
-def write_report(args, report, values, policies, logs):
-    """Write the page, and say in the report where it is and what it recommends.
+def write_report(args, report, values, policies, logs, audited):
+    """Write the page, and say in the report what it recommends.
 
     Parameters
     ----------
@@ -24,6 +25,9 @@ def write_report(args, report, values, policies, logs):
         By name.
     logs : BanditLogs
         The rounds.
+    audited : tuple or None
+        The audit of the log, and those of policies by name; None: there is none, and
+        it is made.
     """
     target = checked_path(args.report)
     found, _ = report_of(
@@ -35,12 +39,15 @@ def write_report(args, report, values, policies, logs):
         level=args.level,
         command=shlex.join(args.words),
         about=report["about"],
+        audited=audited,
+        thresholds=VerdictThresholds(accepted=args.accept),
     )
     write_whole(target, found.to_html())
-    report["page"] = {
-        "path": str(target),
+    # it knows the audit: it stands in the place of what gains alone would say
+    report["decision"] = {
         "decision": found.decision,
         "choice": found.choice,
         "sentence": found.sentence,
     }
-    report["notes"].append(f"Page {args.report}: {found.sentence}")
+    report["page"] = str(target)
+    report["notes"].append(f"The page is in {args.report}.")

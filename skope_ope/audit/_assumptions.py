@@ -19,9 +19,9 @@ UNIFORM = "The logger chose uniformly among the offered actions."
 NO_LOOKING = "The logger's choice did not depend on the context."
 SUM_OF_SLOTS = "The value of a slate is about a sum over its slots and items."
 ATTENTION = "Attention depends on the position alone, as the coefficients say."
-SUPPORT_NOT_KNOWN = (
-    "Whether the policy takes actions that were never logged: its probabilities of the "
-    "logged actions alone do not tell."
+NO_LARGER_REWARD = (
+    "No reward is far beyond those of the log: their range is not known. State "
+    "reward_range=(low, high) with the logs where there is one."
 )
 NO_AUDIT = (
     "The log was not audited: audit(policy, logs) looks for leaks, repeated rounds, "
@@ -48,13 +48,15 @@ def uses_propensities(evaluators):
     return any(RECORDED in _of(name) for name in evaluators)
 
 
-def assumptions_of(grounds):
+def assumptions_of(grounds, range_known):
     """Return what a value assumes and no log shows, in sentences.
 
     Parameters
     ----------
     grounds : Grounds
         What the value rests on.
+    range_known : bool
+        Whether the range of the rewards is.
 
     Returns
     -------
@@ -63,6 +65,7 @@ def assumptions_of(grounds):
     found = [text for name in grounds.evaluators for text in _of(name)]
     if grounds.propensities == ESTIMATED:  # a reason of its own tells of these
         found = [text for text in found if text is not RECORDED]
+    found += [] if range_known else [NO_LARGER_REWARD]
     return list(dict.fromkeys([*found, NO_CARRY_OVER, NO_CHANGE]))
 
 

@@ -178,7 +178,7 @@ def verdict(value, *, audit=None, thresholds=None):
     thresholds = VerdictThresholds() if thresholds is None else thresholds
     _check(value, audit, thresholds)
     reasons = _distinct(reasons_of(value, thresholds))
-    unchecked = assumptions_of(value._grounds)
+    unchecked = assumptions_of(value._grounds, value._limits is not None)
     if audit is None:
         unchecked.append(NO_AUDIT)
     else:

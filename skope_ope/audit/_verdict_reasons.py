@@ -6,6 +6,7 @@ from math import isfinite, isnan, nan
 
 from skope_ope.audit._assumptions import uses_propensities
 from skope_ope.evaluators.core._grounds import ESTIMATED
+from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
 from skope_ope.exceptions import (
     FewEventsWarning,
     FewGroupsWarning,
@@ -13,10 +14,15 @@ from skope_ope.exceptions import (
     ModelErrorWarning,
     PropensityWarning,
     SupportWarning,
+    TailWarning,
 )
 from skope_ope.logs.checks._finding import Finding
 
 COLLECT = "Collect more rounds, or logs closer to the policy."
+RANGE = (
+    "State reward_range=(low, high) with the logs where the rewards have one, and the "
+    "interval allows for what was not seen. Otherwise collect more rounds."
+)
 NO_VALUE = "Do not act on it: the warnings below say what is missing."
 
 
@@ -40,8 +46,10 @@ def reasons_of(value, thresholds):
     measured = [
         _effective_rounds(grounds, thresholds),
         _effective_events(value, warned, thresholds),
+        _tail(value, warned, thresholds),
         _effective_groups(warned, thresholds),
         _unsupported(warned, thresholds),
+        _missing_weight(grounds, thresholds),
         _range_share(value, interval, thresholds),
     ]
     others = [
@@ -83,7 +91,7 @@ def _effective_rounds(grounds, thresholds):
 
 def _effective_events(value, warned, thresholds):
     """Return a reason where few rounds tell of rewards on one side of the value."""
-    if isnan(value.value) or isnan(value.standard_error):
+    if not _has_spread(value):
         return None
     events = value._deviations.effective_events
     told = [str(one) for one in warned if isinstance(one, FewEventsWarning)]
@@ -91,6 +99,33 @@ def _effective_events(value, warned, thresholds):
     return _below(
         events, thresholds.effective_events, "few_events", _sentence(text), COLLECT
     )
+
+
+def _tail(value, warned, thresholds):
+    """Return a reason where the interval rests on a tail that may not have been seen.
+
+    Where the range of the rewards is known it allows for that.
+    """
+    if value._limits is not None or not _has_spread(value):
+        return None
+    skewness = value._deviations.skewness
+    told = [str(one) for one in warned if _tells_skewness(one)]
+    text = f"Few rounds make much of the spread (skewness {skewness:.2f})."
+    return _above(
+        skewness,
+        thresholds.skewness,
+        "tail",
+        _sentence(told[0] if told else text),
+        RANGE,
+    )
+
+
+def _has_spread(value):
+    return not (isnan(value.value) or isnan(value.standard_error))
+
+
+def _tells_skewness(warning):
+    return isinstance(warning, TailWarning) and warning.value > HIGH_SKEWNESS
 
 
 def _effective_groups(warned, thresholds):
@@ -123,6 +158,19 @@ def _unsupported(warned, thresholds):
     )
 
 
+def _missing_weight(grounds, thresholds):
+    share = grounds.missing_weight
+    return _above(
+        share,
+        thresholds.missing_weight,
+        "missing_weight",
+        f"The weights of the logged rounds average {share:.0%} less than is expected: "
+        "about that share of what the policy does would be in rare rounds of large "
+        "weights, which these logs do not hold.",
+        COLLECT,
+    )
+
+
 def _range_share(value, interval, thresholds):
     """Return a reason where the interval is about as wide as the rewards' range."""
     limits = value._limits
@@ -150,7 +198,7 @@ def _bias_left_out(value):
         "bias_left_out",
         "warning",
         f"The interval leaves out {left_out}, which more rounds do not make smaller.",
-        ("Compare it with the value that evaluate recommends: that has no such bias.",),
+        ("Compare it with the value of an evaluator that leaves none out.",),
     )
 
 
@@ -172,6 +220,8 @@ def _is_told_otherwise(warning, value):
         return True
     if isinstance(warning, ModelErrorWarning):
         return bool(value.leaves_bias_out)
+    if _tells_skewness(warning):
+        return value._limits is None and _has_spread(value)
     is_size = warning.value == value._grounds.effective_rounds
     return isinstance(warning, LowOverlapWarning) and is_size
 

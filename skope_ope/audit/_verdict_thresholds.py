@@ -5,7 +5,12 @@
 from dataclasses import dataclass, fields
 from numbers import Real
 
-RISING = ("unsupported", "range_share")  # the larger, the worse
+RISING = (
+    "skewness",
+    "unsupported",
+    "missing_weight",
+    "range_share",
+)  # the larger, the worse
 
 
 @dataclass(frozen=True)
@@ -21,10 +26,17 @@ class VerdictThresholds:
         Effective sample size below which few rounds decide.
     effective_events : pair of float, default=(10, 0)
         Effective events below which an interval rests on its assumptions.
+    skewness : pair of float, default=(0.1, 1)
+        Skewness of the mean of the round values, above which few rounds make much of
+        the spread, where the range of the rewards is not known. .1 is that of 100
+        events.
     effective_groups : pair of float, default=(40, 5)
         Effective groups below which the standard error is uncertain.
     unsupported : pair of float, default=(0.005, 0.1)
         Share of the policy's decisions, above which what the logs do not hold matters.
+    missing_weight : pair of float, default=(0.1, 0.5)
+        What the mean weight lacks, above which rare rounds of large weights are
+        missing.
     range_share : pair of float, default=(0.5, 0.8)
         Width of the interval as a share of the range of the rewards, where that is
         known, above which the logs cannot tell.
@@ -42,14 +54,16 @@ class VerdictThresholds:
 
     effective_rounds: tuple = (30, 5)
     effective_events: tuple = (10, 0)
+    skewness: tuple = (0.1, 1)
     effective_groups: tuple = (40, 5)
     unsupported: tuple = (0.005, 0.1)
+    missing_weight: tuple = (0.1, 0.5)
     range_share: tuple = (0.5, 0.8)
     level: float = 0.95
     accepted: tuple = ()
 
     def __post_init__(self):
-        for one in fields(self)[:5]:
+        for one in fields(self)[:7]:
             self._check_pair(one.name, rising=one.name in RISING)
         if not isinstance(self.level, Real) or not 0 < self.level < 1:
             raise ValueError(f"level must lie in (0, 1), got {self.level!r}.")

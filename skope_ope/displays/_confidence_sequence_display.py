@@ -19,6 +19,7 @@ from skope_ope.displays._looks import (
     numbers_on,
     percent,
     series_style,
+    show_values,
 )
 
 FIELDS = "n_rounds", "low", "high", "estimate"
@@ -258,11 +259,7 @@ class ConfidenceSequenceDisplay:
             n = np.asarray(one["n_rounds"])
             late = n > EARLY * n[-1]
             drawn += [np.asarray(one[name])[late] for name in ("low", "high")]
-        drawn = np.concatenate(drawn).astype(float)
-        drawn = drawn[np.isfinite(drawn)]
-        if drawn.size:
-            margin = 0.05 * np.ptp(drawn) or 0.05
-            ax.set_ylim(drawn.min() - margin, drawn.max() + margin)
+        show_values(ax, *drawn)
 
     def _label(self, ax, over, log):
         numbers_on(ax.yaxis, signed=self.gain)

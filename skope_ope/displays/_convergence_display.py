@@ -16,9 +16,11 @@ from skope_ope.displays._looks import (
     numbers_on,
     percent,
     series_style,
+    show_values,
 )
 
 N_POINTS = 30
+EARLY = 0.1  # share of the rounds before which points may leave the picture
 
 
 class ConvergenceDisplay:
@@ -176,7 +178,9 @@ class ConvergenceDisplay:
             if truth is not None:
                 style = {"color": TRUTH, "linestyle": "--", "label": "truth"}
                 ax.axhline(float(truth), **style)
-            self._show_late(ax)
+            late = self.sizes > EARLY * self.sizes[-1]
+            show_values(ax, *(p[:, late] for p in (self.value, self.low, self.high)))
+            ax.set_xlim(0, self.sizes[-1])
             numbers_on(ax.xaxis)
             numbers_on(ax.yaxis)
             ax.set_xlabel(self._what_is_drawn())
@@ -184,18 +188,6 @@ class ConvergenceDisplay:
             legend_beside(ax)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _show_late(self, ax):
-        """Let what the first tenth of the points says leave the picture."""
-        late = self.sizes > self.sizes[-1] / 10
-        drawn = np.concatenate(
-            [part[:, late].ravel() for part in (self.value, self.low, self.high)]
-        )
-        drawn = drawn[np.isfinite(drawn)]
-        if drawn.size:
-            margin = 0.05 * (drawn.max() - drawn.min()) or 0.05
-            ax.set_ylim(drawn.min() - margin, drawn.max() + margin)
-        ax.set_xlim(0, self.sizes[-1])
 
     def _what_is_drawn(self):
         level = percent(self.level)

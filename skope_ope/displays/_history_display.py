@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._renamed import renamed_method
 from skope_ope.displays._axes import checked_panels, drawing_panels
-from skope_ope.displays._looks import POLICY, as_drawn, numbers_on
+from skope_ope.displays._looks import POLICY, as_drawn, numbers_on, show_values
 
 PANELS = ("length", "ratio", "value")
 FEW = 20  # points that are drawn one by one
@@ -184,9 +184,7 @@ class HistoryDisplay:
         ax.set_ylabel(label)
         ax.set_xlim(0, self.n_rounds)
         if panel == "value" and len(y):  # the first rounds may lie far off
-            late = y[len(y) // 20 :]
-            margin = 0.1 * (late.max() - late.min()) or 0.05
-            ax.set_ylim(late.min() - margin, late.max() + margin)
+            show_values(ax, y[len(y) // 20 :])
         numbers_on(ax.xaxis)
         numbers_on(ax.yaxis)
 

@@ -42,6 +42,8 @@ STYLE = {  # of figures that displays make, on top of matplotlib's defaults
 }
 # Ticks are made when they are drawn, long after the style: it is told to the axes.
 TICKS = {"labelsize": SMALL, "color": TEXT, "labelcolor": TEXT, "grid_color": "#DDDDDD"}
+LABEL = 0.5  # inches from one number on a horizontal axis to the next, at least
+LETTER = 0.085  # of which a letter takes so much
 LEAST_LEFT = 0.4  # of the width of axes that give some to their legend
 LONGEST = 44  # letters of a name: of longer ones both ends are drawn
 LINE, NOTE = 22, 60  # letters of a line of a name, and of a note below the axes
@@ -128,6 +130,8 @@ def numbers_on(axis, *, signed=False, share=False):
     share : bool, default=False
         Whether they are shares, to be written in percent.
     """
+    from matplotlib.ticker import AutoLocator
+
     sign, unit, factor = "+" * signed, "%" * share, 100 if share else 1
 
     def shown(x, _):
@@ -138,6 +142,28 @@ def numbers_on(axis, *, signed=False, share=False):
         return text.replace("-", "\N{MINUS SIGN}") + unit
 
     axis.set_major_formatter(shown)
+    if axis.axis_name == "x" and isinstance(axis.get_major_locator(), AutoLocator):
+        axis.set_major_locator(_spaced_locator())
+
+
+def _spaced_locator():
+    """Return a locator of as many numbers as a horizontal axis has space for."""
+    from matplotlib.ticker import MaxNLocator
+
+    class SpacedLocator(MaxNLocator):
+        def tick_values(self, low, high):  # legends may have made the axis shorter
+            letters = 2 + len(f"{max(abs(low), abs(high)):,.0f}")
+            n_labels = int(_inches(self.axis) / max(LABEL, LETTER * letters))
+            self.set_params(nbins=min(max(n_labels, 2), 9))
+            return super().tick_values(low, high)
+
+    return SpacedLocator(steps=(1, 2, 5, 10))
+
+
+def _inches(axis):
+    """Return the length of an axis, as it is now."""
+    box = axis.axes.get_window_extent()
+    return (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
 
 
 def log_numbers_on(axis, *, share=False):
@@ -155,9 +181,7 @@ def log_numbers_on(axis, *, share=False):
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    box = axis.axes.get_window_extent()
-    inches = (box.width if axis.axis_name == "x" else box.height) / axis.figure.dpi
-    n_labels = max(inches / (0.6 if axis.axis_name == "x" else 0.3), 2)
+    n_labels = max(_inches(axis) / (LABEL if axis.axis_name == "x" else LABEL / 2), 2)
     decades = math.log10(high / low) if 0 < low < high else 1.0
     dense = decades < min(n_labels / 3, 3)
     subs = (1, 2, 5) if dense else (1,)
@@ -217,6 +241,23 @@ def legend_beside(ax, of=None, **kwargs):
         elif free < place.width:
             ax.set_position([place.x0, place.y0, free, place.height])
     return legend
+
+
+def show_values(ax, *parts):
+    """Set the limits of the values around some of them; others may lie outside.
+
+    Parameters
+    ----------
+    ax : matplotlib axes
+        Values run upwards.
+    *parts : array-like
+        What is to be seen; what is not finite is not.
+    """
+    shown = np.concatenate([np.ravel(part) for part in parts]).astype(float)
+    shown = shown[np.isfinite(shown)]
+    if shown.size:
+        margin = 0.05 * np.ptp(shown) or 0.05
+        ax.set_ylim(shown.min() - margin, shown.max() + margin)
 
 
 def say_no_value(ax, at, *, upright=False):

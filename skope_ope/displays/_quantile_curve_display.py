@@ -228,7 +228,8 @@ class QuantileCurveDisplay:
         ):
             style = {"fmt": mark, "color": color, "capsize": 3, "markerfacecolor": face}
             if rows.any():
-                x, y, yerr = place[rows], self.value[rows], sides[:, rows]
+                x, y = place[rows], self.value[rows]
+                yerr = None if mark == "x" else sides[:, rows]
                 ax.errorbar(x, y, yerr=yerr, **{**style, "label": label, **kwargs})
         for at in place[np.isnan(self.value)]:
             say_no_value(ax, at, upright=True)

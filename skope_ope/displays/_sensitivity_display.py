@@ -220,7 +220,7 @@ class SensitivityDisplay:
                 ax.axvline(at, label=f"{told}\nat {short(at)}", **style)
 
     def _what_is_drawn(self):
-        lines = ["gamma, by which odds of logged actions may be off"]
+        lines = ["gamma: factor by which odds of logged actions may be off"]
         if self.baseline is not None and self.breakdown > self.gamma[-1]:
             at = self.breakdown
             never = "the bounds never reach the baseline"

@@ -77,13 +77,13 @@ class SupportDisplay:
 
     Examples
     --------
-    >>> from skope_ope import IPS, SupportDisplay, UniformPolicy
-    >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs = make_bandit_logs(random_state=0)
-    >>> seen = logs[logs.action != 0]
-    >>> display = SupportDisplay.from_evaluator(IPS().fit(seen), UniformPolicy())
-    >>> round(display.unsupported_mass, 6), logs.n_actions
-    (0.2, 5)
+    >>> import numpy as np
+    >>> from skope_ope import IPS, BanditLogs, SupportDisplay, UniformPolicy
+    >>> logs = BanditLogs(np.zeros((4, 1)), ["a", "b", "b", "a"], [1, 0, 1, 0],
+    ...                   propensity=[0.5] * 4, actions=["a", "b", "c"])
+    >>> display = SupportDisplay.from_evaluator(IPS().fit(logs), UniformPolicy())
+    >>> round(display.unsupported_mass, 3), display.effective_rounds.tolist()
+    (0.333, [2.0, 2.0, 0.0])
     >>> display = display.plot()  # doctest: +SKIP
     """
 
@@ -101,7 +101,8 @@ class SupportDisplay:
         self.labels = labels
         self.policy_share, self.logger_share = policy_share, logger_share
         self.unsupported, self.weight_sums = unsupported, weight_sums
-        n_slots = policy_share.sum()  # one for actions, which exclude each other
+        # one for actions, which exclude each other; slots may stay empty
+        n_slots = policy_share.sum() or np.nan
         self.unsupported_mass = float(unsupported.sum() / n_slots)
         alone = [[k] for k in range(len(labels))]
         self.effective_rounds = _effective(weight_sums, alone)
@@ -146,9 +147,11 @@ class SupportDisplay:
         Parameters
         ----------
         evaluator : evaluator
-            A fitted static one; the display depends on its rounds alone.
+            A fitted static one, or one of slates; the display depends on its rounds
+            alone. Of slates, what policy and logger show in every slot is compared.
         policy : policy, array or str
-            See the evaluator's `evaluate`; probabilities of all actions are needed.
+            See the evaluator's `evaluate`; probabilities of all actions, or marginals
+            of all slots, are needed.
         logs : BanditLogs, default=None
             Rounds to look at; `None`: those of `fit`.
 
@@ -160,7 +163,7 @@ class SupportDisplay:
         if not hasattr(evaluator, "_support_on"):
             raise TypeError(
                 f"a static evaluator is needed, got {type(evaluator).__name__}. Fit "
-                "IPS() to the same logs."
+                "IPS() to the same logs, or SlateIPS() to slates."
             )
         return cls(**evaluator._support_on(policy, logs))
 

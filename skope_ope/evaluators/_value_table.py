@@ -157,8 +157,9 @@ class ValueTable(Mapping):
             Keys: policy (where there are several), evaluator, value,
             standard_error, low, high, interval (the method that answered, see
             `PolicyValue.confidence_interval`), effective_sample_size, n_rounds,
-            recommended (bool), leaves_bias_out (see `PolicyValue`), warnings (names of
-            those of the value and of its interval).
+            recommended (bool), leaves_bias_out (see `PolicyValue`), verdict (its
+            answer, from what the value knows by itself), warnings (names of those of
+            the value and of its interval).
         """
         records = []
         for key, result in self._values.items():
@@ -166,6 +167,7 @@ class ValueTable(Mapping):
             record = {"policy": policy} if self._by_policy else {}
             record |= {"evaluator": evaluator} | value_record(result, level)
             record["recommended"] = self._is_recommended(evaluator)
+            record["verdict"] = result.verdict.answer
             told = [type(w).__name__ for w in result.warnings]
             told += record.pop("interval_warnings")
             record["warnings"] = "; ".join(dict.fromkeys(told))

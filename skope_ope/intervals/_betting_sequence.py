@@ -59,7 +59,8 @@ def betting_sequence(w, r, *, reward_range, level=0.95, max_weight=None, after=N
     Returns
     -------
     low, high : ndarray of shape (n_times,)
-        Within the range of the rewards.
+        Within the range of the rewards. NaN where no value agrees with the rounds: the
+        weights are wrong, for they should average 1 at most.
 
     Raises
     ------

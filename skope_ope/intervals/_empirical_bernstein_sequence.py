@@ -55,7 +55,8 @@ def empirical_bernstein_sequence(
     Returns
     -------
     low, high : ndarray of shape (n_times,)
-        Within the range of the rewards.
+        Within the range of the rewards. NaN where no value agrees with the rounds: the
+        weights are wrong, for they should average 1 at most.
 
     Raises
     ------

@@ -83,6 +83,7 @@ class WeightedLimits:
         Returns
         -------
         low, high : ndarray
+            NaN where they cross: no value agrees with the rounds.
         """
         scale = self.high - self.low
         up = weight * ((reward - self.low) / scale)
@@ -94,7 +95,10 @@ class WeightedLimits:
             low, high = scale * above, -scale * below
         else:
             low, high = self.low + scale * above, self.high - scale * below
-        return np.clip(low, least, greatest), np.clip(high, least, greatest)
+        crossed = low > high
+        low, high = (np.clip(end, least, greatest) for end in (low, high))
+        low[crossed] = high[crossed] = np.nan
+        return low, high
 
     def _lower(self, bound, own, other, after):
         """Return the lower limit of the mean of terms, plus `raised`."""

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the numbers were found, and what they assume, in a few words."""
 
+import re
+
 from skope_ope.exceptions import LearnedRoundsWarning
 
-# w is the policy's probability over that of the logger, r the reward, a the logged
-# action, q the model of rewards, q(policy) its mean under the policy.
 FORMULAS = {
     "IPS": "mean of w r",
     "SNIPS": "sum of w r, divided by the sum of w",
-    "DirectMethod": "mean of q(policy): the model alone",
+    "DirectMethod": "mean of q(policy)",
     "DoublyRobust": "mean of q(policy) + w (r - q(a))",
     "SNDR": "mean of q(policy), plus the sum of w (r - q(a)) divided by that of w",
     "SwitchDR": "doubly robust where w is at most tau, the model alone elsewhere",
@@ -23,14 +23,14 @@ FORMULAS = {
     "wPI": "sum of w r, divided by the sum of w, with w a sum over slots",
     "ControlledPI": "mean of w r, with w a sum over slots, less what the known means "
     "of its parts explain",
-    "SlateDirectMethod": "mean of the model's value of the policy's slates: the model "
-    "alone",
+    "SlateDirectMethod": "mean of q(policy)",
 }
-WHERE = (
-    "w is the policy's probability of what was logged, divided by that of the logger; "
-    "r is the reward, a the logged action, and q a model of rewards that has not seen "
-    "the rounds for which it speaks."
-)
+SYMBOLS = {  # by how formulas name them
+    r"\bw\b": "w is the policy's probability of what was logged over the logger's",
+    r"\br\b": "r the reward",
+    r"\(a\)": "a the logged action",
+    r"\bq\b": "q a model of rewards that has not seen the rounds for which it speaks",
+}
 METHODS = {
     "gamma": "the paired gamma interval, which uses the known range of the rewards and "
     "holds for few events",
@@ -98,7 +98,8 @@ def method_notes(logs, table, comparison, evaluator):
     formula = FORMULAS.get(evaluator)
     told = [chosen]
     if formula:
-        told.append(f"{evaluator}: {formula}. {WHERE}")
+        symbols = [text for one, text in SYMBOLS.items() if re.search(one, formula)]
+        told.append(f"{evaluator}: {formula}; {', '.join(symbols)}.")
     m, percent = len(comparison.differences), f"{100 * comparison.level:.4g}%"
     methods = {
         gain._interval(comparison.level_of_each).method: True

@@ -78,7 +78,7 @@ class Recommendation:
         return any(one.is_fault for one in self.alarms)
 
 
-def recommendation_of(comparison, verdicts, audit, audits, units):
+def recommendation_of(comparison, verdicts, audit, audits, units, accepted=()):
     """Return what follows from a comparison and from what speaks against its gains.
 
     Parameters
@@ -93,13 +93,15 @@ def recommendation_of(comparison, verdicts, audit, audits, units):
         Of policies, by name.
     units : Units
         How gains are written.
+    accepted : collection of str, default=()
+        Names of findings that are no alarms.
 
     Returns
     -------
     recommendation : Recommendation
     """
     decision, choice = comparison.decision, comparison.choice
-    alarms = _alarms(comparison, verdicts, audit, audits)
+    alarms = _alarms(comparison, verdicts, audit, audits, accepted)
     faults = [one for one in alarms if one.is_fault]
     wrong = {name for one in faults for name in one.who}
     of_log = any(not one.who for one in faults)
@@ -118,10 +120,10 @@ def recommendation_of(comparison, verdicts, audit, audits, units):
     return Recommendation(decision, choice, headline, tuple(sentences), tuple(alarms))
 
 
-def _alarms(comparison, verdicts, audit, audits):
+def _alarms(comparison, verdicts, audit, audits, accepted):
     """Return what speaks against the decision, each told once, errors first."""
-    found = {(one.name, one.found): (one, []) for one in audit.alarms}
-    of_log = set(found)
+    of_log = {(one.name, one.found): (one, []) for one in audit.alarms}
+    found = {key: one for key, one in of_log.items() if key[0] not in accepted}
     told = [(name, verdict.reasons) for name, verdict in verdicts.items()]
     if comparison.choice is not None:
         told = [(comparison.choice, verdicts[comparison.choice].reasons)]
@@ -130,7 +132,8 @@ def _alarms(comparison, verdicts, audit, audits):
     for name, reasons in told:
         for one in reasons:
             key = one.name, one.found
-            if one.is_alarm and key not in of_log:
+            is_new = one.is_alarm and one.name not in accepted
+            if is_new and key not in of_log:
                 found.setdefault(key, (one, []))[1].append(str(name))
     alarms = [
         Alarm(one.name, one.severity, tuple(names), one.found)

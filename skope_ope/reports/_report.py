@@ -5,6 +5,7 @@
 import warnings
 from collections.abc import Mapping
 
+from skope_ope.audit import VerdictThresholds
 from skope_ope.audit._audit import audits
 from skope_ope.evaluators._evaluate import quiet_table, warn_once
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -31,6 +32,7 @@ def report(
     random_state=None,
     n_jobs=None,
     command=None,
+    thresholds=None,
 ):
     """Write one page from the question to a recommendation.
 
@@ -68,6 +70,9 @@ def report(
         Tasks at a time, as in scikit-learn.
     command : str, default=None
         What repeats the page, as it is told there. `None`: the call.
+    thresholds : VerdictThresholds, default=None
+        From where on numbers are alarms, and which findings are accepted, as in
+        `verdict`; `None`: the default ones.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def report(
         If `path` cannot be written. It is tried before anything is computed, and
         nothing half-written is left.
     TypeError
-        If `policies` are no policies or `logs` are no logs.
+        If `policies` are no policies, `logs` are no logs or `thresholds` are none.
     ValueError
         If the logs are empty, or the baseline does not exist or shares its name with a
         policy.
@@ -104,6 +109,11 @@ def report(
     if not isinstance(policies, Mapping):
         policies = {SINGLE: policies}
     check_comparison(policies, logs, baseline, level)
+    if thresholds is not None and not isinstance(thresholds, VerdictThresholds):
+        raise TypeError(
+            "thresholds must be VerdictThresholds(...) or None, got "
+            f"{type(thresholds).__name__}."
+        )
     told = {
         "title": title,
         "baseline": baseline,
@@ -112,6 +122,7 @@ def report(
         "reward_model": reward_model,
         "cv": cv,
         "random_state": random_state,
+        "thresholds": thresholds,
     }
     table = quiet_table(
         policies, logs, evaluators, reward_model, cv, None, random_state, n_jobs
@@ -126,6 +137,7 @@ def report(
         baseline=baseline,
         level=level,
         command=call_text(policies, path, told) if command is None else str(command),
+        thresholds=thresholds,
     )
     for warning in warned:
         warnings.warn(warning, stacklevel=2)
@@ -135,7 +147,19 @@ def report(
     return found
 
 
-def report_of(table, policies, logs, *, title, baseline, level, command, about=()):
+def report_of(
+    table,
+    policies,
+    logs,
+    *,
+    title,
+    baseline,
+    level,
+    command,
+    thresholds=None,
+    about=(),
+    audited=None,
+):
     """Return the report of values that are known, and what is to be warned of.
 
     Parameters
@@ -154,6 +178,10 @@ def report_of(table, policies, logs, *, title, baseline, level, command, about=(
         What repeats the page.
     about : dict of str, default=()
         What else is told of logs and policies.
+    thresholds : VerdictThresholds, default=None
+        From where on numbers are alarms.
+    audited : tuple, default=None
+        The audit of the log and those of policies by name; `None`: they are made.
 
     Returns
     -------
@@ -166,7 +194,7 @@ def report_of(table, policies, logs, *, title, baseline, level, command, about=(
     values = {name: table[name, evaluator] for name in policies}
     comparison, warned = comparison_of(values, policies, logs, baseline, level)
     fixed = {n: p for n, p in policies.items() if not isinstance(p, AdaptivePolicy)}
-    of_log, of_policies = audits(fixed, logs)
+    of_log, of_policies = audits(fixed, logs) if audited is None else audited
     found = Report(
         table,
         comparison,
@@ -176,6 +204,7 @@ def report_of(table, policies, logs, *, title, baseline, level, command, about=(
         evaluator=evaluator,
         title=_question(comparison) if title is None else str(title),
         command=command,
+        thresholds=thresholds,
         provenance=(dict(about) | fingerprint(logs), versions()),
     )
     return found, warned

@@ -6,7 +6,7 @@ from functools import cached_property
 from html import escape
 
 from skope_ope._harmless import harmless
-from skope_ope.audit import verdict
+from skope_ope.audit import VerdictThresholds, verdict
 from skope_ope.logs._text_table import wrapped
 from skope_ope.reports._page import page
 from skope_ope.reports._recommendation import recommendation_of
@@ -36,6 +36,8 @@ class Report:
         What repeats it.
     provenance : tuple of dict
         What tells the log from others, and versions.
+    thresholds : VerdictThresholds, default=None
+        From where on numbers are alarms; `None`: the default ones.
     path : Path, default=None
         Where the page was written.
 
@@ -84,6 +86,7 @@ class Report:
         title,
         command,
         provenance,
+        thresholds=None,
         path=None,
     ):
         self.values, self.comparison = values, comparison
@@ -91,6 +94,7 @@ class Report:
         self.evaluator, self.title, self.command = evaluator, title, command
         self.path, self.level = path, comparison.level
         self._logs = logs
+        self._thresholds = VerdictThresholds() if thresholds is None else thresholds
         self._fingerprint, self._versions = provenance
 
     @property
@@ -106,14 +110,21 @@ class Report:
     @cached_property
     def _recommendation(self):
         return recommendation_of(
-            self.comparison, self.verdicts, self.audit, self.audits, self._units
+            self.comparison,
+            self.verdicts,
+            self.audit,
+            self.audits,
+            self._units,
+            self._thresholds.accepted,
         )
 
     @cached_property
     def verdicts(self):
         """What speaks against acting on the gains, by policy."""
         return {
-            name: verdict(gain, audit=self.audits.get(name))
+            name: verdict(
+                gain, audit=self.audits.get(name), thresholds=self._thresholds
+            )
             for name, gain in self.comparison.differences.items()
         }
 

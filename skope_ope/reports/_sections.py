@@ -71,7 +71,6 @@ def gains(comparison, units):
         n = one["rounds_needed"]
         if n <= MOST_ROUNDS * comparison.n_rounds:  # not where it is NaN
             answer += f"; {rough(n)} rounds in all would tell"
-        relative = _relative(comparison, one["policy"])
         name, kind = str(one["policy"]), SYMBOL[one["answer"]]
         if kind == "chosen" and not one["chosen"]:
             kind = "told"
@@ -81,7 +80,7 @@ def gains(comparison, units):
             f"{name}: gain {told}, {limits}",
             kind,
         )
-        lines = _lines(told, limits, *relative)
+        lines = _lines(told, limits, *_relative(one))
         rows.append(_row(_lines(name, answer), bar, lines))
     ticks = axis(scale, lambda x: f"{x:+g}" if x else "0")
     rows.append(_row("", ticks, ""))
@@ -104,13 +103,12 @@ def _row(name, picture, figures):
     )
 
 
-def _relative(comparison, name):
+def _relative(record):
     """Return the relative gain with its limits, where there is one."""
-    lift = comparison.lifts[name]
-    if isnan(lift.value):
+    lift, low, high = (record[f"lift{end}"] for end in ("", "_low", "_high"))
+    if isnan(lift):
         return []
-    low, high = map(Units.share, lift._interval(comparison.level_of_each))
-    return [f"{Units.share(lift.value)} ({low} to {high})"]
+    return [f"{Units.share(lift)} ({Units.share(low)} to {Units.share(high)})"]
 
 
 def _lines(first, *others):
@@ -251,9 +249,12 @@ def _findings_of(who, found):
 
 
 def pairs(told):
-    """Return names and texts as a table of two columns."""
-    rows = [[name, text] for name, text in told.items()]
-    return table(["what", "which"], rows, left=2)
+    """Return names and texts below each other."""
+    rows = [
+        element("tr", element("th", name, scope="row"), element("td", text))
+        for name, text in told.items()
+    ]
+    return element("table", element("tbody", *rows), class_="facts")
 
 
 def section(title, *content, **attributes):

@@ -14,6 +14,7 @@ overflow-wrap:anywhere}
 main{max-width:64rem;margin:0 auto;padding:1.5rem 1rem 3rem}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 .5rem}
 h2{font-size:1.15rem;margin:2.2rem 0 .5rem}
+h3{font-size:1rem;margin:1.2rem 0 .3rem}
 p{margin:.4rem 0}ul{margin:.4rem 0;padding-left:1.3rem}li{margin:.25rem 0}
 a{color:var(--policy)}
 .quiet,figcaption{color:var(--quiet);font-size:.9rem}
@@ -51,7 +52,8 @@ caption{text-align:left;color:var(--quiet);padding-bottom:.3rem}
 th,td{padding:.3rem .4rem;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;overflow-wrap:normal}.word{text-align:left}
 td.word{overflow-wrap:break-word}tbody th{overflow-wrap:anywhere;min-width:6rem}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto}.facts th,.facts td{text-align:left;overflow-wrap:anywhere}
+.facts th{width:15rem}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 tbody th{font-weight:400}.marked th,.marked td{font-weight:600}
 details{border:1px solid var(--line);border-radius:6px;
@@ -62,10 +64,10 @@ padding:.7rem;white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}
 @media(max-width:40rem){
 .row{grid-template-columns:1fr auto}.row .name{order:1}.row .figures{order:2}
 .row .picture{order:3;grid-column:1/-1;height:1.6rem}
-thead{display:none}table,tbody,tr,th,td{display:block}
+thead{display:none}.facts th{width:auto}table,tbody,tr,th,td{display:block}
 tr{border-bottom:1px solid var(--line);padding:.4rem 0}
 th,td{border:0;padding:.1rem 0}tbody th{font-weight:600}
-td::before{content:attr(data-label) ": ";color:var(--quiet);font-weight:400}
+td[data-label]::before{content:attr(data-label) ": ";color:var(--quiet);font-weight:400}
 td.number{text-align:left;white-space:normal}td:empty{display:none}
 }
 @media print{details>*{display:block}body{font-size:12px}}

@@ -3,6 +3,7 @@
 """What all displays do: compute without matplotlib, draw where they are told."""
 
 import builtins
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from skope_ope import (
     SNIPS,
     BanditLogs,
     ClippingCurveDisplay,
+    ConfidenceSequence,
+    ConfidenceSequenceDisplay,
     ConvergenceDisplay,
     DRns,
     HistoryDisplay,
@@ -55,6 +58,11 @@ MAKERS = {
     ClippingCurveDisplay: made(IPS(cmax=1.5)),
     SensitivityDisplay: made(SNIPS(), baseline=0.4),
     ConvergenceDisplay: made(SNIPS()),
+    ConfidenceSequenceDisplay: lambda make: (
+        lambda logs: make.from_sequence(
+            ConfidenceSequence(baseline="logger", every=2).update(logs, UniformPolicy())
+        )
+    ),
     HistoryDisplay: made(RejectionSampling(random_state=0)),
     QuantileCurveDisplay: made(DRns(reward_model=0.5, random_state=0), q_range=[0.1]),
     PolicyComparisonDisplay: lambda make: (
@@ -78,8 +86,7 @@ def own_axes(display):
 
 
 def test_every_display_is_looked_at():
-    shown = {name for name in displays.__all__ if name != "ConfidenceSequenceDisplay"}
-    assert {make.__name__ for make in MAKERS} == shown
+    assert {make.__name__ for make in MAKERS} == set(displays.__all__)
 
 
 @pytest.fixture
@@ -152,8 +159,12 @@ def test_a_new_figure_is_legible(pyplot, display):
         assert box.y0 > -1 and box.y1 < figure.bbox.height + 1, text
         assert text.get_fontsize() >= 8, text
     legends = [ax.get_legend() for ax in figure.axes if ax.get_legend() is not None]
+    shown = set(shown_texts(figure))
     for ax in figure.axes:
         assert ax.get_window_extent().width > 0.2 * figure.bbox.width
+        for labels in (ax.get_xticklabels(), ax.get_yticklabels()):
+            boxes = [label.get_window_extent() for label in labels if label in shown]
+            assert not any(a.overlaps(b) for a, b in pairwise(boxes))
         for legend in legends:
             assert not legend.get_window_extent().overlaps(ax.get_window_extent())
     assert any(ax.get_xlabel() for ax in figure.axes)

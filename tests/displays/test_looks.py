@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names, numbers and legends as displays draw them."""
 
+from itertools import pairwise
+
 import pytest
 
 from skope_ope.displays._looks import (
@@ -128,3 +130,16 @@ def test_a_legend_of_several_axes_names_things_once(pyplot):
     axes[0].plot([0, 1], label="one")
     legend = legend_beside(axes[1], of=axes)
     assert [text.get_text() for text in legend.get_texts()] == ["both", "one"]
+
+
+@pytest.mark.parametrize("width", [2.5, 6.0])
+@pytest.mark.parametrize("limits", [(0, 1.9e6), (-0.12, 0.36), (0.613, 0.6901)])
+def test_numbers_keep_their_distance(pyplot, width, limits):
+    _, ax = pyplot.subplots(figsize=(width, 2), layout="constrained")
+    ax.set_xlim(*limits)
+    numbers_on(ax.xaxis, signed=True)
+    texts = tick_texts(ax.xaxis)
+    assert 2 <= len(texts) <= 10
+    shown = [text for text in ax.get_xticklabels() if text.get_text() in texts]
+    boxes = [text.get_window_extent() for text in shown]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))

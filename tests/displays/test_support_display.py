@@ -11,7 +11,10 @@ from skope_ope import (
     ConstantPolicy,
     DirectMethod,
     EpsilonGreedy,
+    ProductSlatePolicy,
     Replay,
+    SlateIPS,
+    SlateLogs,
     SupportDisplay,
     UniformPolicy,
     audit,
@@ -89,6 +92,36 @@ def test_without_propensities():
     display = SupportDisplay.from_evaluator(evaluator, POLICY)
     assert_allclose(display.unsupported_mass, 0.3)
     assert np.isnan(display.effective_rounds).all()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "counted"])
+def test_slots_by_hand(known):
+    """The logger never shows item 2 on top; the policy's slates are given."""
+    slates = np.array([[0, 1], [1, 2], [0, 2], [1, -1]])
+    top = np.tile([0.5, 0.5, 0.0], (4, 1))
+    below = np.tile([0.0, 0.5, 0.5], (4, 1))
+    table = np.stack([top, below], axis=1)
+    logs = SlateLogs(
+        np.zeros((4, 1)),
+        slates,
+        np.ones(4),
+        n_candidates=3,
+        propensity=np.full(4, 0.25),
+    ).with_columns(mu=table)
+    if known:
+        logs = logs.replace(logging_policy=ProductSlatePolicy("mu"))
+    wanted = np.array([[2, 1], [0, 1], [0, 1], [0, 1]])
+    display = SupportDisplay.from_evaluator(SlateIPS().fit(logs), wanted)
+    found = dict(zip(display.labels, display.policy_share, strict=True))
+    share = {"slot 1: 0": 0.75, "slot 1: 2": 0.25, "slot 2: 1": 1.0}
+    assert {k: v for k, v in found.items() if v} == pytest.approx(share)
+    shown = dict(zip(display.labels, display.logger_share, strict=True))
+    mu = {"slot 1: 0": 0.5, "slot 1: 1": 0.5, "slot 2: 1": 0.5, "slot 2: 2": 0.5}
+    counted = {"slot 1: 0": 0.5, "slot 1: 1": 0.5, "slot 2: 1": 0.25, "slot 2: 2": 0.5}
+    want = mu if known else counted
+    assert {k: v for k, v in shown.items() if v} == pytest.approx(want)
+    assert_allclose(display.unsupported_mass, 0.25 / 2)
+    assert display.label_name == "slot and candidate"
 
 
 def test_from_values():

@@ -51,6 +51,7 @@ def test_records_are_what_the_values_say():
             assert record["interval"] == interval.method
             assert record["leaves_bias_out"] is False
             assert record["recommended"] is False
+            assert record["verdict"] == value.verdict.answer
             assert record["effective_sample_size"] == value.effective_sample_size
             assert record["n_rounds"] == 200
     assert "policy" not in TABLE.to_records()[0]
@@ -112,7 +113,7 @@ def test_frame():
     assert frame.columns.tolist() == [
         *("value", "standard_error", "low", "high", "interval"),
         *("effective_sample_size", "n_rounds", "leaves_bias_out"),
-        *("recommended", "warnings"),
+        *("recommended", "verdict", "warnings"),
     ]
     single = TABLE.to_frame(0.5)
     assert single.index.tolist() == ["IPS", "SNIPS"]

@@ -61,6 +61,14 @@ def test_actions_that_are_never_logged_leave_the_limits_around_the_value(method)
     assert low[0] < 0.5 * 0.75 and high[0] > 0.5 * 0.75 + 0.5
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_that_average_too_much_leave_no_value(method, rounds):
+    w, r = rounds
+    low, high = METHODS[method](2 * w, r, reward_range=(0, 1), after=[10, 2000])
+    assert low[0] <= high[0]
+    assert np.isnan([low[1], high[1]]).all()
+
+
 def test_a_known_largest_weight_narrows(rounds):
     w, r = rounds
     plain = betting_sequence(w, r, reward_range=(0, 1), after=END)

@@ -15,6 +15,7 @@ from skope_ope import (
     DRns,
     EpsilonGreedy,
     UniformPolicy,
+    VerdictThresholds,
     compare_policies,
     evaluate,
     report,
@@ -45,6 +46,7 @@ def test_it_tells_what_comparison_table_and_audit_tell(found):
     assert (found.decision, found.choice) == (comparison.decision, comparison.choice)
     assert str(found.comparison) == str(comparison)
     assert str(found.values) == str(evaluate(policies, LOGS))
+    assert all(one.audited for one in found.verdicts.values())
     assert found.audit.ok and list(found.audits) == ["new", "even"]
     assert found.headline == "Deploy new" and found.sentence.startswith(
         "Deploy new. On"
@@ -130,6 +132,18 @@ def test_deploy_does_not_read_as_deploy_beside_an_error(leaking):
     head = page[: page.index("Gains")]
     assert "foretells the reward" in head and "No decision yet" in head
     assert page.count("Not to be trusted until the errors are mended.") == 2
+
+
+def test_findings_that_are_accepted_are_no_alarms(leaking):
+    names = {
+        one.name
+        for one in quiet_report(NEW.predict_proba(LOGS.context), leaking).alarms
+    }
+    thresholds = VerdictThresholds(accepted=names)
+    policies = {"new": NEW.predict_proba(LOGS.context)}
+    found = quiet_report(policies, leaking, thresholds=thresholds)
+    assert (found.headline, found.alarms) == ("Deploy new", ())
+    assert "foretells the reward" in found.to_html()  # among the findings
 
 
 def test_a_policy_without_a_name_is_one():
@@ -242,6 +256,11 @@ def test_bad_input_is_refused(args, error, text):
 def test_bad_levels_are_refused(level):
     with pytest.raises(ValueError, match="level must be a number in"):
         report({"new": NEW}, LOGS, level=level)
+
+
+def test_thresholds_that_are_none_are_refused():
+    with pytest.raises(TypeError, match="thresholds must be VerdictThresholds"):
+        report({"new": NEW}, LOGS, thresholds=("low_overlap",))
 
 
 def test_warnings_are_warned_of():

@@ -56,6 +56,14 @@ def test_intervals_hold_together(found):
     assert found.to_records()[0]["answer"] == ""
 
 
+def test_relative_gains_are_those_of_the_values(found):
+    assert list(found.lifts) == list(found.differences)
+    for name, lift in found.lifts.items():
+        assert lift.gain == found.differences[name].value
+        ratio = found[name].value / found.reference.value
+        assert lift.value == pytest.approx(ratio - 1, rel=1e-12)
+
+
 def test_relative_gains_stand_beside_the_gains(found):
     baseline, *others = found.to_records()
     assert np.isnan(

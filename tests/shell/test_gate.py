@@ -79,8 +79,8 @@ def test_an_unnamed_policy_is_called_policy(told):
     ("words", "message"),
     [
         (
-            required("nwe.lower > logger"),
-            "no policy is called 'nwe'. There are new, ev",
+            required("newer.lower > logger"),
+            "no policy is called 'newer'. There are new, ev",
         ),
         (required("new/SNDR > 0"), "names the evaluator 'SNDR', and the table has IPS"),
         (required("new.lowr > 0"), "argument --require: 'new.lowr > 0' is no require"),

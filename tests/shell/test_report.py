@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 
 from skope_ope import UniformPolicy, report
+from skope_ope.__main__ import main
 from tests.shell.conftest import COLUMNS
 
 NEW = "new=columns:pi_book,pi_film,pi_song"
@@ -18,11 +19,11 @@ TWO = ("--policy", NEW, "--policy", "even=uniform")
 def test_the_page_says_what_the_call_from_python_says(clicks, record, tmp_path):
     _, logs, pi = clicks
     path = tmp_path / "report.html"
-    told = record(*TWO, "--report", path)["page"]
+    told = record(*TWO, "--report", path)
     logs = logs.replace(logging_proba=None)
     found = report({"new": pi, "even": UniformPolicy()}, logs)
-    assert told == {
-        "path": str(path),
+    assert told["page"] == str(path)
+    assert told["decision"] == {
         "decision": found.decision,
         "choice": found.choice,
         "sentence": found.sentence,
@@ -43,7 +44,8 @@ def test_the_page_holds_the_command_that_repeats_it(clicks, record, tmp_path):
 
 def test_the_text_says_what_the_page_recommends(told, tmp_path):
     _, out = told(*TWO, "--report", tmp_path / "a.html")
-    assert "a.html: Deploy new" in " ".join(out.split())
+    assert "Deploy new. On these 600 logged rounds" in " ".join(out.split())
+    assert "a.html." in out
 
 
 def test_one_policy_has_a_page(told, tmp_path):
@@ -67,3 +69,32 @@ def test_a_path_that_cannot_be_written_stops_before_the_log_is_read(
     err = refused(*TWO, "--report", tmp_path / name)
     assert "does not exist" in err or "is a folder" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def leaking(clicks, tmp_path):
+    """The file with a column that was written after the reward."""
+    lines = clicks[0].read_text().splitlines()
+    at = lines[0].split(",").index("click")
+    lines = [f"{one},{one.split(',')[at]}" for one in lines]
+    path = tmp_path / "leaking.csv"
+    path.write_text("\n".join([lines[0][: -len("click")] + "later", *lines[1:], ""]))
+    return path
+
+
+def test_the_text_does_not_say_deploy_where_the_page_does_not(leaking, capsys):
+    words = ["evaluate", str(leaking), *COLUMNS, "--context", "x*,later", *TWO]
+    assert main([*words]) == 0
+    assert "Deploy new" in capsys.readouterr().out  # by the gains alone
+    path = leaking.with_name("a.html")
+    assert main([*words, "--report", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "Deploy" not in out and "No decision yet: mend the log first" in out
+    assert "later" in path.read_text()  # the name of the column
+
+
+def test_what_is_accepted_is_no_alarm_of_the_page(leaking, capsys):
+    words = ["evaluate", str(leaking), *COLUMNS, "--context", "x*,later", *TWO]
+    words += ["--accept", "reward_leak,propensity_misfit,action_leak"]
+    assert main([*words, "--report", str(leaking.with_name("a.html"))]) == 0
+    assert "Deploy new" in capsys.readouterr().out

@@ -77,8 +77,8 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     `logger=None` too. "min_variance" and "stable_variance" take O(T D K) for D
     distinct contexts (with `logger=None`: distinct rows of the policy's
     probabilities), and a `logger` is asked once or twice per round at all of them;
-    "cadr" asks it at all earlier rounds, O(T^2 K). The memory is bounded: 16 MiB and
-    a few numbers per round.
+    "cadr" asks it at all earlier rounds, O(T^2 K). The memory is bounded: about
+    20 MiB and a few numbers per round.
 
     Rounds of "cadr" count from the first on before which scores differ. Groups and
     sample weights are refused.

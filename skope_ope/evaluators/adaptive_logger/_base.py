@@ -48,6 +48,8 @@ class AdaptiveLoggerValue(PolicyValue):
     value as its mean. Their spread is the standard error.
     """
 
+    _resamples = False
+
     def __init__(self, estimate, rows, *, by_group=True, **given):
         super().__init__(estimate, rows, **given)
         self._by_group = by_group

@@ -17,7 +17,7 @@ import numpy as np
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.logs._row_container import take_rows
 
-BLOCK_ENTRIES = 1 << 21  # weights of a block of rounds at all contexts, 16 MiB
+BLOCK_ENTRIES = 1 << 19  # weights of a block of rounds at all contexts, 4 MiB
 
 
 class ContextualForm:

@@ -30,6 +30,11 @@ class RoundTerms(NamedTuple):
     z: np.ndarray  # terms whose mean is the estimate
 
 
+def is_logger(baseline):
+    """Whether a baseline is the logger itself."""
+    return isinstance(baseline, str) and baseline == LOGGER
+
+
 def check_stream_logs(logs):
     """Raise if these are no logs whose rounds a confidence sequence can take."""
     if not isinstance(logs, BanditLogs):
@@ -83,8 +88,7 @@ def check_stream_model(sequence):
         )
     bounded = sequence.max_weight is not None or method == "asymptotic"
     baseline = sequence.baseline
-    own = baseline is None or (isinstance(baseline, str) and baseline == LOGGER)
-    if not own and not bounded:
+    if not (baseline is None or is_logger(baseline) or bounded):
         raise ValueError(
             f"method={method!r} with a policy as baseline needs max_weight=..., the "
             "largest weight that the baseline and the policy may have on such logs. "
@@ -111,7 +115,7 @@ def round_terms(sequence, logs, policy):
     baseline = sequence.baseline
     if baseline is None:
         return RoundTerms(weight, weight, z)
-    if isinstance(baseline, str) and baseline == LOGGER:
+    if is_logger(baseline):
         return RoundTerms(weight, weight - 1.0, z - logs.reward)
     other, other_z = _of_policy(logs, baseline, source, sequence.max_weight)
     return RoundTerms(weight, weight - other, z - other_z)

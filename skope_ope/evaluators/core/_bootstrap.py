@@ -13,7 +13,7 @@ from math import isnan
 
 import numpy as np
 
-from skope_ope.evaluators.core._design import _linked
+from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._jobs import JobTerms, run_together
 from skope_ope.intervals._bootstrap import (
@@ -179,12 +179,13 @@ class _Part:
 
     def __init__(self, sign, value, name):
         self.sign, self.estimate, self.rows = sign, value._estimate, value._rows
-        if not (isinstance(self.estimate, Estimate) and value.independent_rounds):
+        drawn = value.independent_rounds and value._resamples
+        if not (isinstance(self.estimate, Estimate) and drawn):
             raise ValueError(
                 "a bootstrap is for functions of means over rounds or groups that are "
-                f"independent, and {name} is none: it is one walk through the log, the "
-                "mean of a few parts, or what resampling would have to repeat from the "
-                "start. Use 'auto'."
+                f"independent, and {name} is none: it is one walk through the log, a "
+                "mean of parts, or rests on rounds that depend on those before, or on "
+                "what resamples would have to estimate anew. Use 'auto'."
             )
         estimate, self.design = self.estimate, self.rows.design
         self.terms = self.rows._terms
@@ -236,9 +237,9 @@ class _Part:
                 frame.cell_stratum
             ]
             stratum, cluster = frame.cell_stratum[cells], frame.cell_cluster[cells]
-            linked = _linked(centre, stratum, cluster, len(frame.clusters))
+            sample = linked(centre, stratum, cluster, len(frame.clusters))
             codes = np.zeros(len(frame.clusters), dtype=np.intp)
-            codes[cluster] = linked[stratum]
+            codes[cluster] = sample[stratum]
             codes = codes[self.groups]
         _, codes = np.unique(codes, return_inverse=True)
         return codes if codes.any() else None

@@ -112,7 +112,7 @@ class Frame:
         elif clusters:
             cells = (self.cell_count > 0) & used[self.cell_stratum]
             stratum, cluster = self.cell_stratum[cells], self.cell_cluster[cells]
-            sample = _linked(centre, stratum, cluster, len(self.clusters))
+            sample = linked(centre, stratum, cluster, len(self.clusters))
             units = _distinct(sample[stratum], cluster, len(sample))
         else:
             sample = centre
@@ -349,7 +349,7 @@ def _distinct(sample, cluster, n_samples):
     return np.bincount(pairs // n_clusters, minlength=n_samples)
 
 
-def _linked(centre, stratum, cluster, n_clusters):
+def linked(centre, stratum, cluster, n_clusters):
     """Return the sample of every stratum: those linked by a centre or a cluster."""
     n = len(centre)
     if n == 1:

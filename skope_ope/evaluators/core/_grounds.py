@@ -8,6 +8,7 @@ from typing import NamedTuple
 from skope_ope.logs import BanditLogs
 
 RECORDED, ESTIMATED, UNKNOWN = "recorded", "estimated", "unknown"
+DOUBT = 2.0  # standard errors: below, no weight need be missing
 
 
 class Grounds(NamedTuple):
@@ -23,12 +24,17 @@ class Grounds(NamedTuple):
         Where those of the logs come from. None: not known.
     evaluators : tuple of str
         What estimated the values.
+    missing_weight : float
+        Share of what the policies do that would be in rare rounds of large weights,
+        which the logs do not hold: what the mean weight lacks to the one that is
+        expected, where it lacks more than `DOUBT` standard errors.
     """
 
     warnings: tuple
     effective_rounds: float
     propensities: str | None
     evaluators: tuple
+    missing_weight: float = 0.0
 
     def beside(self, other):
         """Return what a value rests on that was made from both."""
@@ -38,7 +44,23 @@ class Grounds(NamedTuple):
             min((size for size in sizes if not isnan(size)), default=nan),
             self.propensities or other.propensities,
             (*other.evaluators, *self.evaluators),
+            max(self.missing_weight, other.missing_weight),
         )
+
+
+def missing_weight(diagnostics):
+    """Return what the mean weight lacks, see `Grounds`.
+
+    Parameters
+    ----------
+    diagnostics : Diagnostics
+        Of a value.
+    """
+    if not diagnostics.get("mean_weight_z", 0.0) < -DOUBT:
+        return 0.0
+    unsupported = diagnostics.get("unsupported_mass", 0.0)
+    expected = diagnostics.get("expected_weight", 1.0) - unsupported
+    return max(float(expected - diagnostics["mean_weight"]), 0.0)
 
 
 def propensities_of(logs):

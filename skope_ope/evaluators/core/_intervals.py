@@ -102,6 +102,9 @@ def checked_method(method, given):
         known = ", ".join(map(repr, NAMES))
         raise ValueError(f"method must be one of {known}, got {method!r}.")
     for name in given:
+        if name not in USERS:
+            known = ", ".join([*USERS, "random_state"])
+            raise TypeError(f"intervals take no {name!r}; they take {known}.")
         if method not in USERS[name]:
             known = ", ".join(map(repr, USERS[name]))
             raise ValueError(
@@ -184,6 +187,8 @@ def _gamma(value, level, max_weight=None):
             "tell none: pass max_weight=..., or logging_proba=... with the logs. "
             f"method='auto' takes {reach.max_weight:.6g}, from the {reach.source}."
         )
+    if isnan(value.standard_error):  # of one round or one group
+        return _of_nothing(value, level)
     return _paired_gamma(value, level, reach)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skope_ope.evaluators.core._weight_bound import stated_weight
+from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.intervals import (
     betting_interval,
     betting_ratio_interval,
@@ -47,6 +47,9 @@ class PlainWeights:
         Whether the value is sum(w r) / sum(w), not sum(w r) / n.
     bound : float, default=None
         The largest possible weight of the logger's own policy: one.
+    limit : callable, default=None
+        Takes the weights of all rounds and returns the largest that the policy may
+        have, and where it comes from. `None`: the largest of them, which is no bound.
     """
 
     logs: object
@@ -54,6 +57,7 @@ class PlainWeights:
     find: object
     ratio: bool
     bound: float | None = None
+    limit: object = None
 
 
 class BoundedInterval(NamedTuple):
@@ -80,17 +84,18 @@ def bounded_interval(value, method, level, max_weight=None):
         )
     if isnan(value.value):  # the rounds say nothing of the policy
         return BoundedInterval(*limits, limits, None, None)
-    weight = plain.positive.of(plain.find())
+    every = plain.find()
+    weight = plain.positive.of(every)
     reward = plain.positive.of(plain.logs.reward)
     if method == "log_smoothing":
         found = log_smoothing_interval(weight, reward, reward_range=limits, level=level)
         return BoundedInterval(*found, limits, None, None)
-    bound, source = _bound(value, plain, weight, max_weight)
+    bound, source = _bound(plain, every, max_weight)
     if method == "clopper_pearson":
         known = bound if source in KNOWN_WEIGHTS else None
         found = _share(value, plain, limits, weight, reward, known, level)
         return BoundedInterval(*found, limits, bound, source)
-    if bound is None or source not in KNOWN_WEIGHTS:
+    if source not in KNOWN_WEIGHTS:
         raise ValueError(
             f"method={method!r} needs a bound on the importance weights, and the logs "
             "tell none: pass max_weight=..., the largest weight that the policy may "
@@ -157,30 +162,35 @@ def _checked(value, method):
             f"method={method!r} is for means of independent terms, and this value of "
             f"{value.estimator} is a ratio of two. Use 'betting' or 'auto', or IPS."
         )
+    check_alike(plain, f"method={method!r}", instead)
+    return plain
+
+
+def check_alike(plain, name, instead=""):
+    """Raise unless the rounds are independent and count the same."""
     if getattr(plain.logs, "group", None) is not None:
         raise ValueError(
-            f"method={method!r} is for independent rounds, and these logs have groups. "
-            f"{instead}"
+            f"{name} is for independent rounds, and these logs have groups. {instead}"
         )
     omega = plain.positive.omega
     if omega is not None:
         used = plain.positive.of(omega)
         if np.ptp(used) > ROUNDING * used.max():
             raise ValueError(
-                f"method={method!r} is for rounds that count the same, and these have "
-                f"sample weights that differ. {instead}"
+                f"{name} is for rounds that count the same, and these have sample "
+                f"weights that differ. {instead}"
             )
-    return plain
 
 
-def _bound(value, plain, weight, max_weight):
-    """Return the largest possible weight and where it comes from, or two times None."""
+def _bound(plain, w, max_weight):
+    """Return the largest possible weight and where it comes from."""
     if max_weight is not None:
-        return stated_weight(max_weight, weight), "stated"
+        return stated_weight(max_weight, w), "stated"
     if plain.bound is not None:
         return plain.bound, ON_POLICY
-    reach = value._reach(None, 0.0)
-    return (None, None) if reach is None else (reach.max_weight, reach.source)
+    if plain.limit is None:
+        return float(w.max()), LOGGED
+    return plain.limit(w)
 
 
 def _share(value, plain, limits, weight, reward, known, level):

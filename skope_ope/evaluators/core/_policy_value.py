@@ -8,7 +8,11 @@ from functools import cached_property, reduce
 import numpy as np
 
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
-from skope_ope.evaluators.core._grounds import Grounds, propensities_of
+from skope_ope.evaluators.core._grounds import (
+    Grounds,
+    missing_weight,
+    propensities_of,
+)
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
 from skope_ope.evaluators.core._lift import RelativeGains
@@ -89,7 +93,9 @@ class PolicyValue(
     _mixture = None  # `LoggerMixture` by which rounds of several loggers are weighted
     _operands = None  # of a difference of values that are not about all rounds
     _pair = None  # the two values of a difference
+    _resamples = True  # whether its rounds may be drawn anew, each by itself
     _inherited = None  # `Grounds` of the values that it was made from
+    _propensities = None  # where those of the logs come from
 
     def __init__(
         self,
@@ -194,7 +200,8 @@ class PolicyValue(
         derived = self._inherited is not None
         evaluators = () if derived else (self.estimator,)
         size, propensities = self.effective_sample_size, self._propensities
-        own = Grounds(self.warnings, size, propensities, evaluators)
+        missing = missing_weight(self.diagnostics)
+        own = Grounds(self.warnings, size, propensities, evaluators, missing)
         return own.beside(self._inherited) if derived else own
 
     def _derived(self, estimate, rows, **given):

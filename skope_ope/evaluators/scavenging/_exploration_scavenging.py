@@ -146,9 +146,14 @@ class ExplorationScavenging(BaseEvaluator):
     >>> x = np.array([0, 1, 0, 1, 1, 0])
     >>> logs = BanditLogs(x[:, None], [0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1])
     >>> target = np.eye(2)[x]
-    >>> result = ExplorationScavenging().fit(logs).evaluate(target)
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")  # the value is above all rewards
+    ...     result = ExplorationScavenging().fit(logs).evaluate(target)
     >>> round(result.value, 4), round(result.standard_error, 4)
     (1.3333, 0.4714)
+    >>> caught[0].category.__name__
+    'LowOverlapWarning'
     >>> ExplorationScavenging(self_normalized=True).fit(logs).score(target)
     1.0
     """

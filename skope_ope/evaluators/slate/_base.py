@@ -29,6 +29,7 @@ from skope_ope.evaluators.slate._estimability import (
     SlateValue,
     of_weights,
 )
+from skope_ope.evaluators.slate._slot_support import support_of_slots
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
 from skope_ope.logs import SlateLogs
@@ -158,6 +159,13 @@ class SlateEvaluator(BaseEvaluator):
                 )
         elif self._asks_logger(logs):
             check_logged_slates(logs)
+
+    def _support_on(self, policy, logs=None):
+        """Return what `SupportDisplay` shows of a policy on the rounds."""
+        logs = self.logs_ if logs is None else logs
+        self._check_kind(logs)
+        target = SlateTarget(policy, logs)
+        return support_of_slots(target, target.logs)
 
     def _asks_logger(self, logs):
         """Whether the probabilities of the logging policy are used."""

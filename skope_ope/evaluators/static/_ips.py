@@ -8,7 +8,12 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
-from skope_ope.evaluators.core._plain_weights import PlainWeights
+from skope_ope.evaluators.core._plain_weights import (
+    LEFT_BEHIND,
+    PlainWeights,
+    check_alike,
+)
+from skope_ope.evaluators.core._weight_bound import largest_weight, stated_weight
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
@@ -44,7 +49,8 @@ class IPS(StaticEvaluator):
     Notes
     -----
     `deviation_bound(delta, max_weight=M, reward_bound=B)` is Bernstein's inequality
-    for :math:`|r| \le B` and :math:`w \le M` [2]_:
+    for independent rounds of a logger that may take whatever the policy may,
+    :math:`|r| \le B` and :math:`w \le M` [2]_:
     :math:`B (\sqrt{2 M \ln(2/\delta)/n} + 2 (M + 1) \ln(2/\delta) / (3n))`.
 
     References
@@ -86,7 +92,8 @@ class IPS(StaticEvaluator):
             return None
         logs, ratio = positive.all_logs, self._moves is not None
         find = partial(weights_of_target, target, positive)
-        return PlainWeights(logs, positive, find, ratio)
+        limit = partial(largest_weight, target, positive)
+        return PlainWeights(logs, positive, find, ratio, limit=limit)
 
     def _gain(self, rounds, w):
         return rounds.gain if w is rounds.w else w * rounds.r
@@ -103,14 +110,40 @@ class IPS(StaticEvaluator):
         return tags
 
 
-def bernstein_bound(result, delta, **assumptions):
+def bernstein_bound(result, delta, *, max_weight=None, reward_bound=None):
     """Bernstein's bound on the deviation of IPS."""
-    missing = {"max_weight", "reward_bound"} - set(assumptions)
+    given = {"max_weight": max_weight, "reward_bound": reward_bound}
+    missing = [name for name, value in given.items() if value is None]
     if missing:
         raise ValueError(
-            f"the bound of IPS needs {' and '.join(sorted(missing))}: bounds on "
-            "pi(a|x) / p and on |reward| that are known beforehand."
+            f"the bound of IPS needs {' and '.join(missing)}: bounds on pi(a|x) / p "
+            "and on |reward| that are known beforehand."
         )
-    m, b = assumptions["max_weight"], assumptions["reward_bound"]
-    n, log = result.n_rounds, np.log(2 / delta)
+    _check_covered(result, max_weight, reward_bound)
+    m, b = max_weight, reward_bound
+    n, log = result._plain_weights.positive.n, np.log(2 / delta)
     return float(b * (np.sqrt(2 * m * log / n) + 2 * (m + 1) * log / (3 * n)))
+
+
+def _check_covered(result, max_weight, reward_bound):
+    """Raise where the inequality is about another value, or the bounds are none."""
+    plain = result._plain_weights
+    if plain is None:
+        raise ValueError(
+            "Bernstein's inequality does not cover clipped weights: it bounds the "
+            "distance to their own mean, and cmax moves that from the value."
+        )
+    if plain == LEFT_BEHIND:
+        raise ValueError(
+            "the bound of IPS needs the rounds, which stayed behind when the value was "
+            "pickled. Ask for it before."
+        )
+    check_alike(plain, "the bound of IPS")
+    stated_weight(max_weight, plain.positive.of(plain.find()))
+    reward = np.abs(plain.positive.of(plain.logs.reward))
+    if not reward.max() <= reward_bound < np.inf:
+        row = int(np.argmax(np.abs(plain.logs.reward)))
+        raise ValueError(
+            f"reward_bound={reward_bound!r} is no bound on |reward|: that of row {row} "
+            f"is {reward.max():.6g}."
+        )

@@ -26,6 +26,7 @@ from scipy.special import stdtr
 from skope_ope.exceptions import AdaptiveLoggerWarning
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
+from skope_ope.logs.checks._moderate import moderate
 
 WINDOWS = 1, 4  # m
 NEARBY = 16  # runs on both sides, whose changes give the unit
@@ -34,6 +35,7 @@ BLOCK = 16  # runs whose sum is one draw
 FEWEST_BLOCKS = 12
 CHANCE = 1e-6  # of one window
 EFFECT = 0.05  # correlation
+FEW_SEGMENTS = 100  # rounds per distinct context, on average
 TINY = 1e-12
 NOTHING = 1.0, 0.0
 MOST_ROUNDS = 5_000  # that every value looks at: loggers learn most at the start
@@ -71,13 +73,12 @@ def learning_findings(logs, most=None):
     if logs.propensity is None or logs.propensity_estimated or logs.n_actions == 1:
         return []
     logs = in_stored_order(logs)
-    code = logs.action_index[:most]
-    if logs.logger_index is not None:
-        code = code + logs.n_actions * logs.logger_index[:most]
-    sequences = Sequences(code, logs.propensity[:most], logs.reward[:most])
+    action, reward = logs.action_index[:most], moderate(logs.reward[:most])
+    p = logs.propensity[:most]
+    sequences = Sequences(_alike(logs, action), p, reward)
     evidence = [sequences.follow(m) for m in WINDOWS]
     if logs.logging_proba is not None and logs.loggers is None:
-        evidence.append(follow_at_once(logs, len(code)))
+        evidence.append(follow_at_once(logs.logging_proba[:most], action, p, reward))
     chance, correlation = min(evidence)
     if not (chance < CHANCE and correlation > EFFECT):
         return []
@@ -103,13 +104,32 @@ def learning_findings(logs, most=None):
     ]
 
 
+def _alike(logs, action):
+    """Return codes of the rounds whose probabilities are compared.
+
+    Those of the same action and logger; and, of contexts with few values, such as
+    segments of users, those of the same context.
+    """
+    code, n = action, len(action)
+    if logs.logger_index is not None:
+        code = code + logs.n_actions * logs.logger_index[:n]
+    context = logs.context
+    if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
+        rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
+        with np.errstate(all="ignore"):  # contexts may be huge, or missing
+            values, segment = np.unique(context[:n] @ rates, return_inverse=True)
+        if len(values) <= n // FEW_SEGMENTS:
+            code = code * len(values) + segment
+    return code
+
+
 class Sequences:
     """The rounds of every action in the order of time, those alike in a row as one.
 
     Parameters
     ----------
     code : ndarray of int of shape (n_rounds,)
-        Actions, or actions by logger.
+        Whose rounds are compared, such as actions.
     p, reward : ndarray of shape (n_rounds,)
         Propensities and rewards of the logged actions.
     alike : bool, default=True
@@ -170,12 +190,11 @@ class Sequences:
         return chance, total / float(size)
 
 
-def follow_at_once(logs, n_rounds):
+def follow_at_once(proba, code, p, reward):
     """Return (chance, correlation) of the probabilities in the rounds around each."""
-    code, e = logs.action_index[:n_rounds], logs.logging_proba[:n_rounds]
-    inner, rise = np.arange(1, n_rounds - 1), np.zeros(n_rounds)
-    rise[1:-1] = e[inner + 1, code[1:-1]] - e[inner - 1, code[1:-1]]
-    own = Sequences(code, logs.propensity[:n_rounds], logs.reward[:n_rounds], False)
+    inner, rise = np.arange(1, len(code) - 1), np.zeros(len(code))
+    rise[1:-1] = proba[inner + 1, code[1:-1]] - proba[inner - 1, code[1:-1]]
+    own = Sequences(code, p, reward, alike=False)
     return own.follow(WINDOWS[-1], rise[own.order])
 
 

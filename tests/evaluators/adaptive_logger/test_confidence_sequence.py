@@ -34,6 +34,7 @@ from skope_ope.intervals import (
     betting_sequence,
     empirical_bernstein_sequence,
 )
+from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
 
 METHODS = ("betting", "empirical_bernstein", "asymptotic")
 
@@ -146,7 +147,7 @@ def test_gain_of_a_policy_over_itself(world):
             assert low == high == 0
         assert low <= 0 <= high
         assert make.estimate_ == 0
-        assert make.interval_.max_weight == 60
+        assert make.interval_.max_weight == (None if method == "asymptotic" else 60)
 
 
 def test_doubly_robust_terms(world):
@@ -204,14 +205,23 @@ def test_a_value_that_changes_is_noticed_once():
 def test_weights_that_do_not_average_one():
     half = uniform_logs(4000, np.ones(4000)).replace(propensity=np.full(4000, 0.4))
     with pytest.warns(PropensityWarning, match="average at least 1"):
-        ConfidenceSequence().update(half, ConstantPolicy(1))
+        ConfidenceSequence("asymptotic").update(half, ConstantPolicy(1))
     high = half.replace(propensity=np.full(4000, 0.7))
     with pytest.warns(SupportWarning, match="the interval allows for them"):
-        sequence = ConfidenceSequence().update(high, ConstantPolicy(1))
+        sequence = ConfidenceSequence("empirical_bernstein", max_weight=2)
+        sequence.update(high, ConstantPolicy(1))
+    assert sequence.interval_.max_weight is None
     assert sequence.interval_.low < 0.75 and sequence.interval_.high > 0.99
     for parameters in ({"method": "asymptotic"}, {"max_weight": 2}):
         with pytest.warns(SupportWarning, match="and so does the interval"):
             ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
+
+
+def test_propensities_that_leave_no_value():
+    wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
+    with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):
+        sequence = ConfidenceSequence().update(wrong, ConstantPolicy(1))
+    assert np.isnan(sequence.interval_).all()
 
 
 def test_a_policy_that_learned_from_the_rounds(world):
@@ -234,6 +244,23 @@ def test_a_wrong_part_changes_nothing(world):
     sequence.update(logs[1000:2000], policy)
     whole = ConfidenceSequence(max_weight=30).update(logs[:2000], policy)
     np.testing.assert_allclose(sequence.interval_, whole.interval_)
+
+
+def test_an_interrupted_part_changes_nothing(world, monkeypatch):
+    logs, policy, _ = world
+    sequence = ConfidenceSequence().update(logs[:1000], policy)
+
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AsymptoticBounds, "take", stop)  # after the limits
+        with pytest.raises(KeyboardInterrupt):
+            sequence.update(logs[1000:], policy)
+    assert sequence.n_rounds_ == 1000
+    sequence.update(logs[1000:], policy)
+    whole = ConfidenceSequence().update(logs, policy)
+    np.testing.assert_allclose(sequence.interval_, whole.interval_, rtol=1e-10)
 
 
 def test_pickling_and_cloning(world):

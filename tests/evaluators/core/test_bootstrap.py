@@ -13,6 +13,7 @@ from skope_ope import (
     IPS,
     SNDR,
     SNIPS,
+    AdaptiveIPS,
     BanditLogs,
     ConstantPolicy,
     DirectMethod,
@@ -131,16 +132,17 @@ def test_groups_are_drawn_whole(evaluator):
 
 
 @pytest.mark.parametrize("pooling", ["naive", "balanced", "weighted"])
-@pytest.mark.parametrize("grouped", [False, True])
-def test_loggers_are_samples(pooling, grouped):
+@pytest.mark.parametrize("groups", [None, "nested", "crossed"])
+def test_loggers_are_samples(pooling, groups):
     """Of known weights the loggers keep their shares, whatever is drawn."""
     logger = np.repeat(["a", "b"], [N // 3, N - N // 3])
     logs = make_logs(logger=logger)
     proba = np.stack([logs.propensity, 0.3 * np.ones(N)], axis=1)
     proba[logger == "b", 1] = logs.propensity[logger == "b"]
     logs = logs.replace(logger_proba=proba)
-    if grouped:  # nested in the loggers
-        logs = logs.replace(group=np.arange(N) // 4)
+    if groups is not None:
+        place = np.arange(N)
+        logs = logs.replace(group=place // 2 if groups == "nested" else place % 60)
     value = quiet(MultiLoggerIPS(pooling=pooling), logs)
     found = resampled(value)
     assert found.value == pytest.approx(value.value)
@@ -308,6 +310,7 @@ def test_values_that_cannot_be_resampled():
         (Replay(), ConstantPolicy(1)),
         (DRns(), ConstantPolicy(1)),
         (DRns(horizon=5, n_splits=3), EpsilonGreedy()),
+        (AdaptiveIPS(), ConstantPolicy(1)),
     ):
         value = quiet(evaluator, logs, policy)
         name = type(evaluator).__name__
@@ -355,10 +358,11 @@ def test_rounds_that_are_all_alike():
         assert found == pytest.approx((1, 1))
 
 
-def test_few_events_warn_and_say_what_was_left_out():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_few_events_warn_and_say_what_was_left_out(sign):
     logs = make_logs()
     reward = np.zeros(N)
-    reward[np.flatnonzero(logs.action_index == 1)[:2]] = 1
+    reward[np.flatnonzero(logs.action_index == 1)[:2]] = sign
     value = quiet(IPS(), logs.replace(reward=reward))
     with pytest.warns(FewEventsWarning) as caught:
         value.confidence_interval(method="bootstrap")
@@ -387,3 +391,14 @@ def test_many_rounds_agree_with_student():
             # the error of a quantile of 4,000 resamples is .03 half widths
             slack = 4 * 0.03 * student.width / 2
             assert_allclose(found, student, rtol=0, atol=slack)
+
+
+def test_groups_of_no_weight_are_none():
+    """As many groups are drawn as there are with rounds that count."""
+    group = np.arange(N) % 30
+    logs = make_logs(group=group)
+    value = quiet(SNIPS(), logs.replace(sample_weight=1.0 * (group < 20)))
+    alone = quiet(SNIPS(), logs[group < 20])
+    found, expected = resampled(value), resampled(alone)
+    assert_allclose(found.values, expected.values, rtol=1e-9)
+    assert_allclose(found.errors, expected.errors, rtol=1e-9)

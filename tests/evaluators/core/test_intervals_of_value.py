@@ -74,6 +74,30 @@ def test_options_that_a_method_does_not_use_are_refused(option, method):
         value.confidence_interval(method=method, **given)
 
 
+def test_options_that_nothing_uses_are_named():
+    with pytest.raises(TypeError, match="take no 'alpha'; they take max_weight, n_res"):
+        make_value().lower_bound(0.9, alpha=0.1)
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_one_round(method):
+    """Limits are those of the range, unknown, or refused; none is a number too many."""
+    logs = BanditLogs([[0.0]], [0], [0.0], [0.5], actions=[0, 1], reward_range=(0, 1))
+    value = IPS().fit(logs).evaluate(np.array([[1.0, 0.0]]))
+    options = {"max_weight": 2.0} if method in USERS["max_weight"] else {}
+    if method in ("bootstrap", "percentile", "empirical_bernstein"):
+        with pytest.raises(ValueError, match=r"got 1: every|there is one term"):
+            value.confidence_interval(method=method)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = value.confidence_interval(method=method, **options)
+    if method in ("student", "normal"):
+        assert np.isnan(found).all()
+    else:
+        assert found == (0, 1)
+
+
 def test_finite_sample_methods_refuse_ratios():
     value = make_value(SNIPS())
     for method in ("hoeffding", "empirical_bernstein"):

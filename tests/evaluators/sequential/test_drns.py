@@ -433,6 +433,7 @@ def test_the_error_of_a_single_trace_says_what_it_is_about():
     assert "standard_error_of" not in repr(own)
 
 
+@pytest.mark.filterwarnings("ignore:the value, .* lies outside the range")
 def test_parts_without_a_value_are_left_out():
     logs = make_bandit_logs(600, random_state=0)
     order = np.argsort(logs.action != logs.actions[0], kind="stable")

@@ -7,7 +7,12 @@ import pytest
 
 from skope_ope import BanditLogs, DRns, EpsilonGreedy, RejectionSampling, UniformPolicy
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.exceptions import BiasWarning, OPEWarning, PropensityWarning
+from skope_ope.exceptions import (
+    BiasWarning,
+    LowOverlapWarning,
+    OPEWarning,
+    PropensityWarning,
+)
 from tests._quiet import quiet
 
 
@@ -29,7 +34,10 @@ def test_a_large_quantile_no_longer_gives_1_78_in_silence():
     setting = {"q": 0.2, "horizon": 20, "random_state": 0}
     evaluator = DRns(normalize=False, **setting).fit(logs)
     match = r"keeps 0\.6\d* ± .* out of .*Lower q or cmax, or pass normalize='pooled'"
-    with pytest.warns(BiasWarning, match=match) as told:
+    with (
+        pytest.warns(LowOverlapWarning, match="outside the range of the rewards"),
+        pytest.warns(BiasWarning, match=match) as told,
+    ):
         result = evaluator.evaluate(policy)
     assert result.value > 1.4
     assert told[0].filename == __file__

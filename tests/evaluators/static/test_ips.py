@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """IPS by hand; values, bias and variance in a tiny world are in test_vectors.py."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -70,3 +72,30 @@ def test_on_policy_weights_are_kept_by_clipping_above_one(cmax, kept):
 def test_wrong_bounds(cmax):
     with pytest.raises(ValueError, match="'cmax' parameter of IPS must be a float"):
         IPS(cmax=cmax).fit(LOGS)
+
+
+def test_the_bound_refuses_what_it_does_not_cover():
+    known = {"max_weight": 8.0, "reward_bound": 7.0}
+    IPS().fit(LOGS).evaluate(PI).deviation_bound(**known)
+    for evaluator, logs, other, message in (
+        (IPS(cmax=2.0), LOGS, {}, "does not cover clipped weights"),
+        (IPS(), LOGS.replace(group=[0, 0, 1, 1]), {}, "these logs have groups"),
+        (IPS(), LOGS.replace(sample_weight=[1, 2, 1, 1]), {}, "weights that differ"),
+        (IPS(), LOGS, {"max_weight": 0.1}, r"max_weight=0\.1 is below the importance"),
+        (IPS(), LOGS, {"reward_bound": 0.5}, r"reward_bound=0\.5 is no bound on"),
+    ):
+        value = evaluator.fit(logs).evaluate(PI[: len(logs)])
+        with pytest.raises(ValueError, match=message):
+            value.deviation_bound(**known | other)
+    far = pickle.loads(pickle.dumps(IPS().fit(LOGS).evaluate(PI)))
+    with pytest.raises(ValueError, match="stayed behind"):
+        far.deviation_bound(**known)
+
+
+def test_rounds_of_no_weight_do_not_count_in_the_bound():
+    logs = LOGS[np.array([0, 1, 2, 3, 0, 1])]
+    policy = PI[[0, 1, 2, 3, 0, 1]]
+    value = IPS().fit(logs).evaluate(policy, sample_weight=[1, 1, 1, 1, 0, 0])
+    alone = IPS().fit(LOGS).evaluate(PI)
+    known = {"max_weight": 8.0, "reward_bound": 7.0}
+    assert value.deviation_bound(**known) == alone.deviation_bound(**known)

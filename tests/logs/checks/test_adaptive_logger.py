@@ -97,6 +97,11 @@ def clean_world(kind, n, n_actions, seed):
     elif kind == "retrained":
         taste = rng.normal(size=(21, 4, n_actions))[t // max(n // 20, 1)]
         proba = softmax(np.einsum("ij,ijk->ik", x, taste), axis=1)
+    elif kind == "segments":
+        segment = rng.randint(3, size=n)
+        x, wave = segment[:, None], np.sin(2 * np.pi * t / 300)[:, None]
+        proba = softmax(taste[segment] + wave * first, axis=1)
+        mean = good[segment] + wave + t[:, None] / n
     elif kind == "sorted":
         order = np.argsort(x[:, 0])
         proba, mean = softmax(score, axis=1)[order], mean[order]
@@ -118,6 +123,7 @@ CLEAN = [
     "season of rewards first",
     "sessions",
     "retrained",
+    "segments",
     "sorted",
 ]
 
@@ -146,6 +152,12 @@ def test_thompson_sampling_is_found(known):
     assert found.category is AdaptiveLoggerWarning
     assert "AdaptiveDR" in found.text
     assert [f.name for f in audit(logs).findings].count("adaptive_logger") == 1
+
+
+def test_learning_by_segment_is_found():
+    logs = make_adaptive_logs(2000, means=[[0.5, 0.4], [0.4, 0.5]], random_state=0)
+    assert len(learning_findings(logs)) == 1
+    assert len(learning_findings(logs.replace(logging_proba=None))) == 1
 
 
 def test_updates_now_and_then_are_found_by_the_sum_of_their_rounds():

@@ -1,0 +1,286 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a confidence sequence knows of the rounds so far."""
+
+from copy import copy, deepcopy
+from numbers import Real
+
+import numpy as np
+
+from skope_ope.evaluators.adaptive_logger._stream_order import StreamOrder
+from skope_ope.evaluators.adaptive_logger._stream_terms import (
+    check_stream_model,
+    is_logger,
+    round_terms,
+)
+from skope_ope.evaluators.core._warnings import learned_warnings
+from skope_ope.exceptions import (
+    LogsWarning,
+    PropensityWarning,
+    RowError,
+    SupportWarning,
+)
+from skope_ope.intervals import ConfidenceInterval
+from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
+from skope_ope.intervals._sequence_rounds import running_sums
+from skope_ope.intervals._weighted_limits import WeightedLimits
+from skope_ope.logs._known_range import known_range
+
+ASYMPTOTIC = "asymptotic"
+WEIGHT_LEVEL = 0.9999  # of the sequence of mean weights: it rings in one log of 10,000
+ROUNDING = 1e-9
+
+
+class StreamState:
+    """What a confidence sequence knows of the rounds so far.
+
+    Parameters
+    ----------
+    sequence : ConfidenceSequence
+        Its parameters are checked, and kept.
+
+    Attributes
+    ----------
+    order : StreamOrder
+        Which rows came, and when.
+    limits : WeightedLimits or AsymptoticBounds
+        Sums that give the limits.
+    weights : AsymptoticBounds
+        The same for the mean weight, which should be one.
+    intervals, interval, estimate, warnings : object
+        See the attributes of `ConfidenceSequence`.
+    """
+
+    def __init__(self, sequence):
+        sequence._validate_params()
+        check_stream_model(sequence)
+        self.parameters = sequence.get_params(deep=False)
+        self.order = StreamOrder()
+        self.reward_range = self.limits = None
+        self.weights = AsymptoticBounds(WEIGHT_LEVEL)
+        self.total = 0.0
+        self.warnings = []
+        self.greatest_low, self.least_high = -np.inf, np.inf
+        self.intervals = None
+
+    def copy(self):
+        """Return a state that can be given up if a part turns out to be wrong."""
+        out = copy(self)
+        out.limits, out.weights = deepcopy((self.limits, self.weights))
+        out.warnings = list(self.warnings)
+        return out
+
+    def check_parameters(self, sequence):
+        """Raise if parameters were changed since the first part."""
+        changed = [
+            name
+            for name, value in sequence.get_params(deep=False).items()
+            if not _same(value, self.parameters[name])
+        ]
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} changed after the first part. A confidence "
+                "sequence keeps its parameters; start another one, clone(sequence)."
+            )
+
+    def take(self, sequence, logs, policy):
+        """Take a part and return the warnings that are new."""
+        order = self.order.after(logs)
+        self.reward_range = self._range_with(sequence, logs)
+        terms = round_terms(sequence, logs, policy)
+        if self.limits is None:
+            self.limits = self._new_limits(sequence)
+        before, n = self.order.n, len(logs)
+        after, kept = _after(before, n, sequence.every)
+        totals = running_sums(self.total, terms.z)
+        estimates, self.total = totals[after] / (before + after), float(totals[-1])
+        if sequence.method == ASYMPTOTIC:
+            low, high = self.limits.take(terms.z, after)
+            if self.reward_range is not None:
+                ends = _ends(self.reward_range, sequence.baseline)
+                low, high = np.clip(low, *ends), np.clip(high, *ends)
+        else:
+            low, high = self.limits.take(terms.weight, logs.reward, after)
+        mean_low, mean_high = self.weights.take(terms.policy_weight, np.array([n]))
+        self.order = order
+        found = learned_warnings(policy, logs)
+        found += _weight_warnings(mean_low[0], mean_high[0], sequence)
+        found += _agreement_warnings(low, sequence.method)
+        low, high, changed = self._together(low, high, sequence)
+        found += changed
+        known = {type(one) for one in self.warnings}
+        new = [one for one in found if type(one) not in known]
+        self.warnings += new
+        self.estimate = float(estimates[-1])
+        self._keep(logs, after[kept], before, low[kept], high[kept], estimates[kept])
+        bound = _weight_in_use(sequence)
+        self.interval = ConfidenceInterval(
+            low[-1],
+            high[-1],
+            sequence.level,
+            sequence.method,
+            max_weight=bound,
+            max_weight_from=None if bound is None else "stated",
+            reward_range=self.reward_range,
+            warnings=self.warnings,
+        )
+        return new
+
+    def _range_with(self, sequence, logs):
+        """Return the range of the rewards of all parts so far."""
+        needed, before = sequence.method != ASYMPTOTIC, self.reward_range
+        if self.order.n == 0:
+            found = known_range(logs)
+            if found is None and needed:
+                raise ValueError(
+                    f"method={sequence.method!r} needs the range of the rewards: build "
+                    "the logs with reward_range=(low, high), such as (0, 1) for "
+                    "clicks. method='asymptotic' needs none."
+                )
+            return found
+        if before is None:
+            return None
+        if logs.reward_range is not None:
+            found = known_range(logs)
+            if found != before and needed:
+                raise ValueError(
+                    f"these logs have reward_range={found}, those before {before}. "
+                    "State the same range with all parts."
+                )
+            return before if found == before else None
+        low, high = before
+        outside = np.flatnonzero((logs.reward < low) | (logs.reward > high))
+        if outside.size and needed:
+            raise RowError(
+                f"the reward {logs.reward[outside[0]]:.6g} lies outside of the range "
+                f"[{low:.6g}, {high:.6g}] of the parts before",
+                outside[0],
+                ". State reward_range=(low, high) with the logs of all parts.",
+            )
+        return None if outside.size else before
+
+    def _new_limits(self, sequence):
+        if sequence.method == ASYMPTOTIC:
+            return AsymptoticBounds(sequence.level, sequence.start)
+        bound = None
+        if sequence.baseline is not None:
+            bound = 1.0 if is_logger(sequence.baseline) else sequence.max_weight
+        return WeightedLimits(
+            sequence.method,
+            sequence.level,
+            self.reward_range,
+            sequence.max_weight,
+            bound,
+        )
+
+    def _together(self, low, high, sequence):
+        """Return intervals, intersected where wanted, and a warning if none agrees."""
+        lows = np.fmax.accumulate(np.concatenate([[self.greatest_low], low]))[1:]
+        highs = np.fmin.accumulate(np.concatenate([[self.least_high], high]))[1:]
+        self.greatest_low, self.least_high = float(lows[-1]), float(highs[-1])
+        apart = lows > highs
+        if sequence.intersect:
+            known = ~np.isnan(low)
+            low = np.where(known & ~apart, lows, np.nan)
+            high = np.where(known & ~apart, highs, np.nan)
+        if not apart.any():
+            return low, high, []
+        text = (
+            "the value has changed along the log: no value lies in all intervals so "
+            f"far, one of which starts at {lows[-1]:.6g} and one ends at "
+            f"{highs[-1]:.6g} (chance does this in at most "
+            f"{1 - sequence.level:.2g} of the logs). "
+        )
+        text += (
+            "Intersections are NaN from here on; use intersect=False for the average "
+            "of the values so far."
+            if sequence.intersect
+            else "The intervals are about its average over the rounds so far. For the "
+            "value of today start another sequence."
+        )
+        return low, high, [LogsWarning(text, float(lows[-1] - highs[-1]))]
+
+    def _keep(self, logs, rows, before, low, high, estimate):
+        time = np.full(len(rows), np.nan)
+        if logs.timestamp is not None:
+            time = logs.timestamp[rows - 1]
+        fields = {
+            "n_rounds": before + rows,
+            "time": time,
+            "low": low,
+            "high": high,
+            "estimate": estimate,
+        }
+        new = np.empty(len(rows), [(name, v.dtype) for name, v in fields.items()])
+        for name, values in fields.items():
+            new[name] = values
+        old = self.intervals
+        self.intervals = new if old is None else np.concatenate([old, new])
+
+
+def _same(one, other):
+    if isinstance(one, (str, Real)) and isinstance(other, (str, Real)):
+        return one == other
+    return one is other
+
+
+def _weight_in_use(sequence):
+    """Return the largest weight that the limits rest on, or None."""
+    baseline = sequence.baseline
+    of_policy = baseline is not None and not is_logger(baseline)
+    in_use = sequence.method == "betting" or (
+        sequence.method != ASYMPTOTIC and of_policy
+    )
+    return sequence.max_weight if in_use else None
+
+
+def _after(before, n, every):
+    """Return after which rounds of a part intervals are found, and which are kept."""
+    if every is None:
+        return np.array([n]), np.array([True])
+    kept = np.arange(every - before % every, n + 1, every)
+    if len(kept) and kept[-1] == n:
+        return kept, np.ones(len(kept), dtype=bool)
+    return np.append(kept, n), np.append(np.ones(len(kept), dtype=bool), False)
+
+
+def _ends(limits, baseline):
+    low, high = limits
+    return (low, high) if baseline is None else (low - high, high - low)
+
+
+def _agreement_warnings(low, method):
+    """Warn where the lower limit is above the upper one."""
+    apart = np.isnan(low)
+    if method == ASYMPTOTIC or not apart.any():
+        return []
+    text = (
+        "no value agrees with the rounds so far, and the interval is NaN: the "
+        "propensities do not fit the logged actions. Correct them."
+    )
+    return [PropensityWarning(text, int(apart.sum()))]
+
+
+def _weight_warnings(low, high, sequence):
+    """Warn where the weights of the policy do not average 1."""
+    if low > 1 + ROUNDING:
+        text = (
+            f"the importance weights average at least {low:.4g}, and must average 1: "
+            "the propensities do not fit the logged actions, and the intervals do not "
+            "hold. Correct the propensities."
+        )
+        return [PropensityWarning(text, float(low))]
+    if high < 1 - ROUNDING:
+        safe = _weight_in_use(sequence) is None and sequence.method != ASYMPTOTIC
+        text = (
+            f"the importance weights average at most {high:.4g}, where 1 is expected: "
+            "the policy takes actions that the logger never, or hardly ever, takes. "
+            "The estimate leaves them out"
+        )
+        text += (
+            "; the interval allows for them."
+            if safe
+            else ", and so does the interval. Evaluate a policy nearer the logger."
+        )
+        return [SupportWarning(text, float(high))]
+    return []
