@@ -131,6 +131,15 @@ def test_verdicts(clicks, record, told):
     assert code == 0
 
 
+def test_a_lower_level_makes_no_value_more_trustworthy(record):
+    words = (*NEW, "--evaluators", "IPS", "--level")
+    found = [record(*words, level)["values"][0] for level in ("0.999999", "0.01")]
+    assert found[0]["high"] - found[0]["low"] > 50 * (
+        found[1]["high"] - found[1]["low"]
+    )
+    assert found[0]["verdict"] == found[1]["verdict"]
+
+
 def test_the_log_is_audited_where_something_is_required_or_on_request(record):
     words = (*NEW, "--evaluators", "IPS")
     gate = required("new > 0")
