@@ -11,6 +11,7 @@ import pytest
 
 from skope_ope import (
     IPS,
+    AdaptiveIPS,
     Audit,
     BanditLogs,
     ClassifierPolicy,
@@ -34,7 +35,7 @@ from skope_ope import (
     verdict,
 )
 from skope_ope.audit._verdict import ANSWERS
-from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import SupportWarning
@@ -410,6 +411,19 @@ def test_slates():
     found = value_of(PseudoInverse(), target, logs).verdict
     assert any("a sum over its slots" in one for one in found.unchecked)
     assert value_of(SlateDirectMethod(), target, logs).verdict == "caution"
+
+
+def test_a_logger_that_learned_is_no_fault_where_the_evaluator_is_made_for_it():
+    logs = make_adaptive_logs(2000, random_state=0)
+    policy = ConstantPolicy(0)
+    found = audit(policy, logs)
+    assert "adaptive_logger" in [one.name for one in found.alarms]
+    usual, made = (value_of(one, policy, logs) for one in (IPS(), AdaptiveIPS()))
+    for one in (usual.verdict, verdict(usual, audit=found)):
+        assert (one.answer, names(one)) == ("caution", ["adaptive_logger"])
+    for value in (made, made - logged_value(logs)):
+        assert "adaptive_logger" not in names(verdict(value, audit=found))
+    assert names((usual - logged_value(logs)).verdict) == ["adaptive_logger"]
 
 
 # -- audits and thresholds ------------------------------------------------------------
