@@ -2,12 +2,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page that `evaluate --report` writes."""
 
+import os
 import shlex
 
+from skope_ope._shell._policies import FILE, TABLE
 from skope_ope.audit import VerdictThresholds
 from skope_ope.reports._report import report_of
 from skope_ope.reports._write import checked_path, write_whole
 from skope_ope.selection._policy_comparison import LOGGER
+
+
+def refuse_inputs(args, wanted):
+    """Raise if the page would take the place of a file that is read.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    wanted : list of Wanted
+        The policies; some are files.
+    """
+    read = [args.logs, args.compare_logs, args.policy_table]
+    read += [one.value for one in wanted if one.kind in (FILE, TABLE)]
+    target = checked_path(args.report)
+    if target is None or not target.exists():
+        return
+    if any(target.samefile(path) for path in read if path and os.path.exists(path)):
+        raise ValueError(
+            f"--report {args.report}: the page would replace this file, and it is "
+            "read. Name another one, as report.html."
+        )
 
 
 def write_report(args, report, values, policies, logs, audited):
