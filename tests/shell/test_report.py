@@ -85,6 +85,12 @@ def test_what_is_read_is_never_replaced(clicks, refused, tmp_path, monkeypatch):
     assert table.read_text().startswith("book")
 
 
+def test_the_page_and_the_gate_rest_on_the_same_audit(refused, tmp_path):
+    path = tmp_path / "a.html"
+    assert "Leave one of the two out" in refused(*TWO, "--no-audit", "--report", path)
+    assert not path.exists()
+
+
 @pytest.fixture
 def leaking(clicks, tmp_path):
     """The file with a column that was written after the reward."""
