@@ -36,7 +36,8 @@ class Results:
         self.table, self.logs = table, logs
         self.level_of_each, self.level = level_of_each, level
         self.audits = audits or {}
-        self.thresholds = VerdictThresholds(level=level_of_each, accepted=accepted)
+        # at their own level: a lower --level makes no value more trustworthy
+        self.thresholds = VerdictThresholds(accepted=accepted)
 
     @cached_property
     def logger(self):

@@ -27,6 +27,14 @@ EVALUATE = """\
   skope-ope evaluate log.dsjson --policy policy.skops --json
   skope-ope evaluate random/men --policy-table prior.csv --policy-table-by position \\
       --compare-logs bts/men
+  skope-ope evaluate clicks.csv.gz --action item --reward click \\
+      --propensity p --context age,hour --policy new=policy.skops \\
+      --policy even=uniform --require "new.gain.lower > 0" && ./deploy
+"""
+EVALUATE_CODES = """exit code:
+  0  every requirement holds, or there is none
+  1  a requirement does not hold
+  2  nothing was decided: an option or the input is wrong; one line says what to mend
 """
 AUDIT = """\
   skope-ope audit clicks.csv.gz --action item --reward click \\
@@ -75,7 +83,7 @@ def _add_evaluate(commands):
         "evaluate",
         help="evaluate a policy on a log file",
         description="Estimate from a log what another policy would have earned.",
-        epilog=f"examples:\n{EVALUATE}",
+        epilog=f"{EVALUATE_CODES}\nexamples:\n{EVALUATE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(run=run_evaluate)

@@ -16,6 +16,8 @@ from skope_ope.logs.checks._finding import SEVERITIES
 
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
+# Evaluators by the alarm of an audit that they are made for.
+MADE_FOR = {"adaptive_logger": {"AdaptiveIPS", "AdaptiveDR", "mean reward"}}
 MEANINGS = {
     "trustworthy": "nothing speaks against the value",
     "caution": "read the reasons before you act on the value",
@@ -184,7 +186,7 @@ def verdict(value, *, audit=None, thresholds=None):
     else:
         names = {one.name for one in audit.alarms}
         reasons = [one for one in reasons if one.name not in names]
-        reasons += audit.alarms
+        reasons += [one for one in audit.alarms if not _answered(one, value)]
         if not audit.about_policy:
             unchecked.append(NO_POLICY)
     reasons = [
@@ -218,6 +220,12 @@ def _check(value, audit, thresholds):
             f"the audit is of {rounds:,} rounds, and the value of {value.n_rounds:,}: "
             "audit the log that the value comes from."
         )
+
+
+def _answered(alarm, value):
+    """Whether all evaluators behind a value are made for what an alarm tells."""
+    made = MADE_FOR.get(alarm.name, frozenset())
+    return made.issuperset(value._grounds.evaluators)
 
 
 def _distinct(reasons):

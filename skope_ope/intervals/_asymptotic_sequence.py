@@ -12,6 +12,7 @@ from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._validation import as_numbers
 
 START = 1000
+ROUNDING = 1e-12  # of squares: less spread than that is none
 
 
 def asymptotic_sequence(z, level=0.95, *, start=START, after=None):
@@ -91,7 +92,8 @@ class AsymptoticBounds:
                 f"start must be a whole number of 2 or more, got {start!r}."
             )
         self.level, self.start = level, start
-        self.n, self.total, self.square, self.shift = 0, 0.0, 0.0, None
+        self.n, self.shift = 0, None
+        self.total = self.square = self.cube = 0.0  # of terms less the shift
 
     def take(self, z, after):
         """Take the terms of further rounds.
@@ -116,10 +118,21 @@ class AsymptoticBounds:
         t = self.n + after
         self.n += len(z)
         self.total, self.square = float(totals[-1]), float(squares[-1])
+        self.cube += float((apart * apart) @ apart)
         mean = totals[after] / t
         variance = np.maximum(squares[after] / t - mean * mean, 0.0)
         half = np.where(t < self.start, math.nan, np.sqrt(variance) * self._width(t))
         return self.shift + mean - half, self.shift + mean + half
+
+    @property
+    def skewness(self):
+        """Skewness of the mean of the terms so far; NaN where they are all alike."""
+        mean = self.total / self.n
+        spread = self.square - self.n * mean * mean
+        if not spread > ROUNDING * self.square:
+            return math.nan
+        third = self.cube - 3 * mean * self.square + 2 * self.n * mean**3
+        return third / spread**1.5
 
     def _width(self, t):
         """Return half the width of the interval after t rounds, for variance 1."""

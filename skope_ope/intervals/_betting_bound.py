@@ -3,7 +3,6 @@
 """The lower limit of a mean from fixed bets on terms that are not negative."""
 
 import numpy as np
-from scipy.special import logsumexp
 
 # Bets by factors of two: for terms about one that are seen 10 to 1e8 times. Those that
 # suit thousands of rounds have the greatest shares of the capital.
@@ -88,9 +87,11 @@ class BettingBound:
         def surplus(mean):
             grown = 1 + bets * (offsets + mean)
             logs = growth - n * np.log(grown)
-            log_capital = logsumexp(logs, axis=0)
-            slope = -n * (np.exp(logs - log_capital) * (bets / grown)).sum(axis=0)
-            return log_capital - self.needed, slope
+            most = logs.max(axis=0)
+            parts = np.exp(logs - most)
+            capital = parts.sum(axis=0)
+            slope = -n * (parts * (bets / grown)).sum(axis=0) / capital
+            return most + np.log(capital) - self.needed, slope
 
         low = np.zeros(len(n))
         high = np.maximum(totals / n - self.offsets[0], 0.0)  # there it is at most one

@@ -11,6 +11,7 @@ import pytest
 
 from skope_ope import (
     IPS,
+    AdaptiveIPS,
     Audit,
     BanditLogs,
     ClassifierPolicy,
@@ -34,7 +35,7 @@ from skope_ope import (
     verdict,
 )
 from skope_ope.audit._verdict import ANSWERS
-from skope_ope.datasets import make_bandit_logs, make_slate_logs
+from skope_ope.datasets import make_adaptive_logs, make_bandit_logs, make_slate_logs
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._names import STATIC
 from skope_ope.exceptions import SupportWarning
@@ -199,6 +200,20 @@ def test_shares_that_are_not_in_the_logs_add_up(shares, answer):
         z.mean(), z.std(ddof=1) / 500**0.5, 500, round_values=z, estimator="IPS"
     )._with_warnings(told)
     assert value.verdict == answer
+
+
+def test_support_that_is_not_known_is_not_taken_for_none_lost():
+    """Only the policy's probabilities of the logged actions are given."""
+    alone = POLICY.predict_proba(LOGS.context)[np.arange(1500), LOGS.action_index]
+    value = value_of(IPS(), alone)
+    assert np.isnan(value.diagnostics["unsupported_mass"])
+    told = "The policy takes nothing that the logger never takes"
+    for one in (value, value - logged_value(LOGS), pickle.loads(pickle.dumps(value))):
+        assert any(text.startswith(told) for text in one.verdict.unchecked)
+    known = value_of(IPS())
+    assert known.diagnostics["unsupported_mass"] == 0
+    assert not any(text.startswith(told) for text in known.verdict.unchecked)
+    assert value.value == known.value
 
 
 def drawn_world(n_rounds, seed, scale, rotated):
@@ -410,6 +425,19 @@ def test_slates():
     found = value_of(PseudoInverse(), target, logs).verdict
     assert any("a sum over its slots" in one for one in found.unchecked)
     assert value_of(SlateDirectMethod(), target, logs).verdict == "caution"
+
+
+def test_a_logger_that_learned_is_no_fault_where_the_evaluator_is_made_for_it():
+    logs = make_adaptive_logs(2000, random_state=0)
+    policy = ConstantPolicy(0)
+    found = audit(policy, logs)
+    assert "adaptive_logger" in [one.name for one in found.alarms]
+    usual, made = (value_of(one, policy, logs) for one in (IPS(), AdaptiveIPS()))
+    for one in (usual.verdict, verdict(usual, audit=found)):
+        assert (one.answer, names(one)) == ("caution", ["adaptive_logger"])
+    for value in (made, made - logged_value(logs)):
+        assert "adaptive_logger" not in names(verdict(value, audit=found))
+    assert names((usual - logged_value(logs)).verdict) == ["adaptive_logger"]
 
 
 # -- audits and thresholds ------------------------------------------------------------

@@ -79,6 +79,8 @@ OTHER_REASONS = (
     "ReorderingScavenging",
     "MultiLoggerIPS",  # divergences of folds
     "MultiLoggerDR",
+    "AdaptiveIPS",  # weigh rounds themselves
+    "AdaptiveDR",
 )
 
 

@@ -7,14 +7,18 @@ import numpy as np
 from tests._worlds import W1
 
 
-def logged_rounds(rng, n_logs, n_rounds, world=W1):
-    """Return weights and rewards, of shape (n_logs, n_rounds), of a small world."""
-    n_actions = world.mu.shape[1]
+def logged_rounds(rng, n_logs, n_rounds, *others):
+    """Return weights and rewards, of shape (n_logs, n_rounds), of a small world.
+
+    Weights of other policies, arrays like `W1.pi`, stand between the two.
+    """
+    world, n_actions = W1, W1.mu.shape[1]
     law = (world.p_context[:, None] * world.mu).ravel()
     cell = rng.choice(len(law), p=law, size=(n_logs, n_rounds))
     x, action = np.divmod(cell, n_actions)
     reward = (rng.random(cell.shape) < world.q[x, action]).astype(float)
-    return world.pi[x, action] / world.mu[x, action], reward
+    weights = (pi[x, action] / world.mu[x, action] for pi in (world.pi, *others))
+    return *weights, reward
 
 
 def learning_rounds(rng, n_logs, n_rounds, means=(0.5, 0.4), target=1, exponent=0.5):

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from skope_ope.intervals import asymptotic_sequence
 from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
@@ -43,6 +44,17 @@ def test_parts_of_any_size_give_the_same_limits_to_the_last_digit():
     for start, stop in ((0, 1), (1, 1500), (1500, 3000)):
         parts.append(np.array(bounds.take(z[start:stop], np.array([stop - start]))))
     np.testing.assert_array_equal(np.hstack(parts), whole)
+
+
+def test_skewness_of_the_mean():
+    z = 5 + np.random.default_rng(0).exponential(size=900)
+    bounds = AsymptoticBounds(0.95)
+    for part in np.array_split(z, 7):
+        bounds.take(part, np.array([len(part)]))
+    assert bounds.skewness == pytest.approx(stats.skew(z) / 30)
+    alike = AsymptoticBounds(0.95)
+    alike.take(np.full(900, 0.1), np.array([900]))
+    assert np.isnan(alike.skewness)
 
 
 @pytest.mark.parametrize("start", [1, 0, 10.5, None])

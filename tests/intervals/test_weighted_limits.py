@@ -126,22 +126,28 @@ def test_vectors_of_another_library():
     np.testing.assert_allclose(found, VW_LIMITS, rtol=0, atol=1e-9)
 
 
+UNIFORM = np.full_like(W1.pi, 1 / 3)
+BASELINES = {
+    "value": (0 * W1.mu, None),
+    "logger": (W1.mu, 1.0),
+    "uniform": (UNIFORM, 2),
+}
+
+
 @pytest.mark.theory
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("max_weight", [None, 4.0])
-@pytest.mark.parametrize("gain", [False, True])
-def test_values_and_gains_are_covered_at_all_times(method, max_weight, gain):
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_values_and_gains_are_covered_at_all_times(method, max_weight, baseline):
     """Of rewards that get rarer along the log; the average so far is covered."""
-    rng = np.random.default_rng(0)
-    w, r = logged_rounds(rng, 200, 5000)
-    kept = np.linspace(1, 0.2, 5000)
-    r = r * (rng.random(r.shape) < kept)
-    logger = float(W1.p_context @ (W1.mu * W1.q).sum(axis=1))
-    truth = W1.value - (logger if gain else 0.0)
-    truth = truth * np.cumsum(kept) / np.arange(1, 5001)
-    after, missed = np.arange(1, 5001, 7), []
-    for weight, reward in zip(w - gain, r, strict=True):
-        bound = 1.0 if gain else None
+    other, bound = BASELINES[baseline]
+    w, w0, r = logged_rounds(np.random.default_rng(0), 200, 4000, other)
+    kept = np.linspace(1, 0.2, 4000)
+    r = r * (np.random.default_rng(1).random(r.shape) < kept)
+    truth = W1.value - float(W1.p_context @ (other * W1.q).sum(axis=1))
+    truth = truth * np.cumsum(kept) / np.arange(1, 4001)
+    after, missed = np.arange(1, 4001, 9), []
+    for weight, reward in zip(w - w0, r, strict=True):
         limits = WeightedLimits(method, 0.9, (0, 1), max_weight, bound)
         low, high = limits.take(weight, reward, after)
         missed.append(((low > truth[after - 1]) | (high < truth[after - 1])).any())

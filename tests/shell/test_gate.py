@@ -131,6 +131,14 @@ def test_verdicts(clicks, record, told):
     assert code == 0
 
 
+def test_a_lower_level_makes_no_value_more_trustworthy(record):
+    words = (*NEW, "--evaluators", "IPS", "--level")
+    found = [record(*words, level)["values"][0] for level in ("0.9999999", "0.01")]
+    wide, narrow = (one["high"] - one["low"] for one in found)
+    assert wide > 10 * narrow
+    assert found[0]["verdict"] == found[1]["verdict"]
+
+
 def test_the_log_is_audited_where_something_is_required_or_on_request(record):
     words = (*NEW, "--evaluators", "IPS")
     gate = required("new > 0")

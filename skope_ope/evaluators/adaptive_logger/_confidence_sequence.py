@@ -33,7 +33,8 @@ class ConfidenceSequence(BaseEstimator):
         How the limits are found. "betting" and "empirical_bernstein" hold for every
         number of rounds and need the range of the rewards; "betting" is the narrower
         one. "asymptotic" needs no range and holds from `start` rounds on,
-        approximately. See :func:`~skope_ope.intervals.betting_sequence`,
+        approximately; a :class:`~skope_ope.exceptions.TailWarning` says where a few
+        rounds make that doubtful. See :func:`~skope_ope.intervals.betting_sequence`,
         :func:`~skope_ope.intervals.empirical_bernstein_sequence` and
         :func:`~skope_ope.intervals.asymptotic_sequence`.
     level : float, default=0.95

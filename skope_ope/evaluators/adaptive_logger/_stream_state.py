@@ -3,6 +3,7 @@
 """What a confidence sequence knows of the rounds so far."""
 
 from copy import copy, deepcopy
+from math import isnan
 from numbers import Real
 
 import numpy as np
@@ -19,6 +20,7 @@ from skope_ope.exceptions import (
     PropensityWarning,
     RowError,
     SupportWarning,
+    TailWarning,
 )
 from skope_ope.intervals import ConfidenceInterval
 from skope_ope.intervals._asymptotic_sequence import AsymptoticBounds
@@ -28,6 +30,7 @@ from skope_ope.logs._known_range import known_range
 
 ASYMPTOTIC = "asymptotic"
 WEIGHT_LEVEL = 0.9999  # of the sequence of mean weights: it rings in one log of 10,000
+HIGH_SKEWNESS = 0.22  # of the mean of the terms: that of 20 events
 ROUNDING = 1e-9
 
 
@@ -106,10 +109,14 @@ class StreamState:
         means = self._mean_weights(terms, sequence.baseline)
         self.order = order
         found = learned_warnings(policy, logs)
+        if not (sequence.baseline is None or is_logger(sequence.baseline)):
+            found += learned_warnings(sequence.baseline, logs)
         for who, low_weight, high_weight in means:
             found += _weight_warnings(who, low_weight, high_weight, sequence)
         if not any(isinstance(one, SupportWarning) for one in (*self.warnings, *found)):
             found += _agreement_warnings(low, sequence.method)
+        if sequence.method == ASYMPTOTIC and self.limits.n >= sequence.start:
+            found += _tail_warnings(self.limits.skewness)
         low, high, changed = self._together(low, high, sequence)
         found += changed
         known = {type(one) for one in self.warnings}
@@ -261,6 +268,26 @@ def _after(before, n, every):
 def _ends(limits, baseline):
     low, high = limits
     return (low, high) if baseline is None else (low - high, high - low)
+
+
+def _tail_warnings(skewness):
+    """Warn where the normal approximation of the terms so far is poor."""
+    if isnan(skewness):
+        text = (
+            "all terms so far are alike: the interval has no width, for nothing tells "
+            "what other rounds would bring. Use method='betting', which needs the "
+            "range of the rewards."
+        )
+    elif abs(skewness) > HIGH_SKEWNESS:
+        text = (
+            f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
+            f"{1 / skewness**2:.1f} events): the sequence may miss the value more "
+            "often than it says. Use method='betting', which needs the range of the "
+            "rewards, or a later start."
+        )
+    else:
+        return []
+    return [TailWarning(text, skewness)]
 
 
 def _agreement_warnings(low, method):

@@ -9,6 +9,7 @@ they are resampled in that pass, and never stored.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from math import isnan
 
 import numpy as np
@@ -144,12 +145,12 @@ class _Plan:
         if self.clustered:
             same = first.estimate.frame.clusters
             if all(part.estimate.frame.clusters is same for part in self.parts):
-                return "groups", id(same), sample is None or id(self)
+                alike = sample is None or id(self)
+                return "groups", id(same), self.units.n, alike
         elif sample is None and all(part.streams for part in self.parts):
             same, *others = {id(part.terms.positive) for part in self.parts}
-            offset, *more = {part.moving_offset for part in self.parts} - {None} or {
-                0.0
-            }
+            moving = {part.moving_offset for part in self.parts} - {None}
+            offset, *more = moving or {0.0}
             if not others and not more:
                 return "rounds", same, offset
         return "alone", id(self)
@@ -158,6 +159,10 @@ class _Plan:
     def streams(self):
         """Whether the terms come from a pass over the rounds."""
         return self.key[0] == "rounds"
+
+    def columns_of_groups(self):
+        """Return the columns of all groups."""
+        return [column for part in self.parts for column in part.columns_of_groups()]
 
     def columns(self, low, high, terms):
         """Return the columns of the rounds low..high-1.
@@ -331,8 +336,7 @@ class _Bucket:
         draws = units.draws(n_resamples, seed)
         sums = Resampling(start, pairs, draws, units.length)
         events = [_Events(plan) for plan in self.plans]
-        for columns in self._blocks(sums, events):
-            _add(sums, events, columns)
+        self._feed(partial(_add, sums, events))
         found, place = sums.finish(), start
         out = []
         for plan, first, seen in zip(self.plans, starts, events, strict=True):
@@ -344,35 +348,30 @@ class _Bucket:
             place = stop
         return out
 
-    def _blocks(self, sums, events):
-        """Yield the columns of blocks of units, or add those of a pass."""
-        first, *_ = self.plans
+    def _feed(self, take):
+        """Give the columns of all units, block by block, a list for every plan."""
+        first = self.plans[0]
         if first.clustered:
-            yield [
-                [c for part in plan.parts for c in part.columns_of_groups()]
-                for plan in self.plans
-            ]
+            take([plan.columns_of_groups() for plan in self.plans])
         elif first.streams:
             sources = [part.terms for plan in self.plans for part in plan.parts]
-
-            def take(low, high, terms):
-                terms = iter(terms)
-                _add(
-                    sums,
-                    events,
-                    [
-                        plan.columns(low, high, [next(terms) for _ in plan.parts])
-                        for plan in self.plans
-                    ],
-                )
-
-            run_together(sources, take, self.key[2])
+            run_together(sources, partial(self._take_block, take), self.key[2])
         else:
-            [plan] = self.plans
-            for low in range(0, plan.parts[0].rows.n_rounds, BLOCK):
-                high = min(low + BLOCK, plan.parts[0].rows.n_rounds)
-                terms = [part.rows.terms[:, low:high] for part in plan.parts]
-                yield [plan.columns(low, high, terms)]
+            n = first.parts[0].rows.n_rounds
+            for low in range(0, n, BLOCK):
+                high = min(low + BLOCK, n)
+                terms = [part.rows.terms[:, low:high] for part in first.parts]
+                self._take_block(take, low, high, terms)
+
+    def _take_block(self, take, low, high, terms):
+        """Give the columns of the rounds low..high-1, from the terms of all parts."""
+        terms = iter(terms)
+        take(
+            [
+                plan.columns(low, high, [next(terms) for _ in plan.parts])
+                for plan in self.plans
+            ]
+        )
 
 
 def _add(sums, events, columns):

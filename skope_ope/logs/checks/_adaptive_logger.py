@@ -24,7 +24,6 @@ import numpy as np
 from scipy.special import stdtr
 
 from skope_ope.exceptions import AdaptiveLoggerWarning
-from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._moderate import moderate
 
@@ -34,7 +33,7 @@ RECURRENT = 0.05  # of the runs have the probability of the last but one: contex
 BLOCK = 16  # runs whose sum is one draw
 FEWEST_BLOCKS = 12
 CHANCE = 1e-6  # of one window
-EFFECT = 0.05  # correlation
+EFFECT = 0.03  # correlation
 FEW_SEGMENTS = 100  # rounds per distinct context, on average
 TINY = 1e-12
 NOTHING = 1.0, 0.0
@@ -72,13 +71,16 @@ def learning_findings(logs, most=None):
     """
     if logs.propensity is None or logs.propensity_estimated or logs.n_actions == 1:
         return []
-    logs = in_stored_order(logs)
-    action, reward = logs.action_index[:most], moderate(logs.reward[:most])
-    p = logs.propensity[:most]
-    sequences = Sequences(_alike(logs, action), p, reward)
+    rounds = slice(most)
+    if not logs._in_order:
+        rounds = np.argsort(logs.row_id.position, kind="stable")[rounds]
+    logs = logs[rounds]
+    p, reward = logs.propensity, moderate(logs.reward)
+    sequences = Sequences(_alike(logs), p, reward)
     evidence = [sequences.follow(m) for m in WINDOWS]
     if logs.logging_proba is not None and logs.loggers is None:
-        evidence.append(follow_at_once(logs.logging_proba[:most], action, p, reward))
+        known = logs.logging_proba, logs.action_index
+        evidence.append(follow_at_once(*known, p, reward))
     chance, correlation = min(evidence)
     if not (chance < CHANCE and correlation > EFFECT):
         return []
@@ -88,12 +90,12 @@ def learning_findings(logs, most=None):
             "warning",
             "The propensities follow earlier rewards: after a reward above those "
             "around it the same action has a higher probability (correlation "
-            f"{correlation:.2f}, by chance in {_rarely(chance)}).",
+            f"{correlation:.2f}; chance does that in less than one of a million logs).",
             (
-                "The logger learned while it acted: intervals of independent rounds "
+                "The logger learned while it acted: Student's and normal intervals "
                 "are too narrow for actions that it gave up, and their mean rewards "
                 "are too low. Use AdaptiveDR, for an action that it gave up with "
-                "weighting='two_point' or 'min_variance'.",
+                "weighting='two_point' or 'min_variance', and state reward_range.",
                 "The context holds earlier rewards, as counts of clicks do, and the "
                 "logger reads them: rounds depend on each other all the same.",
             ),
@@ -104,21 +106,21 @@ def learning_findings(logs, most=None):
     ]
 
 
-def _alike(logs, action):
+def _alike(logs):
     """Return codes of the rounds whose probabilities are compared.
 
     Those of the same action and logger; and, of contexts with few values, such as
     segments of users, those of the same context.
     """
-    code, n = action, len(action)
+    code = logs.action_index
     if logs.logger_index is not None:
-        code = code + logs.n_actions * logs.logger_index[:n]
+        code = code + logs.n_actions * logs.logger_index
     context = logs.context
     if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
         rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
         with np.errstate(all="ignore"):  # contexts may be huge, or missing
-            values, segment = np.unique(context[:n] @ rates, return_inverse=True)
-        if len(values) <= n // FEW_SEGMENTS:
+            values, segment = np.unique(context @ rates, return_inverse=True)
+        if len(values) <= len(code) // FEW_SEGMENTS:
             code = code * len(values) + segment
     return code
 
@@ -209,9 +211,3 @@ def _mean_nearby(values):
     sums, rows = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
     low, high = np.maximum(rows - NEARBY, 0), np.minimum(rows + NEARBY + 1, len(values))
     return np.maximum(sums[high] - sums[low], 0.0) / (high - low)
-
-
-def _rarely(chance):
-    if chance < 1e-12:
-        return "less than one of 1e12 logs"
-    return f"one of {1 / chance:.1g} logs"

@@ -28,6 +28,7 @@ from skope_ope.exceptions import (
     LogsWarning,
     PropensityWarning,
     SupportWarning,
+    TailWarning,
 )
 from skope_ope.intervals import (
     asymptotic_sequence,
@@ -100,12 +101,13 @@ def test_the_result_does_not_depend_on_how_the_log_is_cut(method, baseline, worl
         np.testing.assert_allclose(parts.interval_, whole.interval_, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:few rounds make most of the spread")
 @pytest.mark.parametrize("method", METHODS)
 def test_row_by_row(method):
-    logs = make_bandit_logs(120, random_state=1)
-    whole = ConfidenceSequence(method, start=50, every=1).update(logs, UniformPolicy())
-    rounds = ConfidenceSequence(method, start=50)
-    for row in range(120):
+    logs = make_bandit_logs(60, random_state=1)
+    whole = ConfidenceSequence(method, start=30, every=1).update(logs, UniformPolicy())
+    rounds = ConfidenceSequence(method, start=30)
+    for row in range(60):
         rounds.update(logs[row], UniformPolicy())
     for name in ("low", "high", "estimate"):
         np.testing.assert_allclose(rounds.intervals_[name], whole.intervals_[name])
@@ -138,6 +140,7 @@ def test_gain_over_the_logger(world):
         assert sequence.estimate_ == pytest.approx(gain)
 
 
+@pytest.mark.filterwarnings("ignore:all terms so far are alike")
 def test_gain_of_a_policy_over_itself(world):
     logs, _, _ = world
     for method in METHODS:
@@ -242,12 +245,30 @@ def test_propensities_that_leave_no_value():
     assert np.isnan(sequence.interval_).all()
 
 
+def test_tails_that_a_normal_approximation_does_not_bear():
+    reward = np.zeros(2000)
+    logs = uniform_logs(2000, reward)
+    with pytest.warns(TailWarning, match="all terms so far are alike"):
+        sequence = ConfidenceSequence("asymptotic").update(logs, ConstantPolicy(1))
+    assert np.isnan(sequence.warnings_[0].value)
+    reward[::100] = 1
+    logs = logs.replace(reward=reward)
+    early = ConfidenceSequence("asymptotic", start=5000)
+    early.update(logs, ConstantPolicy(1))  # it promises nothing yet
+    with pytest.warns(TailWarning, match="few rounds make most of the spread"):
+        ConfidenceSequence("asymptotic").update(logs, ConstantPolicy(1))
+    ConfidenceSequence("betting").update(logs.replace(reward=reward), ConstantPolicy(1))
+
+
 def test_a_policy_that_learned_from_the_rounds(world):
     logs, _, _ = world
     policy = ClassifierPolicy().fit(logs[:1000])
     sequence = ConfidenceSequence().update(logs[1000:2000], policy)
     with pytest.warns(LearnedRoundsWarning):
         clone(sequence).update(logs[:1000], policy)
+    gain = ConfidenceSequence(baseline=policy, max_weight=60)
+    with pytest.warns(LearnedRoundsWarning):
+        gain.update(logs[:1000], UniformPolicy())
 
 
 def test_a_wrong_part_changes_nothing(world):
