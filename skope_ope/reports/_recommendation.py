@@ -7,8 +7,8 @@ from math import inf, isnan
 
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import BETTER
+from skope_ope.selection._gain_answers import CANNOT_TELL
 from skope_ope.selection._sentence import rough
-from skope_ope.selection._verdicts import CANNOT_TELL
 
 MOST_ROUNDS = 100  # times as many as there are: more is no plan
 NAMED = 3  # policies that are told one by one; of more, their number is
@@ -169,25 +169,25 @@ def _thin(comparison):
 
 
 def _deploy(comparison, units, wrong):
-    verdicts = {one.name: one for one in comparison._verdicts}
-    chosen = verdicts.pop(comparison.choice)
+    answers = {one.name: one for one in comparison._answers}
+    chosen = answers.pop(comparison.choice)
     earned = _earned(comparison, chosen.name, units)
     sentences = [
         f"On these {comparison.n_rounds:,} logged rounds {chosen.name} {earned}, "
         f"a gain of {_span(comparison, chosen, units)}.",
         *_relative(comparison, chosen.name),
     ]
-    sentences += _others(verdicts.values(), comparison, units, wrong)
-    sentences += _rivals(comparison, chosen.name, verdicts.values(), wrong)
+    sentences += _others(answers.values(), comparison, units, wrong)
+    sentences += _rivals(comparison, chosen.name, answers.values(), wrong)
     if chosen.doubts:
         sentences.append(f"Mind: {_doubts(chosen.doubts, chosen.name)}.")
     return f"Deploy {chosen.name}", [*sentences, KEEP_EXPLORING]
 
 
-def _rivals(comparison, choice, verdicts, wrong):
+def _rivals(comparison, choice, answers, wrong):
     """Say which policies the rounds cannot tell from the choice."""
     alike = []
-    for one in verdicts:
+    for one in answers:
         if one.answer == BETTER and str(one.name) not in wrong:
             gap = comparison[choice] - comparison[one.name]
             low, high = gap._interval(comparison.level_of_each)
@@ -201,71 +201,71 @@ def _rivals(comparison, choice, verdicts, wrong):
 
 
 def _keep(comparison, units, wrong):
-    verdicts = comparison._verdicts
-    best = max(verdicts, key=lambda one: one.high)
+    answers = comparison._answers
+    best = max(answers, key=lambda one: one.high)
     earned = _earned(comparison, best.name, units)
     start = (
         f"{best.name} {earned}"
-        if len(verdicts) == 1
+        if len(answers) == 1
         else (
-            f"All {len(verdicts)} policies would have earned less. The nearest, "
+            f"All {len(answers)} policies would have earned less. The nearest, "
             f"{best.name}, {earned}"
         )
     )
     loss = _range(comparison, -best.gain, -best.high, -best.low, units)
     rounds = f"On these {comparison.n_rounds:,} logged rounds"
     text = f"{start}, a loss of {loss}."
-    sentences = [f"{rounds} {text}" if len(verdicts) == 1 else f"{rounds}: {text}"]
+    sentences = [f"{rounds} {text}" if len(answers) == 1 else f"{rounds}: {text}"]
     sentences += _relative(comparison, best.name)
     return f"Keep {comparison._against}", sentences
 
 
 def _undecided(comparison, units, wrong):
-    sentences = _others(comparison._verdicts, comparison, units, wrong, first=True)
+    sentences = _others(comparison._answers, comparison, units, wrong, first=True)
     return f"Undecided: keep {comparison._against} for now", sentences
 
 
-def _others(verdicts, comparison, units, wrong, first=False):
+def _others(answers, comparison, units, wrong, first=False):
     """Return sentences about policies that are not the choice."""
-    verdicts = sorted(verdicts, key=lambda one: (isnan(one.gain), -one.gain))
+    answers = sorted(answers, key=lambda one: (isnan(one.gain), -one.gain))
     sentences, told_why = [], False
-    for verdict in verdicts[:NAMED]:
-        told = _about(verdict, comparison, units, str(verdict.name) in wrong)
+    for one in answers[:NAMED]:
+        told = _about(one, comparison, units, str(one.name) in wrong)
         if first and not told_why and len(told) > 1:
             told, told_why = [told[0], NO_DIFFERENCE, *told[1:]], True
         sentences.append(" ".join(told if first else told[:1]))
-    more = len(verdicts) - NAMED
+    more = len(answers) - NAMED
     if more > 0:
         sentences.append(f"The table says what is known of {more} more.")
     return sentences
 
 
-def _about(verdict, comparison, units, wrong):
+def _about(one, comparison, units, wrong):
     """Return what is known of one policy against the baseline, in sentences."""
-    name, against = verdict.name, comparison._against
-    if verdict.alike:
+    name, against = one.name, comparison._against
+    if one.alike:
         return [f"{name} acts as {against} does in these rounds: nothing to choose."]
     if wrong:
         return [f"{name}: its numbers are not to be trusted, see the errors."]
-    if isnan(verdict.gain):
+    if isnan(one.gain):
         return [f"{name}: no value, so nothing is known of it."]
-    if verdict.answer != CANNOT_TELL:
-        too = ", too" if verdict.answer == BETTER else ""
-        gain = _signed(verdict, units)
-        return [f"{name} is {verdict.answer} than {against}{too} ({gain})."]
-    if verdict.forbidding:
+    if one.answer != CANNOT_TELL:
+        too = ", too" if one.answer == BETTER else ""
+        gain = _signed(one, units)
+        return [f"{name} is {one.answer} than {against}{too} ({gain})."]
+    if one.forbidding:
         seems = "cannot be told from"
-        if verdict.low > 0 or verdict.high < 0:
-            seems = f"seems {'better' if verdict.low > 0 else 'worse'} than"
+        if one.low > 0 or one.high < 0:
+            seems = f"seems {'better' if one.low > 0 else 'worse'} than"
         return [
-            f"{name} {seems} {against} ({_signed(verdict, units)}), but this stands "
-            f"against an answer: {_doubts(verdict.forbidding, name)}."
+            f"{name} {seems} {against} ({_signed(one, units)}), but this stands "
+            f"against an answer: {_doubts(one.forbidding, name)}."
         ]
     return [
         f"The {comparison.n_rounds:,} rounds cannot tell {name} from {against}: its "
-        f"gain may be anything from {units.worded_limit(verdict.low, '+')} to "
-        f"{units.worded_gain(verdict.high, '+')}.",
-        _more_rounds(verdict, comparison.n_rounds, units),
+        f"gain may be anything from {units.worded_limit(one.low, '+')} to "
+        f"{units.worded_gain(one.high, '+')}.",
+        _more_rounds(one, comparison.n_rounds, units),
     ]
 
 
@@ -277,11 +277,11 @@ def _doubts(doubts, name):
     return "; ".join(told)
 
 
-def _more_rounds(verdict, n_rounds, units):
-    more = verdict.rounds - n_rounds
+def _more_rounds(one, n_rounds, units):
+    more = one.rounds - n_rounds
     if not 1 <= more < inf:
         return "How many more rounds would tell is not known."
-    gain = units.worded_gain(verdict.gain, "+")
+    gain = units.worded_gain(one.gain, "+")
     if more > MOST_ROUNDS * n_rounds:
         return (
             f"If the gain is the {gain} that it seems, to tell it would take more than "
@@ -317,8 +317,8 @@ def _relative(comparison, name):
     return [f"{sentence}."]
 
 
-def _span(comparison, verdict, units):
-    return _range(comparison, verdict.gain, verdict.low, verdict.high, units)
+def _span(comparison, one, units):
+    return _range(comparison, one.gain, one.low, one.high, units)
 
 
 def _range(comparison, gain, low, high, units):
@@ -327,9 +327,9 @@ def _range(comparison, gain, low, high, units):
     return f"{units.worded_gain(gain)} ({percent} interval: {limits})"
 
 
-def _signed(verdict, units):
-    limits = [units.worded_limit(x, "+") for x in (verdict.low, verdict.high)]
-    return f"{units.worded_gain(verdict.gain, '+')}, {' to '.join(limits)}"
+def _signed(one, units):
+    limits = [units.worded_limit(x, "+") for x in (one.low, one.high)]
+    return f"{units.worded_gain(one.gain, '+')}, {' to '.join(limits)}"
 
 
 def _listed(names):

@@ -12,9 +12,9 @@ from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import text_table, wrapped
 from skope_ope.selection._comparison_texts import gain_format, notes_below, table_texts
 from skope_ope.selection._doubts import evaluator_of
+from skope_ope.selection._gain_answers import Comparison, decide
 from skope_ope.selection._p_value import p_value
 from skope_ope.selection._sentence import sentence_of
-from skope_ope.selection._verdicts import Comparison, decide
 
 LOGGER = "logger"  # the baseline that is no policy, but the mean reward of the logs
 NO_CORRECTION = (
@@ -130,7 +130,7 @@ class PolicyComparison(ValueTable):
         """What to do and why, in words."""
         gains = list(self.differences.values())
         return sentence_of(
-            self._verdicts,
+            self._answers,
             self.choice,
             self._against,
             evaluator_of(gains[0]),
@@ -180,30 +180,30 @@ class PolicyComparison(ValueTable):
             the baseline.
         """
         level = self.level if level is None else level
-        verdicts = self._verdicts_at(level)
-        choice = decide(verdicts)[1]
-        by_name = {verdict.name: verdict for verdict in verdicts}
+        answers = self._answers_at(level)
+        choice = decide(answers)[1]
+        by_name = {one.name: one for one in answers}
         records = []
         for name, value in self.items():
             low, high = value._interval(self._level_of(level, len(self)))
-            verdict = by_name.get(name)
-            known = verdict is not None
+            one = by_name.get(name)
+            known = one is not None
             lift, (lift_low, lift_high) = self._lift_record(name, level)
             kinds = [type(warning) for warning in value.warnings]
-            kinds += [doubt.kind for doubt in verdict.doubts] if known else []
+            kinds += [doubt.kind for doubt in one.doubts] if known else []
             records.append(
                 {
                     "policy": name,
-                    "difference": verdict.gain if known else nan,
-                    "difference_low": verdict.low if known else nan,
-                    "difference_high": verdict.high if known else nan,
+                    "difference": one.gain if known else nan,
+                    "difference_low": one.low if known else nan,
+                    "difference_high": one.high if known else nan,
                     "lift": lift,
                     "lift_low": lift_low,
                     "lift_high": lift_high,
                     "p_value": self.p_values.get(name, nan),
-                    "answer": verdict.answer if known else "",
+                    "answer": one.answer if known else "",
                     "chosen": known and name == choice,
-                    "rounds_needed": verdict.rounds if known else nan,
+                    "rounds_needed": one.rounds if known else nan,
                     "value": value.value,
                     "standard_error": value.standard_error,
                     "low": low,
@@ -257,16 +257,16 @@ class PolicyComparison(ValueTable):
         return display.plot(ax, truth=truth)
 
     @cached_property
-    def _verdicts(self):
-        return self._verdicts_at(self.level)
+    def _answers(self):
+        return self._answers_at(self.level)
 
     @cached_property
     def _answer(self):
-        return decide(self._verdicts)
+        return decide(self._answers)
 
-    def _verdicts_at(self, level):
+    def _answers_at(self, level):
         m = len(self._comparisons)
-        return [one.verdict(level, m) for one in self._comparisons.values()]
+        return [one.answer(level, m) for one in self._comparisons.values()]
 
     def _level_of(self, level, n_intervals):
         return 1 - (1 - level) / n_intervals

@@ -5,17 +5,17 @@
 from math import floor, isnan, log10
 
 from skope_ope.selection._doubts import BETTER, WORSE
-from skope_ope.selection._verdicts import CANNOT_TELL
+from skope_ope.selection._gain_answers import CANNOT_TELL
 
 NAMED = 3  # policies that are named one by one; of more, their number is
 
 
-def sentence_of(verdicts, choice, baseline, estimator, format_gain, n_rounds):
+def sentence_of(answers, choice, baseline, estimator, format_gain, n_rounds):
     """Return what to do, in words.
 
     Parameters
     ----------
-    verdicts : list of Verdict
+    answers : list of GainAnswer
         One for every policy that is compared.
     choice : object or None
         The policy to deploy.
@@ -33,20 +33,20 @@ def sentence_of(verdicts, choice, baseline, estimator, format_gain, n_rounds):
     sentence : str
     """
     told = {answer: [] for answer in (BETTER, WORSE, CANNOT_TELL)}
-    for verdict in verdicts:
-        told[verdict.answer].append(verdict)
+    for one in answers:
+        told[one.answer].append(one)
 
-    def span(verdict):
-        low, high = format_gain(verdict.low), format_gain(verdict.high)
-        return f"{format_gain(verdict.gain)} per round, {low} to {high}"
+    def span(one):
+        low, high = format_gain(one.low), format_gain(one.high)
+        return f"{format_gain(one.gain)} per round, {low} to {high}"
 
     if choice is not None:
-        chosen = next(verdict for verdict in told[BETTER] if verdict.name == choice)
+        chosen = next(one for one in told[BETTER] if one.name == choice)
         parts = [
             f"Deploy {choice}: by {estimator} it is better than {baseline} "
             f"({span(chosen)})."
         ]
-        others = [verdict for verdict in told[BETTER] if verdict is not chosen]
+        others = [one for one in told[BETTER] if one is not chosen]
         if others:
             verb = "is" if len(others) == 1 else "are"
             parts.append(
@@ -62,29 +62,29 @@ def sentence_of(verdicts, choice, baseline, estimator, format_gain, n_rounds):
             parts.append(f"{_names(told[WORSE])} {verb} worse than {baseline}.")
         parts += _reasons(told[CANNOT_TELL])
     else:
-        verb = "is" if len(verdicts) == 1 else "are all"
-        best = max(verdicts, key=lambda verdict: verdict.high)
-        nearest = "" if len(verdicts) == 1 else f"; nearest {best.name}, "
+        verb = "is" if len(answers) == 1 else "are all"
+        best = max(answers, key=lambda one: one.high)
+        nearest = "" if len(answers) == 1 else f"; nearest {best.name}, "
         nearest = f"{nearest}{span(best)}" if nearest else span(best)
         parts = [
-            f"Keep {baseline}: by {estimator} {_names(verdicts)} {verb} worse "
+            f"Keep {baseline}: by {estimator} {_names(answers)} {verb} worse "
             f"({nearest.removeprefix('; ')})."
         ]
     return " ".join(parts)
 
 
-def _undecided(verdicts, baseline, span, n_rounds):
+def _undecided(answers, baseline, span, n_rounds):
     """Return the sentence about policies of which nothing is known to decide on."""
-    alike = [verdict for verdict in verdicts if verdict.alike]
-    if len(alike) == len(verdicts):
+    alike = [one for one in answers if one.alike]
+    if len(alike) == len(answers):
         verb = "acts" if len(alike) == 1 else "act"
         return (
             f"Undecided: {_names(alike)} {verb} as {baseline} does in these rounds, so "
             "there is nothing to choose."
         )
-    blocked = [v for v in verdicts if not v.alike and (v.low > 0 or v.high < 0)]
-    open_ones = [v for v in verdicts if not (v.alike or v in blocked)]
-    parts = [f"{_seeming(verdict, baseline)} ({span(verdict)})" for verdict in blocked]
+    blocked = [v for v in answers if not v.alike and (v.low > 0 or v.high < 0)]
+    open_ones = [v for v in answers if not (v.alike or v in blocked)]
+    parts = [f"{_seeming(one, baseline)} ({span(one)})" for one in blocked]
     if len(blocked) > NAMED:
         parts = [f"{_names(blocked)} seem better or worse than {baseline}"]
     if parts:
@@ -96,11 +96,11 @@ def _undecided(verdicts, baseline, span, n_rounds):
     if alike:
         verb = "acts" if len(alike) == 1 else "act"
         parts.append(f"{_names(alike)} {verb} as {baseline} does.")
-    asked = sorted((v for v in verdicts if not isnan(v.rounds)), key=_nearest)
-    for verdict in asked[: NAMED if len(asked) <= NAMED else 1]:
-        more = max(verdict.rounds - n_rounds, 0)
+    asked = sorted((v for v in answers if not isnan(v.rounds)), key=_nearest)
+    for one in asked[: NAMED if len(asked) <= NAMED else 1]:
+        more = max(one.rounds - n_rounds, 0)
         parts.append(
-            f"For {verdict.name} ({span(verdict)}) about {rough(more)} more rounds "
+            f"For {one.name} ({span(one)}) about {rough(more)} more rounds "
             "would tell with probability 0.8, if the gain is what it seems."
         )
     if len(asked) > NAMED:
@@ -108,20 +108,20 @@ def _undecided(verdicts, baseline, span, n_rounds):
     return " ".join(parts)
 
 
-def _seeming(verdict, baseline):
+def _seeming(one, baseline):
     """Say what the interval of a policy tells, and nothing confirms."""
-    side = "better" if verdict.low > 0 else "worse"
-    return f"{verdict.name} seems {side} than {baseline}"
+    side = "better" if one.low > 0 else "worse"
+    return f"{one.name} seems {side} than {baseline}"
 
 
-def _nearest(verdict):
+def _nearest(one):
     """Sort policies that seem better first, and those that need few rounds."""
-    return verdict.gain < 0, verdict.rounds
+    return one.gain < 0, one.rounds
 
 
-def _reasons(verdicts):
+def _reasons(answers):
     """Return a sentence on the doubts that stand against an answer, if there are."""
-    doubts = [doubt for verdict in verdicts for doubt in verdict.forbidding]
+    doubts = [doubt for one in answers for doubt in one.forbidding]
     if not doubts:
         return []
     return [f"What stands against a decision: {_grouped(doubts)}."]
@@ -137,8 +137,8 @@ def _grouped(doubts):
     return "; ".join(f"{text} ({_listed(names)})" for text, names in who.items())
 
 
-def _names(verdicts):
-    return _listed([str(verdict.name) for verdict in verdicts])
+def _names(answers):
+    return _listed([str(one.name) for one in answers])
 
 
 def _listed(names):

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from skope_ope.audit import Audit
-from skope_ope.audit import Verdict as Judged
+from skope_ope.audit import Audit, Verdict
 from skope_ope.exceptions import PropensityWarning, SupportWarning
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.reports._recommendation import recommendation_of
 from skope_ope.reports._units import Units
 from skope_ope.selection._doubts import NEITHER, Doubt
-from skope_ope.selection._verdicts import CANNOT_TELL, Verdict, decide
+from skope_ope.selection._gain_answers import CANNOT_TELL, GainAnswer, decide
 
 POINTS = Units(True, 2, 2, 2)
 CLEAN = Audit({}, [])
@@ -25,7 +24,7 @@ def verdict(name, gain, low, high, **given):
     told = "better" if low > 0 else "worse" if high < 0 else CANNOT_TELL
     rounds = given.pop("rounds", 50_000.0 if told == CANNOT_TELL else nan)
     given = {"answer": told, "doubts": (), "alike": False} | given
-    return Verdict(name=name, gain=gain, low=low, high=high, rounds=rounds, **given)
+    return GainAnswer(name=name, gain=gain, low=low, high=high, rounds=rounds, **given)
 
 
 class Lift:
@@ -58,24 +57,24 @@ class Comparison(dict):
 
     baseline, _against, n_rounds, level = "logger", "the logger", 20_000, 0.95
 
-    def __init__(self, *verdicts, reference=0.0617):
-        super().__init__({v.name: Value(reference + v.gain) for v in verdicts})
-        self.differences = dict.fromkeys(v.name for v in verdicts)
-        self.lifts = {v.name: Lift(v, reference) for v in verdicts}
-        self.level_of_each = 1 - (1 - self.level) / len(verdicts)
-        self._verdicts = list(verdicts)
+    def __init__(self, *answers, reference=0.0617):
+        super().__init__({v.name: Value(reference + v.gain) for v in answers})
+        self.differences = dict.fromkeys(v.name for v in answers)
+        self.lifts = {v.name: Lift(v, reference) for v in answers}
+        self.level_of_each = 1 - (1 - self.level) / len(answers)
+        self._answers = list(answers)
         self.reference = SimpleNamespace(value=reference)
-        self.decision, self.choice = decide(verdicts)
+        self.decision, self.choice = decide(answers)
 
 
-def told(*verdicts, log=CLEAN, audits=None, units=POINTS, **given):
-    return of(Comparison(*verdicts, **given), log, audits or {}, units)
+def told(*answers, log=CLEAN, audits=None, units=POINTS, **given):
+    return of(Comparison(*answers, **given), log, audits or {}, units)
 
 
 def of(comparison, log, audits, units=POINTS):
     """The recommendation, from verdicts that hold what the audits have found."""
     judged = {
-        name: Judged([*log.findings, *audits.get(name, CLEAN).findings])
+        name: Verdict([*log.findings, *audits.get(name, CLEAN).findings])
         for name in comparison.differences
     }
     return recommendation_of(comparison, judged, log, audits, units)

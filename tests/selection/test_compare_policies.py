@@ -164,7 +164,7 @@ def test_the_choice_has_the_greatest_lower_limit():
     logs = BanditLogs(np.zeros((6000, 1)), action, reward, p[action])
     found = compare_policies(always(logs, 0, 1, 2), logs, baseline="always 0")
     assert found["always 1"].value > found["always 2"].value
-    assert [v.answer for v in found._verdicts] == ["better", "better"]
+    assert [v.answer for v in found._answers] == ["better", "better"]
     assert found.choice == "always 2"
 
 

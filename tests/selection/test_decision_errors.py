@@ -62,7 +62,7 @@ def test_so_many_rounds_decide(m, global_random_seed):
     noise = (rates * (1 - rates) * (np.eye(N_ACTIONS)[0] / p - 1) ** 2).mean()
     sd = (noise + rates.var()) ** 0.5
     n_rounds = int(rounds_needed(gain, sd, n_comparisons=m))
-    found = [decide(n_rounds, m, rates, rng)._verdicts[0] for _ in range(N_LOGS)]
+    found = [decide(n_rounds, m, rates, rng)._answers[0] for _ in range(N_LOGS)]
     told = sum(verdict.answer == "better" for verdict in found)
     assert told / N_LOGS >= 0.8 - 4 * (0.8 * 0.2 / N_LOGS) ** 0.5
     assert not any(verdict.answer == "worse" for verdict in found)

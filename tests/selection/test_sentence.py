@@ -5,20 +5,20 @@ import pytest
 
 from skope_ope.exceptions import LearnedRoundsWarning, LowOverlapWarning
 from skope_ope.selection._doubts import Doubt
+from skope_ope.selection._gain_answers import GainAnswer
 from skope_ope.selection._sentence import rough, sentence_of
-from skope_ope.selection._verdicts import Verdict
 
 NAN = float("nan")
 WEIGHT = "few rounds carry most of the weight"
 
 
 def verdict(name, answer, gain=0.1, doubts=(), alike=False, rounds=NAN):
-    return Verdict(name, answer, gain, gain - 0.1, gain + 0.1, doubts, alike, rounds)
+    return GainAnswer(name, answer, gain, gain - 0.1, gain + 0.1, doubts, alike, rounds)
 
 
-def sentence(*verdicts, choice=None):
+def sentence(*answers, choice=None):
     return sentence_of(
-        list(verdicts), choice, "the logger", "IPS", lambda x: f"{x:+.2f}", 1000
+        list(answers), choice, "the logger", "IPS", lambda x: f"{x:+.2f}", 1000
     )
 
 

@@ -25,7 +25,7 @@ CURED_BY_ROUNDS = (FewEventsWarning, TailWarning)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GainAnswer:
     """What is known of one policy against the baseline.
 
     Attributes
@@ -92,8 +92,8 @@ class Comparison:
     width: float | None
     alike: bool
 
-    def verdict(self, level, n_comparisons):
-        """Return the `Verdict` at a level that all comparisons keep together."""
+    def answer(self, level, n_comparisons):
+        """Return the `GainAnswer` at a level that all comparisons keep together."""
         gain = self.gain
         interval = gain._interval(1 - (1 - level) / n_comparisons)
         low, high = interval
@@ -105,7 +105,7 @@ class Comparison:
         if told == CANNOT_TELL:
             rounds = self._rounds(interval, doubts, level, n_comparisons)
         doubts.sort(key=lambda doubt: -len(doubt.forbids))
-        return Verdict(
+        return GainAnswer(
             self.name, told, gain.value, low, high, tuple(doubts), self.alike, rounds
         )
 
@@ -156,17 +156,17 @@ class Comparison:
         return wanted
 
 
-def decide(verdicts):
-    """Return the decision and the choice that follow from all verdicts.
+def decide(answers):
+    """Return the decision and the choice that follow from all answers.
 
     "deploy": some policy is better, and the choice is the one with the greatest lower
     limit of its gain. All limits hold together, so no other policy is guaranteed as
     much; the greatest estimate would favour the policy with the largest error. "keep":
     all policies are worse. Otherwise "undecided".
     """
-    better = [verdict for verdict in verdicts if verdict.answer == BETTER]
+    better = [one for one in answers if one.answer == BETTER]
     if better:
-        return "deploy", max(better, key=lambda verdict: verdict.low).name
-    if verdicts and all(verdict.answer == WORSE for verdict in verdicts):
+        return "deploy", max(better, key=lambda one: one.low).name
+    if answers and all(one.answer == WORSE for one in answers):
         return "keep", None
     return "undecided", None

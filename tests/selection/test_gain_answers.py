@@ -8,13 +8,13 @@ from scipy.stats import t
 from skope_ope import IPS, BanditLogs, rounds_needed
 from skope_ope.exceptions import FewEventsWarning
 from skope_ope.selection._doubts import Doubt
-from skope_ope.selection._verdicts import Comparison, Verdict, decide
+from skope_ope.selection._gain_answers import Comparison, GainAnswer, decide
 
 NAN = float("nan")
 
 
 def verdict(name, answer, low=0.0, high=0.0, doubts=()):
-    return Verdict(name, answer, (low + high) / 2, low, high, doubts, False, NAN)
+    return GainAnswer(name, answer, (low + high) / 2, low, high, doubts, False, NAN)
 
 
 def test_the_decision():
@@ -59,7 +59,7 @@ def comparison(gain=0.1, n=400, alike=False, reward_range=None, seed=0):
 )
 def test_the_answer_is_that_of_the_interval(gain, answer):
     one = comparison(gain)
-    found = one.verdict(0.9, 4)
+    found = one.answer(0.9, 4)
     freedom = one.gain.degrees_of_freedom
     half = t.ppf(1 - 0.1 / 8, freedom) * one.gain.standard_error
     assert (found.low, found.high) == pytest.approx(
@@ -70,23 +70,23 @@ def test_the_answer_is_that_of_the_interval(gain, answer):
 
 def test_rounds():
     one = comparison(0.1)
-    found = one.verdict(0.9, 4)
+    found = one.answer(0.9, 4)
     expected = rounds_needed(one.gain, level=0.9, n_comparisons=4)
     assert found.rounds == pytest.approx(expected, rel=0.02)  # Student's quantile
     assert found.rounds > len(one.gain.round_values)
-    assert np.isnan(comparison(3.0).verdict(0.9, 4).rounds)
+    assert np.isnan(comparison(3.0).answer(0.9, 4).rounds)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.LowOverlapWarning")
 def test_rounds_for_enough_events():
     one = comparison(1.2, n=24, reward_range=(0, 1))
-    found = one.verdict(0.8, 1)
+    found = one.answer(0.8, 1)
     (warning,) = one.gain._interval(0.8).warnings
     assert found.answer == "cannot tell"
     assert found.rounds >= 24 * 10 / warning.value
 
 
 def test_policies_that_act_alike():
-    found = comparison(3.0, alike=True).verdict(0.95, 1)
+    found = comparison(3.0, alike=True).answer(0.95, 1)
     assert (found.answer, found.doubts) == ("cannot tell", ())
     assert np.isnan(found.rounds)
