@@ -23,6 +23,10 @@ NO_LARGER_REWARD = (
     "No reward is far beyond those of the log: their range is not known. State "
     "reward_range=(low, high) with the logs where there is one."
 )
+SUPPORTED = (
+    "The policy takes nothing that the logger never takes: only its probabilities of "
+    "the logged actions were given."
+)
 NO_AUDIT = (
     "The log was not audited: audit(policy, logs) looks for leaks, repeated rounds, "
     "drift and wrong propensities; verdict(value, audit=...) takes in what it finds."
@@ -65,6 +69,7 @@ def assumptions_of(grounds, range_known):
     found = [text for name in grounds.evaluators for text in _of(name)]
     if grounds.propensities == ESTIMATED:  # a reason of its own tells of these
         found = [text for text in found if text is not RECORDED]
+    found += [] if grounds.support_known else [SUPPORTED]
     found += [] if range_known else [NO_LARGER_REWARD]
     return list(dict.fromkeys([*found, NO_CARRY_OVER, NO_CHANGE]))
 

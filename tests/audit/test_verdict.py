@@ -202,6 +202,20 @@ def test_shares_that_are_not_in_the_logs_add_up(shares, answer):
     assert value.verdict == answer
 
 
+def test_support_that_is_not_known_is_not_taken_for_none_lost():
+    """Only the policy's probabilities of the logged actions are given."""
+    alone = POLICY.predict_proba(LOGS.context)[np.arange(1500), LOGS.action_index]
+    value = value_of(IPS(), alone)
+    assert np.isnan(value.diagnostics["unsupported_mass"])
+    told = "The policy takes nothing that the logger never takes"
+    for one in (value, value - logged_value(LOGS), pickle.loads(pickle.dumps(value))):
+        assert any(text.startswith(told) for text in one.verdict.unchecked)
+    known = value_of(IPS())
+    assert known.diagnostics["unsupported_mass"] == 0
+    assert not any(text.startswith(told) for text in known.verdict.unchecked)
+    assert value.value == known.value
+
+
 def drawn_world(n_rounds, seed, scale, rotated):
     """Logs of clicks, a policy, and its true value; rotated: it wants other actions."""
     rng = np.random.default_rng(seed)

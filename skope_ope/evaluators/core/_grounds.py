@@ -28,6 +28,8 @@ class Grounds(NamedTuple):
         Share of what the policies do that would be in rare rounds of large weights,
         which the logs do not hold: what the mean weight lacks to the one that is
         expected, where it lacks more than `DOUBT` standard errors.
+    support_known : bool
+        Whether it is known what the policies do of what the loggers never did.
     """
 
     warnings: tuple
@@ -35,6 +37,7 @@ class Grounds(NamedTuple):
     propensities: str | None
     evaluators: tuple
     missing_weight: float = 0.0
+    support_known: bool = True
 
     def beside(self, other):
         """Return what a value rests on that was made from both."""
@@ -45,6 +48,7 @@ class Grounds(NamedTuple):
             self.propensities or other.propensities,
             (*other.evaluators, *self.evaluators),
             max(self.missing_weight, other.missing_weight),
+            self.support_known and other.support_known,
         )
 
 
@@ -59,6 +63,7 @@ def missing_weight(diagnostics):
     if not diagnostics.get("mean_weight_z", 0.0) < -DOUBT:
         return 0.0
     unsupported = diagnostics.get("unsupported_mass", 0.0)
+    unsupported = 0.0 if isnan(unsupported) else unsupported
     expected = diagnostics.get("expected_weight", 1.0) - unsupported
     return max(float(expected - diagnostics["mean_weight"]), 0.0)
 

@@ -201,7 +201,8 @@ class PolicyValue(
         evaluators = () if derived else (self.estimator,)
         size, propensities = self.effective_sample_size, self._propensities
         missing = missing_weight(self.diagnostics)
-        own = Grounds(self.warnings, size, propensities, evaluators, missing)
+        known = not np.isnan(self.diagnostics.get("unsupported_mass", 0.0))
+        own = Grounds(self.warnings, size, propensities, evaluators, missing, known)
         return own.beside(self._inherited) if derived else own
 
     def _derived(self, estimate, rows, **given):

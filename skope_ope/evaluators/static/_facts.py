@@ -74,7 +74,10 @@ class StaticFacts:
     def _of_weights(self):
         overlap, logs = self.overlap, self.logs
         found = weight_entries(overlap) | {
-            "unsupported_mass": overlap.missing_mass,
+            # what only the logged actions tell, nobody knows
+            "unsupported_mass": (
+                np.nan if self.job.target.logged_only else overlap.missing_mass
+            ),
             "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
             "large_weight_mass": lambda: float(
                 (self.w * (self.w > LARGE_WEIGHT)).mean()
