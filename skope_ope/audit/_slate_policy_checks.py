@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether a log of slates can answer for a slate policy."""
 
+from dataclasses import replace
 from math import isnan, nan
 
 import numpy as np
@@ -85,6 +86,7 @@ def _of_weights(evaluator, target, logs, what):
     lost = entries.get("unsupported_share", entries.get("outside_range_share", nan))
     if not isnan(lost):
         facts[f"share never shown ({what})"] = lost
+    found = [_about(what, one) for one in found]
     found = slate_support_findings(lost, what) + found
     if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
         return facts, found
@@ -92,4 +94,9 @@ def _of_weights(evaluator, target, logs, what):
     shape, error = tail_shape(gain)
     if not isnan(shape):
         facts[f"tail shape of weighted rewards ({what})"] = shape
-    return facts, found + tail_findings(shape, error)
+    return facts, found + [_about(what, one) for one in tail_findings(shape, error)]
+
+
+def _about(what, finding):
+    """Return a finding that says whose weights it is about: both kinds are checked."""
+    return replace(finding, found=f"Weights of {what}: {finding.found}")

@@ -116,7 +116,7 @@ def _tail(value, warned, thresholds):
         thresholds.skewness,
         "tail",
         _sentence(told[0] if told else text),
-        RANGE,
+        "" if told else RANGE,  # the warning says what to do
     )
 
 

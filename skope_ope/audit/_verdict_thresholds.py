@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The numbers from which a verdict follows."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from numbers import Real
 
@@ -71,6 +72,11 @@ class VerdictThresholds:
             raise TypeError(
                 f"accepted must be a collection of names, ({self.accepted!r},), got "
                 "one text."
+            )
+        if not isinstance(self.accepted, Collection):
+            raise TypeError(
+                "accepted must be a collection of names, () for none, got "
+                f"{type(self.accepted).__name__}."
             )
         object.__setattr__(self, "accepted", tuple(self.accepted))
 

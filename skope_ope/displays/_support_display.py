@@ -25,7 +25,7 @@ from skope_ope.logs._validation import as_numbers
 PANELS = ("shares", "rounds")
 NEVER = "is never done by the logger"
 ROUNDING, TOLERANCE = 1e-9, 1e-6  # of a probability, and of sums that a user gives
-PER_ROW, LEAST, AROUND = 0.24, 2.4, 1.3  # inches of a new figure
+PER_ROW, PER_LINE, LEAST, AROUND = 0.24, 0.17, 2.4, 1.3  # inches of a new figure
 
 
 class SupportDisplay:
@@ -194,7 +194,8 @@ class SupportDisplay:
             panels = known if ax is None else known[: np.size(ax)]
         panels = checked_panels(panels, PANELS)
         texts, rows = self._rows(n_labels)
-        size = SIZE[0], max(LEAST, AROUND + PER_ROW * len(texts))
+        of_row = PER_ROW + PER_LINE * max(text.count("\n") for text in texts)
+        size = SIZE[0], max(LEAST, AROUND + of_row * len(texts))
         widths = [2 if panel == "shares" else 1 for panel in panels]
         with drawing_panels(self, ax, widths, size=size, across=True) as axes:
             for one, panel in zip(axes, panels, strict=True):
@@ -214,7 +215,7 @@ class SupportDisplay:
         rows = [[k] for k in order]
         if len(order) > n_labels:
             rows = [*rows[: n_labels - 1], order[n_labels - 1 :].tolist()]
-        texts = [_one_line(self.labels[row[0]]) for row in rows]
+        texts = [as_drawn(self.labels[row[0]], LINE) for row in rows]
         if len(rows[-1]) > 1:
             texts[-1] = f"{len(rows[-1]):,} others"
         return texts, rows
@@ -275,11 +276,6 @@ class SupportDisplay:
             share = f"{_percent(more)} {'more' if self.unsupported_mass else 'of it'}"
             lines.append(f"{share} has no effective round in the log")
         return "\n".join(lines)
-
-
-def _one_line(label):
-    """Return a label in one line, of which there are many."""
-    return as_drawn(label, 2 * LINE).replace("\n", " ")
 
 
 def _percent(share):

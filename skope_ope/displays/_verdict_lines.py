@@ -8,6 +8,10 @@ LOGGER_IS_A_NUMBER = (
     "'logger' stands for the mean reward of the same rounds as a number, without its "
     "own error; NAME.gain.lower > 0 compares in pairs."
 )
+BUT_UNDECIDED = (
+    "The requirements hold, and the recommendation above is not to decide yet: it "
+    "weighs doubts, too. NAME.verdict == trustworthy asks that there be none."
+)
 
 
 def verdict_lines(report):
@@ -59,6 +63,9 @@ def requirement_lines(report):
         by = f", by {', '.join(one['evaluators'])}" if one["evaluators"] else ""
         because = f"; {one['because']}" if one["because"] else ""
         lines += wrapped(f"{mark}: {one['text']} ({numbers}{by}){because}.", "  ")
+    undecided = report.get("decision", {}).get("decision") == "undecided"
+    if undecided and all(one["holds"] for one in records):
+        lines += wrapped(BUT_UNDECIDED)
     if any(_compares_with_logger(one) for one in records):
         lines += wrapped(LOGGER_IS_A_NUMBER)
     return lines

@@ -295,6 +295,8 @@ class WeightsDisplay:
         return edges
 
     def _title(self):
+        if not self.max_weight:
+            return f"all {self.n_rounds:,} rounds have weight 0"
         lines = [
             f"{self.effective_sample_size:,.0f} effective rounds of {self.n_rounds:,}",
             f"largest weight {short(self.max_weight)}, {self.max_weight_share:.2%} of "

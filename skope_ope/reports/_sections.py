@@ -108,7 +108,8 @@ def _relative(record):
     lift, low, high = (record[f"lift{end}"] for end in ("", "_low", "_high"))
     if isnan(lift):
         return []
-    return [f"{Units.share(lift)} ({Units.share(low)} to {Units.share(high)})"]
+    limits = f" ({Units.share(low)} to {Units.share(high)})"
+    return [Units.share(lift) + ("" if isnan(low) or isnan(high) else limits)]
 
 
 def _lines(first, *others):
@@ -151,6 +152,8 @@ def values(found, comparison, units, level):
                 row.pop(j)
     left = ("policy", "evaluator", "interval", "note", "warnings")
     told = [*bias_notes(records), *notes]
+    if len(comparison.differences) > 1:
+        told = [f"Each interval holds by itself at {percent}.", *told]
     below = [element("p", note, class_="quiet") for note in told]
     return joined(table(header, rows, marked=marked, left=left), *below)
 

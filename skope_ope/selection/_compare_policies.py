@@ -145,12 +145,13 @@ def check_comparison(policies, logs, baseline, level):
         )
     if not is_logs(logs):
         raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
-            "compare_policies(policies, logs)."
+            f"logs must be BanditLogs, got {type(logs).__name__}. The policies come "
+            "first, then the logs."
         )
     if not len(logs):
         raise ValueError("the logs are empty: a comparison needs rounds.")
     names = list(policies)
+    _check_texts(names)
     if baseline == LOGGER and LOGGER in names:
         raise ValueError(
             f"policies has the name {LOGGER!r}, which as a baseline means the mean "
@@ -170,6 +171,23 @@ def check_comparison(policies, logs, baseline, level):
         )
     if not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"level must be a number in (0, 1), got {level!r}.")
+
+
+def _check_texts(names):
+    """Raise unless a sentence about a policy tells which one it is about."""
+    texts = [str(name).strip() for name in names]
+    for name, text in zip(names, texts, strict=True):
+        if not text:
+            raise ValueError(
+                f"policies has the name {name!r}, which no sentence can show. Give "
+                "every policy a name with letters."
+            )
+        if texts.count(text) > 1:
+            alike = [one for one, t in zip(names, texts, strict=True) if t == text]
+            raise ValueError(
+                f"policies has names that read alike, {alike}: nobody can tell which "
+                "one is meant. Give every policy its own name."
+            )
 
 
 def _evaluator(evaluator, logs):

@@ -63,6 +63,8 @@ def test_a_policy_made_from_the_logged_slates():
     _, found = checked(SLATES, UNIFORM)
     assert names(found) == 2 * [("mean_weight", "error")]
     assert "learned from these rounds" in found[0].text
+    for one, what in zip(found, ("slates", "slots"), strict=True):
+        assert one.found.startswith(f"Weights of {what}: The mean importance weight")
 
 
 def test_what_is_known_of_the_logger_decides():

@@ -39,3 +39,8 @@ def test_numbers_that_cannot_be(given, message):
 def test_one_accepted_name_is_no_collection():
     with pytest.raises(TypeError, match=r"a collection of names, \('few_events',\)"):
         VerdictThresholds(accepted="few_events")
+
+
+def test_nothing_accepted_is_an_empty_collection():
+    with pytest.raises(TypeError, match=r"\(\) for none, got NoneType"):
+        VerdictThresholds(accepted=None)

@@ -1,6 +1,8 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -211,6 +213,17 @@ def test_plot_of_many_actions(pyplot):
         display.plot(panels="rounds")
     with pytest.raises(ValueError, match="n_labels must be at least 2, got 1"):
         display.plot(n_labels=1)
+
+
+def test_long_labels_leave_room_for_the_data(pyplot):
+    labels = ["a", "b" * 300, *(f"an action of some length {k}" for k in range(6))]
+    share = np.full(8, 1 / 8)
+    display = SupportDisplay.from_values(share, share, labels=labels).plot()
+    display.figure_.canvas.draw()
+    width = display.ax_.get_window_extent().width
+    assert width > display.figure_.bbox.width / 3
+    boxes = [one.get_window_extent() for one in display.ax_.get_yticklabels()]
+    assert not any(a.overlaps(b) for a, b in pairwise(boxes))
 
 
 def test_untold_actions_are_in_the_title(pyplot):

@@ -139,6 +139,7 @@ def test_plot_of_degenerate_weights(pyplot, weights):
     display.figure_.canvas.draw()
     heights = [bar.get_height() for bar in display.bars_]
     assert_allclose(sum(heights), np.mean(np.array(weights) > 0))
+    assert "nan" not in display.ax_.get_title()
     if max(weights):
         assert_array_equal(max(display.line_.get_data().values), 1)
 

@@ -10,6 +10,7 @@ import pytest
 from skope_ope import UniformPolicy, report
 from skope_ope.datasets import make_bandit_logs
 from skope_ope.reports._bars import Scale
+from skope_ope.reports._sections import _relative
 
 LOGS, NEW, _ = make_bandit_logs(
     1500, reward="binary", random_state=1, return_truth=True
@@ -80,6 +81,20 @@ def test_recommended_rows_are_marked(found):
     assert len(marked) == 2
     assert all("DoublyRobust" in row and "recommended" in row for row in marked)
     assert told.count("<tr>") == 1 + 1 + 6  # header, the logger, other evaluators
+
+
+def test_the_table_of_several_says_what_its_intervals_hold_for(found, wrong):
+    sentence = "Each interval holds by itself at 95%."
+    assert sentence in parts(found)["Values"]
+    assert sentence not in parts(wrong)["Values"]
+
+
+def test_a_relative_gain_without_limits_has_no_empty_ones():
+    one = {"lift": 0.5, "lift_low": float("nan"), "lift_high": float("nan")}
+    assert _relative(one) == ["+50%"]
+    assert _relative(one | {"lift_low": 0.25, "lift_high": 1}) == [
+        "+50% (+25% to +100%)"
+    ]
 
 
 def test_overlap_is_that_of_the_value(found):

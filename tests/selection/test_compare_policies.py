@@ -590,6 +590,18 @@ def test_no_policy_has_the_name_of_the_logger(problem_of_three):
 
 
 @ignore
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [(("", "b"), "has the name ''"), (("a", " "), "' '"), ((1, "1"), r"\[1, '1'\]")],
+)
+def test_sentences_tell_policies_apart(problem_of_three, names, message):
+    logs, policies = problem_of_three
+    named = dict(zip(names, policies.values(), strict=False))
+    with pytest.raises(ValueError, match=f"{message}.*Give every policy"):
+        compare_policies(named, logs, evaluator=IPS())
+
+
+@ignore
 def test_an_array_that_is_no_policy_is_not_deployed():
     # ones for the logged actions: every weight is 2, and their mean has no spread
     logs = clicks(400, (0.5, 0.5))

@@ -201,6 +201,18 @@ def test_reasons_name_those_that_they_are_about(told):
     assert "none out. (new/DRos, even/DRos)" in joined
 
 
+def test_requirements_that_hold_do_not_hide_an_open_recommendation(told, tmp_path):
+    words = (*TWO, "--report", tmp_path / "a.html")
+    told_of = "the recommendation above is not to decide yet"
+    code, out = told(*words, *required("new.gain.lower > 0"))
+    assert code == 0 and told_of not in " ".join(out.split())
+    words = ("--policy", "even=uniform", "--report", tmp_path / "a.html")
+    code, out = told(*words, *required("even > 0"))
+    assert code == 0 and told_of in " ".join(out.split())
+    code, out = told(*words, *required("even > 1"))
+    assert code == 1 and told_of not in " ".join(out.split())
+
+
 def test_unreadable_logs_are_two_whatever_is_required(capsys):
     from skope_ope.__main__ import main
 
