@@ -6,6 +6,8 @@ A formula that docutils' converter does not know is a warning, so a build with -
 """
 
 import re
+from html import unescape
+from xml.etree import ElementTree
 
 from docutils.nodes import SkipNode
 from docutils.utils.math import MathError
@@ -15,6 +17,27 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 # Sizes of brackets, which the converter does not know and browsers choose well.
 SIZES = re.compile(r"\\[bB]igg?[lrm]?(?![a-zA-Z])\s*")
+NAMED = re.compile(r"&(?!(?:amp|lt|gt|quot);)[A-Za-z]+;")  # that XML does not know
+MATHML = "http://www.w3.org/1998/Math/MathML"
+ElementTree.register_namespace("", MATHML)
+
+
+def beside_accents(markup):
+    """Move the subscript of a letter with an accent, as a hat, from below to its side.
+
+    The converter takes an accent for a limit, as those of a sum are.
+    """
+    markup = NAMED.sub(lambda found: unescape(found[0]), markup)
+    root = ElementTree.fromstring(markup)
+    for node in root.iter(f"{{{MATHML}}}munderover"):
+        letter, subscript, above = node
+        if letter.tag == f"{{{MATHML}}}mo":  # a sum
+            continue
+        node.tag = f"{{{MATHML}}}msub"
+        accented = ElementTree.Element(f"{{{MATHML}}}mover", accent="true")
+        accented.extend([letter, above])
+        node[:] = [accented, subscript]
+    return ElementTree.tostring(root, encoding="unicode")
 
 
 def write(translator, node, as_block):
@@ -23,7 +46,7 @@ def write(translator, node, as_block):
     several_lines = as_block and "\\\\" in tex
     code = rf"\begin{{align*}}{tex}\end{{align*}}" if several_lines else tex
     try:
-        markup = tex2mathml(code, as_block=as_block)
+        markup = beside_accents(tex2mathml(code, as_block=as_block))
     except MathError as error:
         logger.warning("formula %r: %s", tex, error, location=node)
         markup = f"<code>{translator.encode(tex)}</code>"

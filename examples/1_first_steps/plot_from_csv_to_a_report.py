@@ -124,7 +124,7 @@ print(f"the sampler's own bucket had {sampled['click'].mean():.2%} clicks")
 # ---------
 #
 # Suppose that somebody leaves out the customers without an e-mail, and keeps the
-# propensity of one third. Every weight is then too large by half, and so is every gain.
+# propensity of one third. Every weight is then too large by half.
 
 some = customers[customers["segment"] != "No E-Mail"]
 mistake = report(

@@ -348,8 +348,8 @@ figure.legend(marks.values(), marks, loc="outside right center", frameon=False)
 #   "log_smoothing" is, which needs no bound on them.
 # - Without a range no method holds for rewards with a heavy tail.
 # - Who looks more than once needs a confidence sequence. "betting" is the narrower of
-#   those that hold in every world, about twice as wide as the estimates scatter; the
-#   asymptotic one needs a start after which many rounds matter.
+#   those that hold in every world: one and a half to three times as wide as the
+#   estimates scatter. The asymptotic one needs a start after which many rounds matter.
 #
 # What this script shows holds, or it would not run to its end.
 

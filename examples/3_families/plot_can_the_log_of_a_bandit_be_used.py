@@ -12,7 +12,7 @@ that follow the luck of the first ones.
 Here Thompson sampling chooses between two actions, of which one loses, and a second
 time in two groups of users. :class:`~skope_ope.AdaptiveDR` values both actions, and a
 rule that follows the users, with each of its weightings. ``--full`` draws 1,000 logs,
-which takes about four minutes of CPU.
+which takes about three minutes of CPU.
 """
 
 import argparse
@@ -142,14 +142,16 @@ for case, truth in CASES.items():
 # ----------
 #
 # The action that wins is no problem. Of the one that loses the mean is too low. With
-# equal weights the values are unbiased, but Student's intervals miss the value four
-# times too often and more: most logs do not hold the rounds with large weights. The
-# weightings "two_point" and "min_variance" count these rounds less: their errors are
-# half as large, and so are their intervals, which miss less than twice too often. They
-# pay with a part of the bias that the mean has.
+# equal weights the values are unbiased, but Student's intervals miss the value about
+# four times too often, or more: most logs do not hold the rounds with large weights.
+#
+# The weightings "two_point" and "min_variance" count these rounds less. Their errors
+# are little more than half as large, and so are their intervals, which miss about
+# twice too often. They pay with a bias: that of "min_variance" is nearly the one of
+# the mean.
 #
 # State the range of the rewards: the interval "auto" then allows for the rounds that
-# were not seen. It holds with all weightings, and is shortest with these two.
+# were not seen. It holds with all weightings, and is narrowest with these two.
 #
 # Of a rule that does what the algorithm learned to do all intervals hold.
 

@@ -6,11 +6,11 @@ When may I stop watching?
 
 A shop logs 1,000 visits a day. Every morning you evaluate a new policy on all days so
 far, and you switch to it as soon as its interval lies above the logger's value. An
-ordinary 95% interval is made for one look. This script looks on thirty mornings, at
-policies that gain nothing and at one that does, with the ordinary interval and with a
+ordinary 95% interval is made for one look. This script looks on thirty mornings, at a
+policy that gains nothing and at one that does. It takes the ordinary interval, and a
 :class:`~skope_ope.ConfidenceSequence`, whose intervals hold at all times together.
 
-``--repetitions 500`` takes about a minute.
+``--repetitions 500`` takes about half a minute.
 """
 
 import argparse
@@ -151,8 +151,8 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 # --------------------
 #
 # - If you look every day, the ordinary interval lets you switch to a policy that gains
-#   nothing about one time in eight, not 2.5% of the times. It gets worse the longer you
-#   look.
+#   nothing in far more than 2.5% of the logs: in one of eight, by 500 logs. The longer
+#   you look, the more often it does.
 # - The confidence sequence keeps its promise: at most 2.5%, however often you look.
 # - A real gain is found while the log grows, in most logs weeks before the last day. An
 #   interval for a single look is narrower, if you really do look once.

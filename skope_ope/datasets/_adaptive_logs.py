@@ -55,8 +55,7 @@ def make_adaptive_logs(
     ----------
     n_rounds : int, default=1000
         Number of logged rounds.
-    means : array-like of shape (n_actions,) or (n_contexts, n_actions), \
-            default=(0.5, 0.5)
+    means : array-like of shape ([n_contexts,] n_actions), default=(0.5, 0.5)
         Expected reward of every action, by context where there are rows. All contexts
         are equally likely. One row is a logger that ignores the context.
     logger : {"thompson", "epsilon_greedy"}, default="thompson"

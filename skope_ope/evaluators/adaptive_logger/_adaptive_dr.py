@@ -28,10 +28,10 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
 
     Parameters
     ----------
-    weighting : {"uniform", "two_point", "min_variance", "stable_variance", "cadr"}, \
-            default="uniform"
-        What a round counts. "uniform" needs the propensities alone, the others
-        `logging_proba`.
+    weighting : str, default="uniform"
+        What a round counts: "uniform", "two_point", "min_variance",
+        "stable_variance" or "cadr". "uniform" needs the propensities alone, the
+        others `logging_proba`.
 
         "two_point" : for a policy that takes one action in all rounds, and a logger
         that ignores the context [1]_. Needs `floor_decay`.

@@ -14,9 +14,9 @@ class AdaptiveIPS(AdaptiveLoggerEvaluator):
 
     Parameters
     ----------
-    weighting : {"uniform", "two_point", "min_variance", "stable_variance", "cadr"}, \
-            default="uniform"
-        What a round counts, see :class:`AdaptiveDR`.
+    weighting : str, default="uniform"
+        What a round counts: "uniform", "two_point", "min_variance",
+        "stable_variance" or "cadr", see :class:`AdaptiveDR`.
     logger : callable, default=None
         ``logger(t, X)``, see :class:`AdaptiveDR`.
     floor_decay : float, default=None

@@ -124,6 +124,46 @@ def test_two_point_is_the_formula(arm, decay):
     assert_matches(result, loops.weighted_value(h, loops.scores(lists, pi, q)))
 
 
+@pytest.mark.parametrize(
+    ("weighting", "arm", "value", "error"),
+    [
+        ("uniform", 0, 1.10513077280081, 0.06450182772842623),
+        ("uniform", 1, 0.5077889719571559, 0.30415039487287604),
+        ("two_point", 0, 1.0759811757459863, 0.05443857594013137),
+        ("two_point", 1, 0.4303293644994775, 0.2805631272620535),
+        ("stable_variance", 0, 1.0659439528822439, 0.053095243012053824),
+        ("stable_variance", 1, 0.49276519197514834, 0.19889770269109883),
+    ],
+)
+def test_values_and_errors_of_the_code_of_hadad_et_al(weighting, arm, value, error):
+    """From gsbDBI/adaptive-confidence-intervals, without our factor n / (n - 1).
+
+    Constant allocation, sqrt(e), is "stable_variance" of one arm.
+    """
+    n, rng = 400, np.random.RandomState(0)
+    t = np.arange(1, n + 1)
+    floor = t**-0.7 / 2
+    e = np.where(rng.uniform(size=n) < 0.8, 1 - floor, floor)
+    e = np.where(t <= 20, 0.5, e)
+    e = np.column_stack([e, 1 - e])
+    action = (rng.uniform(size=n) >= e[:, 0]).astype(int)
+    reward = rng.normal([1.0, 0.5], 1, size=(n, 2))[np.arange(n), action]
+    took = np.eye(2)[action]
+    sums = np.cumsum(took * reward[:, None], axis=0)
+    means = sums / np.maximum(np.cumsum(took, axis=0), 1)
+    logs = BanditLogs(
+        np.zeros((n, 1)), action, reward, e[np.arange(n), action], logging_proba=e
+    )
+    evaluator = AdaptiveDR(
+        weighting=weighting,
+        floor_decay=0.7,
+        reward_model=np.vstack([[0, 0], means[:-1]]),  # of earlier rounds
+    )
+    found = evaluator.fit(logs).evaluate(ConstantPolicy(arm))
+    assert_allclose(found.value, value, rtol=1e-10)
+    assert_allclose(found.standard_error, error * np.sqrt(n / (n - 1)), rtol=1e-10)
+
+
 @pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
 def test_none_is_a_logger_that_ignores_the_context(weighting):
     """Both ways to the logger's probabilities give the same value."""
