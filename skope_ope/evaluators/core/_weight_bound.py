@@ -157,6 +157,8 @@ def _completed_by_action(logs):
     if by_action is None:
         return None
     left = 1 - by_action.sum()
+    if left < -ROUNDING:  # of contexts, or clipped: more than one logger has
+        return None
     if len(logs.unseen) and left > ROUNDING:
         by_action[logs.unseen] = left / len(logs.unseen)
     return by_action

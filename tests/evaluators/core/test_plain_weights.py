@@ -236,6 +236,13 @@ def test_propensities_that_are_not_the_loggers_refuse(method):
         with pytest.raises(ValueError, match=found):
             value.confidence_interval(method=method, **options(method))
         logged_value(changed).confidence_interval(method=method)  # needs none
+    # without the table: those of the actions together are above 1, and bound nothing
+    of_actions = make_logs(known=False, uniform=True)
+    clipped = PropensityClipper(low=0.4).fit_transform(of_actions)
+    value = IPS().fit(clipped).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
+    if method != "log_smoothing":
+        with pytest.raises(ValueError, match="the logs tell none"):
+            value.confidence_interval(method=method)
     unchanged = PropensityClipper(low=0.0).fit_transform(logs)
     value = IPS().fit(unchanged).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
     value.confidence_interval(method=method)
