@@ -10,7 +10,7 @@ from skope_ope._shell._audit import audits_of
 from skope_ope._shell._gate import add_verdicts
 from skope_ope._shell._on_policy import compare_with_log, refuse_several
 from skope_ope._shell._policies import wanted_policies
-from skope_ope._shell._report import write_report
+from skope_ope._shell._report import refuse_report, write_report
 from skope_ope._shell._source import log_text, read_source
 from skope_ope._shell._target import rounds_and_targets
 from skope_ope.displays._value_report import (
@@ -55,6 +55,7 @@ def run_evaluate(args, progress, caught):
     checked_path(args.report)  # before anything is read
     wanted = wanted_policies(args)
     refuse_several(args, wanted)
+    refuse_report(args, wanted)
     for one in args.require:
         one.check_names([policy.name for policy in wanted])
     named = args.evaluators and named_evaluators(args.evaluators, args.folds)

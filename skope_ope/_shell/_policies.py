@@ -11,9 +11,9 @@ from skope_ope._shell._option_values import names
 from skope_ope.policies._policy_files import load_policy
 
 LEARNED = ("greedy", "epsilon-greedy")
+FILE, TABLE = "file", "table"
 WORDS = ("uniform", *LEARNED, "evaluated")
-PREFIXES = ("always", "columns", "table")  # of what stands behind a colon
-FILE = "file"
+PREFIXES = ("always", "columns", TABLE)  # of what stands behind a colon
 UNNAMED = "policy"  # what requirements call one that has no name
 LOGGER = "logger"
 RESERVED = (LOGGER, "trustworthy", "caution", "not")  # what requirements call others
@@ -78,10 +78,10 @@ def wanted_policies(args, needed=True):
     if args.policy_columns is not None:
         found = [Wanted(UNNAMED, "columns", args.policy_columns)]
     elif args.policy_table is not None:
-        found = [Wanted(UNNAMED, "table", args.policy_table)]
+        found = [Wanted(UNNAMED, TABLE, args.policy_table)]
     else:
         found = [_wanted(text, args, several=len(texts) > 1) for text in texts]
-    if args.policy_table_by and all(one.kind != "table" for one in found):
+    if args.policy_table_by and all(one.kind != TABLE for one in found):
         raise ValueError("--policy-table-by chooses a column of --policy-table FILE.")
     if args.folds < 2:
         raise ValueError(f"--folds must be at least 2, got {args.folds}.")

@@ -2,12 +2,41 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page that `evaluate --report` writes."""
 
+import os
 import shlex
 
+from skope_ope._shell._policies import FILE, TABLE
 from skope_ope.audit import VerdictThresholds
 from skope_ope.reports._report import report_of
 from skope_ope.reports._write import checked_path, write_whole
 from skope_ope.selection._policy_comparison import LOGGER
+
+
+def refuse_report(args, wanted):
+    """Raise if the page would replace a file that is read, or lack its audit.
+
+    Parameters
+    ----------
+    args : namespace
+        The options of the command line.
+    wanted : list of Wanted
+        The policies; some are files.
+    """
+    read = [args.logs, args.compare_logs, args.policy_table]
+    read += [one.value for one in wanted if one.kind in (FILE, TABLE)]
+    target = checked_path(args.report)
+    if target is not None and args.audit is False:
+        raise ValueError(
+            "--report with --no-audit: the page holds an audit, and its recommendation "
+            "and requirements have to rest on the same. Leave one of the two out."
+        )
+    if target is None or not target.exists():
+        return
+    if any(target.samefile(path) for path in read if path and os.path.exists(path)):
+        raise ValueError(
+            f"--report {args.report}: the page would replace this file, and it is "
+            "read. Name another one, as report.html."
+        )
 
 
 def write_report(args, report, values, policies, logs, audited):
@@ -25,9 +54,8 @@ def write_report(args, report, values, policies, logs, audited):
         By name.
     logs : BanditLogs
         The rounds.
-    audited : tuple or None
-        The audit of the log, and those of policies by name; None: there is none, and
-        it is made.
+    audited : tuple
+        The audit of the log, and those of policies by name.
     """
     target = checked_path(args.report)
     found, _ = report_of(

@@ -163,6 +163,8 @@ class _Parser:
         sign = self._take("operator", f"one of {' '.join(OPERATORS)}")
         right = self._side()
         self._take("end", "nothing more (further requirements are further options)")
+        if left.name is None and right.name is None:
+            self._refuse(0, "neither side is about a policy or the logger")
         wanted = sum(side.is_verdict for side in (left, right))
         if wanted == 1:
             self._refuse(

@@ -184,9 +184,8 @@ def verdict(value, *, audit=None, thresholds=None):
     if audit is None:
         unchecked.append(NO_AUDIT)
     else:
-        names = {one.name for one in audit.alarms}
-        reasons = [one for one in reasons if one.name not in names]
-        reasons += [one for one in audit.alarms if not _answered(one, value)]
+        alarms = [one for one in audit.alarms if not _answered(one, value)]
+        reasons = _worse_of_each_name(reasons, alarms)
         if not audit.about_policy:
             unchecked.append(NO_POLICY)
     reasons = [
@@ -231,6 +230,22 @@ def _answered(alarm, value):
 def _distinct(reasons):
     """Return reasons without repeated texts."""
     return list({(one.name, one.text): one for one in reasons}.values())
+
+
+def _worse_of_each_name(own, of_audit):
+    """Return reasons of a value and of its audit; the audit tells what both know.
+
+    Unless the value knows worse: what is a warning to an audit of the log may leave a
+    value without support.
+    """
+    worst = dict(sorted(((one.name, _rank(one)) for one in own), reverse=True))
+    told = [one for one in of_audit if _rank(one) <= worst.get(one.name, _rank(one))]
+    names = {one.name for one in told}
+    return [one for one in own if one.name not in names] + told
+
+
+def _rank(reason):
+    return SEVERITIES.index(reason.severity)  # 0 is the worst
 
 
 def _answer_of(other):

@@ -30,13 +30,20 @@ def verdict_lines(report):
         told = f"Verdict on {record['evaluator']}"
         told += f" of {record['policy']}" if several else ""
         names = ", ".join(dict.fromkeys(one["finding"] for one in found["reasons"]))
-        lines += wrapped(f"{told}: {found['answer']}{names and f' ({names})'}.")
-        reasons |= {one["text"]: one for one in found["reasons"]}
+        answer = found["answer"] + (f" ({names})" if names else "")
+        if found["answer"] == "trustworthy" and not found["audited"]:
+            answer += ", as far as it tells by itself"
+        lines += wrapped(f"{told}: {answer}.")
+        who = [record["policy"]] * several + [record["evaluator"]] * (not marked)
+        for one in found["reasons"]:
+            named = reasons.setdefault(one["text"], (one["finding"], []))[1]
+            named.append("/".join(map(str, who)))
         unchecked |= dict.fromkeys(found["unchecked"])
     known = {record["message"].lower() for record in report["warnings"]}
-    for text, one in reasons.items():
+    for text, (name, who) in reasons.items():
         if text.lower() not in known and text.rstrip(".").lower() not in known:
-            lines += wrapped(f"{one['finding']}: {text}", "- ")
+            about = f" ({', '.join(who)})" if len(who) < len(records) else ""
+            lines += wrapped(f"{name}: {text}{about}", "- ")
     return [*lines, *wrapped(f"Not checked: {' '.join(unchecked)}")]
 
 

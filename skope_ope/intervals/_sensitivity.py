@@ -21,6 +21,8 @@ import numpy as np
 
 from skope_ope.logs._validation import as_numbers
 
+MOST = 1e100  # odds ratio: its square is a number
+
 
 def sensitivity_bounds(w, r, propensity, gamma, *, sample_weight=None):
     r"""Return the least and the greatest ratio of weighted rewards under confounding.
@@ -134,7 +136,7 @@ def extreme_weights(w, r, propensity, gamma, bound, sign):
         -1: it is the least; 1: the greatest.
     """
     unsure = w - w * propensity
-    heavy = sign * (r - bound) > 0
+    heavy = sign * (r - bound) >= 0  # at the bound any weight does
     return w + unsure * np.where(heavy, gamma - 1.0, 1.0 / gamma - 1.0)
 
 
@@ -148,6 +150,11 @@ def check_gamma(gamma):
         raise ValueError(
             f"gamma must be at least 1, got {found[found < 1][0]:.6g}: it is by how "
             "much the odds of the logged actions may be wrong, and 1 is not at all."
+        )
+    if (found > MOST).any():
+        raise ValueError(
+            f"gamma must be at most {MOST:g}, got {found.max():.6g}: beyond, the "
+            "bounds are the least and the greatest reward."
         )
     return found
 
@@ -198,4 +205,4 @@ def _least(certain, unsure, r, gamma):
             above = base_sum + heavy_sum * g + (heavy_sum[-1] - heavy_sum) / g
             below = base + heavy * g + (heavy[-1] - heavy) / g
             least[i] = min(float((above / below).min()), 0.0)
-    return centre + least
+    return np.maximum(centre + least, r.min())

@@ -22,6 +22,7 @@ from math import isfinite, isnan
 from typing import NamedTuple
 
 from skope_ope.exceptions import (
+    AdaptiveLoggerWarning,
     ExplorationWarning,
     FewEventsWarning,
     FewGroupsWarning,
@@ -55,6 +56,7 @@ TEXTS = {
     SingleTrajectoryWarning: "a single history",
     HorizonWarning: "logs short for the horizon",
     LoggerWarning: "a logger whose rounds do not bear their weight",
+    AdaptiveLoggerWarning: "a logger that learned from these rewards",
     FewEventsWarning: "fewer than ten effective events",
     TailWarning: "few rounds make most of the spread",
 }

@@ -458,6 +458,27 @@ def test_what_a_value_and_an_audit_both_tell_is_told_once():
     assert {"mean_weight", "propensity_misfit"} <= set(told)
 
 
+def test_no_warning_of_an_audit_stands_in_for_an_error_of_the_value():
+    rng = np.random.RandomState(0)
+    action = np.zeros(2000, dtype=int)
+    action[:3] = 1
+    logs = BanditLogs(
+        rng.normal(size=(2000, 1)),
+        action,
+        rng.normal(size=2000),
+        np.where(action, 0.001, 0.999),
+    )
+    found = audit(ConstantPolicy(1), logs)
+    assert {one.severity for one in found.alarms} == {"warning"}
+    value = value_of(IPS(), ConstantPolicy(1), logs)
+    assert value.verdict == "not supported"
+    told = verdict(value, audit=found)
+    assert told == "not supported"
+    assert names(told).count("low_overlap") == 1
+    lax = VerdictThresholds(effective_rounds=(30, 1))  # then both are warnings
+    assert verdict(value, audit=found, thresholds=lax) == "caution"
+
+
 def test_thresholds_are_the_users():
     value = value_of(IPS(), logs=LOGS[:300])
     size = value.effective_sample_size

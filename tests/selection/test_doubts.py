@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from skope_ope.exceptions import (
+    AdaptiveLoggerWarning,
     FewEventsWarning,
     FewGroupsWarning,
     LearnedRoundsWarning,
@@ -37,6 +38,7 @@ class NewWarning(OPEWarning):
         (LowOverlapWarning("", 0.0), BOTH, "no logged round that tells anything"),
         (LearnedRoundsWarning("", 0.5), {"better"}, "learned from 50.0% of these"),
         (FewEventsWarning("", 3.0), BOTH, "fewer than ten effective events"),
+        (AdaptiveLoggerWarning("", 0.01), BOTH, "a logger that learned from these"),
         (PropensityWarning("", 5.0), BOTH, "propensities or acceptance ratios"),
         (NewWarning(""), BOTH, "a NewWarning"),
         (LearnedRoundsWarning(""), {"better"}, "a LearnedRoundsWarning"),

@@ -184,12 +184,21 @@ def test_limits_that_leave_a_bias_out_satisfy_nothing_unless_accepted(told):
 
 def test_text_holds_the_verdict_and_what_was_not_checked(told):
     joined = " ".join(told(*TWO)[1].split())
-    assert "Verdict on DoublyRobust of new: trustworthy." in joined
+    told_of = "Verdict on DoublyRobust of new: trustworthy"
+    assert f"{told_of}, as far as it tells by itself." in joined
+    assert f"{told_of}." in " ".join(told(*TWO, "--audit")[1].split())
     assert "Not checked: The recorded propensities are those with which" in joined
     assert "The log was not audited" in joined
     alone = " ".join(told(*NEW, "--evaluators", "DirectMethod")[1].split())
     assert "Verdict on DirectMethod: caution (bias_left_out)." in alone
     assert "- bias_left_out: The interval leaves out the error of the rew" in alone
+
+
+def test_reasons_name_those_that_they_are_about(told):
+    rows = ("--evaluators", "SNIPS,DirectMethod,DRos")
+    joined = " ".join(told(*TWO, *rows)[1].split())
+    assert joined.count("- bias_left_out: ") == 2
+    assert "none out. (new/DRos, even/DRos)" in joined
 
 
 def test_unreadable_logs_are_two_whatever_is_required(capsys):

@@ -71,6 +71,26 @@ def test_a_path_that_cannot_be_written_stops_before_the_log_is_read(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_read_is_never_replaced(clicks, refused, tmp_path, monkeypatch):
+    table, link = tmp_path / "table.csv", tmp_path / "link.html"
+    table.write_text("book,film,song\n1,0,0\n")
+    link.symlink_to(clicks[0])
+    monkeypatch.chdir(clicks[0].parent)
+    for path in (clicks[0], clicks[0].name, link, table):
+        words = ("--policy", f"new=table:{table}", "--report", path)
+        assert "would replace this file" in refused(*words)
+    words = ("--policy-table", table, "--report", table)
+    assert "would replace this file" in refused(*words)
+    assert clicks[0].read_text().startswith("x0,")
+    assert table.read_text().startswith("book")
+
+
+def test_the_page_and_the_gate_rest_on_the_same_audit(refused, tmp_path):
+    path = tmp_path / "a.html"
+    assert "Leave one of the two out" in refused(*TWO, "--no-audit", "--report", path)
+    assert not path.exists()
+
+
 @pytest.fixture
 def leaking(clicks, tmp_path):
     """The file with a column that was written after the reward."""

@@ -79,6 +79,8 @@ def test_numbers_are_compared_and_nan_satisfies_nothing():
         ("logger/IPS > 0", 1, "the logger's value is its mean, by no evaluator"),
         ("new.lower => 3", 11, "'=' belongs to no requirement"),
         ("new > 3 > 2", 9, "nothing more (further requirements are further options)"),
+        ("1 > 0", 1, "neither side is about a policy or the logger"),
+        ("caution < trustworthy", 1, "neither side is about a policy"),
         ("new == 3", 5, "numbers are compared with > >= < <="),
         ("new.verdict > 3", 1, "a verdict is compared with one of 'not supported', "),
         ("new.verdict == trustworthi", 1, "a verdict is compared with one of"),

@@ -48,8 +48,8 @@ class StreamState:
         Which rows came, and when.
     limits : WeightedLimits or AsymptoticBounds
         Sums that give the limits.
-    weights : AsymptoticBounds
-        The same for the mean weight, which should be one.
+    weights, baseline_weights : AsymptoticBounds
+        The same for the mean weights of both policies, which should be one.
     intervals, interval, estimate, warnings : object
         See the attributes of `ConfidenceSequence`.
     """
@@ -61,6 +61,7 @@ class StreamState:
         self.order = StreamOrder()
         self.reward_range = self.limits = None
         self.weights = AsymptoticBounds(WEIGHT_LEVEL)
+        self.baseline_weights = AsymptoticBounds(WEIGHT_LEVEL)
         self.total = 0.0
         self.warnings = []
         self.greatest_low, self.least_high = -np.inf, np.inf
@@ -70,6 +71,7 @@ class StreamState:
         """Return a state that can be given up if a part turns out to be wrong."""
         out = copy(self)
         out.limits, out.weights = deepcopy((self.limits, self.weights))
+        out.baseline_weights = deepcopy(self.baseline_weights)
         out.warnings = list(self.warnings)
         return out
 
@@ -104,13 +106,15 @@ class StreamState:
                 low, high = np.clip(low, *ends), np.clip(high, *ends)
         else:
             low, high = self.limits.take(terms.weight, logs.reward, after)
-        mean_low, mean_high = self.weights.take(terms.policy_weight, np.array([n]))
+        means = self._mean_weights(terms, sequence.baseline)
         self.order = order
         found = learned_warnings(policy, logs)
         if not (sequence.baseline is None or is_logger(sequence.baseline)):
             found += learned_warnings(sequence.baseline, logs)
-        found += _weight_warnings(mean_low[0], mean_high[0], sequence)
-        found += _agreement_warnings(low, sequence.method)
+        for who, low_weight, high_weight in means:
+            found += _weight_warnings(who, low_weight, high_weight, sequence)
+        if not any(isinstance(one, SupportWarning) for one in (*self.warnings, *found)):
+            found += _agreement_warnings(low, sequence.method)
         if sequence.method == ASYMPTOTIC and self.limits.n >= sequence.start:
             found += _tail_warnings(self.limits.skewness)
         low, high, changed = self._together(low, high, sequence)
@@ -132,6 +136,16 @@ class StreamState:
             warnings=self.warnings,
         )
         return new
+
+    def _mean_weights(self, terms, baseline):
+        """Return whose weights are known, and limits of their mean."""
+        weights = [("policy", self.weights, terms.policy_weight)]
+        if baseline is not None and not is_logger(baseline):
+            other = terms.policy_weight - terms.weight
+            weights.append(("baseline", self.baseline_weights, other))
+        last = np.array([len(terms.weight)])
+        means = [(who, bounds.take(w, last)) for who, bounds, w in weights]
+        return [(who, float(low[0]), float(high[0])) for who, (low, high) in means]
 
     def _range_with(self, sequence, logs):
         """Return the range of the rewards of all parts so far."""
@@ -288,26 +302,28 @@ def _agreement_warnings(low, method):
     return [PropensityWarning(text, int(apart.sum()))]
 
 
-def _weight_warnings(low, high, sequence):
-    """Warn where the weights of the policy do not average 1."""
+def _weight_warnings(who, low, high, sequence):
+    """Warn where the weights of the policy, or of the baseline, do not average 1."""
+    whose = "" if who == "policy" else f" of the {who}"
     if low > 1 + ROUNDING:
         text = (
-            f"the importance weights average at least {low:.4g}, and must average 1: "
-            "the propensities do not fit the logged actions, and the intervals do not "
-            "hold. Correct the propensities."
+            f"the importance weights{whose} average at least {low:.4g}, and must "
+            "average 1: the propensities do not fit the logged actions, and the "
+            "intervals do not hold. Correct the propensities."
         )
-        return [PropensityWarning(text, float(low))]
+        return [PropensityWarning(text, low)]
     if high < 1 - ROUNDING:
         safe = _weight_in_use(sequence) is None and sequence.method != ASYMPTOTIC
         text = (
-            f"the importance weights average at most {high:.4g}, where 1 is expected: "
-            "the policy takes actions that the logger never, or hardly ever, takes. "
-            "The estimate leaves them out"
+            f"the importance weights{whose} average at most {high:.4g}, where 1 is "
+            f"expected: the {who} takes actions that the logger never, or hardly ever, "
+            "takes. The estimate leaves them out"
         )
         text += (
             "; the interval allows for them."
             if safe
-            else ", and so does the interval. Evaluate a policy nearer the logger."
+            else ", and so does the interval, which is NaN where no value agrees with "
+            f"the rounds. Take a {who} nearer the logger."
         )
-        return [SupportWarning(text, float(high))]
+        return [SupportWarning(text, high)]
     return []

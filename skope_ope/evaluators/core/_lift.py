@@ -148,6 +148,8 @@ class Lift:
         )
 
     def _limits(self, method, gain, baseline, level):
+        if self._difference is None:  # a number has no error
+            return tuple(limit / abs(self.baseline) for limit in gain)
         sign = copysign(1.0, self.baseline)  # over the size of the baseline
         gain = sorted(sign * limit for limit in gain)
         errors = self._moments

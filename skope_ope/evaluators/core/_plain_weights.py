@@ -24,6 +24,7 @@ from skope_ope.intervals import (
     log_smoothing_interval,
 )
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs._validation import PROBABILITY_TOLERANCE
 
 ROUNDING = 1e-9  # relative: weights that differ by less are the same
 LEFT_BEHIND = "left behind"  # the weights of a value that was pickled
@@ -132,6 +133,7 @@ WEIGHTED = {
 }
 WEIGHT_BOUNDED = ("clopper_pearson", *(OF_MEANS | WEIGHTED))
 BOUNDED = (*WEIGHT_BOUNDED, "log_smoothing")
+FOR_ALL_SIZES = (*OF_MEANS, "log_smoothing")  # proven, not in the limit
 
 
 def _checked(value, method):
@@ -163,7 +165,31 @@ def _checked(value, method):
             f"{value.estimator} is a ratio of two. Use 'betting' or 'auto', or IPS."
         )
     check_alike(plain, f"method={method!r}", instead)
+    if method in FOR_ALL_SIZES and plain.bound is None:
+        _check_recorded(plain.logs, method, instead)
     return plain
+
+
+def _check_recorded(logs, method, instead):
+    """Raise where the propensities are not those with which the logger acted."""
+    proba = getattr(logs, "logging_proba", None)
+    found = ""
+    if getattr(logs, "propensity_estimated", False):
+        found = "they are estimated"
+    elif proba is not None:
+        told = proba[np.arange(len(logs)), logs.action_index]
+        off = np.abs(told - logs.propensity) > PROBABILITY_TOLERANCE
+        if off.any():
+            row = int(off.argmax())
+            found = (
+                f"that of row {row} is {logs.propensity[row]:.6g}, where logging_proba "
+                f"has {told[row]:.6g}: they are clipped"
+            )
+    if found:
+        raise ValueError(
+            f"method={method!r} is proven for the propensities with which the logger "
+            f"acted, and {found}; it would leave their errors out. {instead}"
+        )
 
 
 def check_alike(plain, name, instead=""):

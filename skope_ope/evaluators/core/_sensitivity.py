@@ -144,9 +144,10 @@ class HiddenConfounding:
         """
         gamma, plain = check_gamma(gamma), self._confounded("sensitivity")
         bounds = sensitivity_bounds(*_rounds(plain), gamma, sample_weight=_mass(plain))
+        reach = self._reach()
         pairs = [
             tuple(
-                self._at_bound(plain, g, end, sign)
+                self._at_bound(plain, g, end, sign, reach)
                 for end, sign in zip(ends, (-1, 1), strict=True)
             )
             for g, *ends in zip(gamma.tolist(), *bounds, strict=True)
@@ -199,11 +200,12 @@ class HiddenConfounding:
         if level is None:
             return found
         sign = -1 if self.value > float(against) else 1
+        reach = self._reach()
 
         def room(gamma):  # between the limit and the baseline
             ends = sensitivity_bounds(*about, gamma, sample_weight=mass)
             end = ends[0] if sign < 0 else ends[1]
-            bound = self._at_bound(plain, gamma, float(end[0]), sign)
+            bound = self._at_bound(plain, gamma, float(end[0]), sign, reach)
             if isinstance(against, HiddenConfounding):
                 low, high = (bound - against)._interval(level)
             else:
@@ -260,25 +262,48 @@ class HiddenConfounding:
             raise ValueError(f"baseline must be finite, got {baseline!r}.")
         return float(baseline)
 
-    def _at_bound(self, plain, gamma, bound, sign):
-        """Return the value with the weights that put it at a bound."""
+    def _at_bound(self, plain, gamma, bound, sign, reach):
+        """Return the value with the weights that put it at a bound.
+
+        `reach` is that of the value if nothing is hidden.
+        """
         if gamma == 1:
             return self
         w, r, p = _rounds(plain)
         w = extreme_weights(w, r, p, gamma, bound, sign)
         terms, design = (w * r, w), self._rows.design
-        corners = partial(weighted_corners, terms, w, r)
+        corners = partial(_corners, terms, r, gamma, sign, reach)
+        lost = 0.0 if reach is None else reach.lost
         return self._derived(
             estimate_of_rounds(design, terms, ratio),
             Rows(design, np.stack(terms), logs=self._rows.logs),
             estimator=f"SNIPS at gamma {gamma:.6g}",
-            reach=CornerReach(self._limits, corners, reward=r),
+            reach=CornerReach(self._limits, corners, reward=r, lost=lost),
         )
 
 
 def _rounds(plain):
     """Return weights, rewards and propensities of all rounds."""
     return plain.find(), plain.logs.reward, plain.logs.propensity
+
+
+def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None, spare=0.0):
+    """Return the terms of all rounds with the best and with the worst reward.
+
+    Rounds may have the largest weight or none, as if nothing is hidden; Gamma raises
+    the largest weight for the reward that moves the bound, and lowers it for the other.
+    See `weighted_corners`.
+    """
+    found = weighted_corners(terms, terms[1], reward, limits, max_weight)
+    if reach is None or reach.max_weight is None:  # as heavy as those that were seen
+        return found
+    n, own, weight = len(reward), found[1], reach.max_weight
+    raised = weight * gamma
+    lowered = weight / gamma + min(weight, 1.0) * (1 - 1 / gamma)
+    ends = zip(limits, (raised, lowered)[::-sign], strict=True)
+    none = np.zeros(n), np.zeros(n)
+    corners = [[(np.full(n, w * end), np.full(n, w)), none] for end, w in ends]
+    return corners, own, raised, reach.source
 
 
 def _mass(plain):

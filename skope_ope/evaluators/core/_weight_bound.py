@@ -89,14 +89,15 @@ class WeightBound:
 
     def _known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""
-        if not self.mass:
+        if not self.found:
             return 0.0
         seen, mass = (np.concatenate(parts) for parts in zip(*self.mass, strict=True))
         order = np.argsort(-seen, kind="stable")
         above = np.cumsum(mass[order])
-        place = order[above > spare * len(self.logs)]
-        edge = float(edges_of(seen[place[:1]] + 1)[0]) if place.size else 0.0
-        return min(edge, self.found)
+        # of a noisy value the largest share may be spared: the least weight is left
+        first = np.searchsorted(above, spare * len(self.logs), side="right")
+        place = order[min(int(first), len(order) - 1)]
+        return min(float(edges_of(seen[[place]] + 1)[0]), self.found)
 
     def largest(self, w, design, spare=0.0):
         """Return the bound of every round, and where it comes from.

@@ -95,7 +95,7 @@ def learning_findings(logs, most=None):
                 "The logger learned while it acted: Student's and normal intervals "
                 "are too narrow for actions that it gave up, and their mean rewards "
                 "are too low. Use AdaptiveDR, for an action that it gave up with "
-                "weighting='two_point' or 'min_variance', and state reward_range.",
+                "weighting='two_point' or 'stable_variance', and state reward_range.",
                 "The context holds earlier rewards, as counts of clicks do, and the "
                 "logger reads them: rounds depend on each other all the same.",
             ),

@@ -407,3 +407,20 @@ def test_policies_that_follow_the_context():
         evaluator = AdaptiveDR(weighting=weighting, logger=truth.logger)
         found = evaluator.fit(logs[:600]).evaluate(best)
         assert abs(found.value - 0.65) < 4 * found.standard_error
+
+
+@pytest.mark.theory
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_coverage_of_the_action_that_lost():
+    """Of two equal actions, the one that the logger took for the worse in the end."""
+    n_logs, held = 200, {"min_variance": 0, "stable_variance": 0}
+    for seed in range(n_logs):
+        logs = make_adaptive_logs(1000, floor_decay=0.7, random_state=seed)
+        lost = ConstantPolicy(int(logs.logging_proba[-1].argmin()))
+        for weighting in held:
+            value = AdaptiveDR(weighting=weighting).fit(logs).evaluate(lost)
+            low, high = value.confidence_interval()
+            held[weighting] += low <= 0.5 <= high
+    room = 4 * np.sqrt(0.95 * 0.05 / n_logs)
+    assert held["stable_variance"] / n_logs > 0.95 - room
+    assert held["min_variance"] / n_logs < 0.95 - room  # as the guide says

@@ -220,6 +220,24 @@ def test_weights_that_do_not_average_one():
             ConfidenceSequence(**parameters).update(high, ConstantPolicy(1))
 
 
+@pytest.mark.parametrize("method", ["betting", "asymptotic"])
+def test_a_baseline_beyond_the_support(method):
+    # the gain is -0.4; the weighted rewards of the baseline leave 0.9 of it out
+    rng = np.random.default_rng(0)
+    action = rng.integers(0, 2, 4000)
+    logs = BanditLogs(
+        np.zeros((4000, 1)),
+        action,
+        (rng.random(4000) < 0.5).astype(float),
+        np.full(4000, 0.5),
+        actions=[0, 1, 2],
+    ).with_columns(beyond=np.tile([0, 0.1, 0.9], (4000, 1)))
+    sequence = ConfidenceSequence(method, baseline="beyond", max_weight=2)
+    with pytest.warns(SupportWarning, match="weights of the baseline average at most"):
+        sequence.update(logs, ConstantPolicy(0))
+    assert [type(one) for one in sequence.warnings_] == [SupportWarning]
+
+
 def test_propensities_that_leave_no_value():
     wrong = uniform_logs(400, np.arange(400) % 2).replace(propensity=np.full(400, 0.2))
     with pytest.warns(PropensityWarning, match="no value agrees with the rounds"):

@@ -175,6 +175,22 @@ def test_unseen_heavy_actions_count():
     assert without.max_weight < 1.1 or without.max_weight_from != "logging_proba"
 
 
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_a_known_bound_stays_known_where_the_error_is_large():
+    # one heavy round of few: five times the range is the standard error
+    mu, action = np.tile([0.97, 0.02, 0.01], (15, 1)), np.zeros(15, dtype=int)
+    action[3], action[13] = 1, 2
+    reward = (action == 2).astype(float)
+    fields = {"actions": [0, 1, 2], "logging_proba": mu}
+    logs = BanditLogs(np.zeros((15, 1)), action, reward, mu[0][action], **fields)
+    value = IPS().fit(logs).evaluate(np.tile([0.1, 0.1, 0.8], (15, 1)))
+    assert value.standard_error > 5
+    for method in ("gamma", "auto"):
+        interval = value.confidence_interval(method=method)
+        assert interval.max_weight_from == "logging_proba"
+        assert_allclose(interval.max_weight, 80)
+
+
 def test_the_reach_bounds_every_round_value():
     """No reward in the range and no weight below the bound leads further."""
     rng = np.random.default_rng(5)

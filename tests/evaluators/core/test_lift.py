@@ -137,6 +137,9 @@ def test_a_number_as_baseline_is_certain():
         assert_allclose(lift.confidence_interval(method=method), expected)
     assert (lift.gain, lift.baseline) == (new.value - 0.4, 0.4)
     assert_allclose(new.lift(np.float64(0.4)).value, lift.value)
+    for method in ("fieller", "delta", "auto"):  # its square is no number
+        low, high = new.lift(1e-200).confidence_interval(method=method)
+        assert low < new.value / 1e-200 < high
 
 
 def test_a_negative_baseline_keeps_the_sign_of_the_gain():

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
 from skope_ope import (
@@ -16,6 +17,8 @@ from skope_ope import (
     ConstantPolicy,
     DoublyRobust,
     LogSmoothing,
+    PropensityClipper,
+    PropensityEstimator,
     Replay,
     SlateIPS,
     SlateLogs,
@@ -219,6 +222,28 @@ def test_dependent_rounds_and_unequal_weights_refuse(method):
     value = IPS().fit(unequal).evaluate(ConstantPolicy(1))
     with pytest.raises(ValueError, match="sample weights that differ"):
         value.confidence_interval(method=method)
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("method", [*MEANS, "betting", "log_smoothing"])
+def test_propensities_that_are_not_the_loggers_refuse(method):
+    # clipped at 0.4 the interval would be (0.09, 0.49) for a value near 0.5
+    logs = make_logs()
+    clipped = PropensityClipper(low=0.4).fit_transform(logs)
+    estimated = PropensityEstimator(DummyClassifier()).fit_transform(logs)
+    for changed, found in ((clipped, "they are clipped"), (estimated, "estimated")):
+        value = IPS().fit(changed).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
+        with pytest.raises(ValueError, match=found):
+            value.confidence_interval(method=method, **options(method))
+        logged_value(changed).confidence_interval(method=method)  # needs none
+    unchanged = PropensityClipper(low=0.0).fit_transform(logs)
+    value = IPS().fit(unchanged).evaluate(np.tile([0.1, 0.3, 0.6], (N, 1)))
+    value.confidence_interval(method=method)
+
+
+def options(method):
+    """A stated bound, where the method uses one."""
+    return {} if method == "log_smoothing" else {"max_weight": 1e4}
 
 
 @pytest.mark.parametrize("method", [*METHODS, *MEANS])

@@ -66,8 +66,11 @@ def test_sample_weights_and_groups():
         assert_allclose(found.high, high)
     # groups of copies are rounds: neither bounds nor intervals see the copies
     rows = np.repeat(np.arange(N), 2)
-    copies = LOGS[rows].replace(group=rows)
-    again, once = value_of(copies).sensitivity([2]), value_of().sensitivity([2])
+    # without a known range, of which a round of twice as many may bring half
+    about = LOGS.context, LOGS.action, 2 * LOGS.reward, LOGS.propensity
+    logs = BanditLogs(*about, actions=LOGS.actions)
+    again = value_of(logs[rows].replace(group=rows)).sensitivity([2])
+    once = value_of(logs).sensitivity([2])
     assert_allclose([again.low, again.high], [once.low, once.high])
     assert again.interval_low < again.low and again.interval_high > again.high
     assert_allclose(again.interval_low, once.interval_low, atol=0.02)
@@ -90,6 +93,37 @@ def test_intervals_hold_the_sampling_error_of_the_bounds():
         limits = student_interval(end, z.std(ddof=1) / np.sqrt(N), N - 1, 0.9)
         answer = found.interval_low[1] if sign < 0 else found.interval_high[1]
         assert_allclose(answer, limits[0] if sign < 0 else limits[1])
+
+
+@pytest.mark.parametrize("gamma", [1e17, 1e100])
+def test_huge_odds_ratios_reach_the_rewards(gamma):
+    # the bound is then the least reward itself, and no reward lies below it
+    found = value_of().sensitivity(gamma)
+    assert_allclose(found.low, 0, atol=1e-15)
+    assert_allclose(found.high, 1)
+    with pytest.raises(ValueError, match="gamma must be at most 1e"):
+        value_of().sensitivity(1e300)
+
+
+def test_intervals_grow_with_gamma_from_that_of_the_value():
+    # where few rounds tell: what may not have been seen counts at every gamma
+    rng = np.random.default_rng(0)
+    mu, action = np.tile([0.9, 0.07, 0.03], (60, 1)), rng.integers(0, 2, 60)
+    logs = BanditLogs(
+        np.zeros((60, 1)),
+        action,
+        (rng.random(60) < 0.4).astype(float),
+        mu[0][action],
+        actions=[0, 1, 2],
+        logging_proba=mu,
+    )
+    for target in ([0.5, 0.5, 0.0], [0.4, 0.3, 0.3]):
+        value = quietly(SNIPS().fit(logs).evaluate, np.tile(target, (60, 1)))
+        found = value.sensitivity([1, 1 + 1e-9, 1.5, 4])
+        assert_allclose(found.interval_low[1], found.interval_low[0], atol=1e-6)
+        assert_allclose(found.interval_high[1], found.interval_high[0], atol=1e-6)
+        assert (np.diff(found.interval_low) <= 1e-6).all()
+        assert (np.diff(found.interval_high) >= -1e-6).all()
 
 
 def test_breakdown_is_that_of_the_rounds():
