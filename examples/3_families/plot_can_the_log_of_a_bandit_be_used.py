@@ -151,7 +151,9 @@ for case, truth in CASES.items():
 # the mean.
 #
 # State the range of the rewards: the interval "auto" then allows for the rounds that
-# were not seen. It holds with all weightings, and is narrowest with these two.
+# were not seen. Here it holds with all weightings, and is narrowest with these two. It
+# does not allow for the bias of "min_variance", which is larger where actions are
+# alike: take "two_point", or "stable_variance" where its conditions do not hold.
 #
 # Of a rule that does what the algorithm learned to do all intervals hold.
 

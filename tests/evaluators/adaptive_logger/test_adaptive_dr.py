@@ -164,6 +164,40 @@ def test_values_and_errors_of_the_code_of_hadad_et_al(weighting, arm, value, err
     assert_allclose(found.standard_error, error * np.sqrt(n / (n - 1)), rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("weighting", "value", "error"),
+    [
+        ("min_variance", 0.45399247464355685, 0.09216444092470824),
+        ("stable_variance", 0.44848477228409644, 0.09105968022894756),
+    ],
+)
+def test_values_and_errors_of_the_code_of_zhan_et_al(weighting, value, error):
+    """From gsbDBI/contextual_bandits_evaluation, without our factor n / (n - 1).
+
+    CRAN's banditsCI has the same values. Its errors, .0921 and .0910, mix up rounds
+    and contexts: h_s(x_t) / Z(x_t) stands there for h_t(x_s) / Z(x_s).
+    """
+    n, rng = 200, np.random.RandomState(1)
+    x = rng.randint(3, size=n)
+    X = x[:, None].astype(float)
+
+    def logger(t, X):
+        e = np.clip(0.5 + 0.4 * np.sin(t / 15 + np.asarray(X)[:, 0]), 0.05, 0.95)
+        return np.column_stack([e, 1 - e])
+
+    e = np.vstack([logger(t, X[t : t + 1]) for t in range(n)])
+    action = (rng.uniform(size=n) >= e[:, 0]).astype(int)
+    reward = rng.normal(size=n) + 0.5 * (action == x % 2)
+    logs = BanditLogs(X, action, reward, e[np.arange(n), action], logging_proba=e)
+    pi = np.where(x == 1, 0.3, 0.8)
+    evaluator = AdaptiveDR(
+        weighting=weighting, logger=logger, reward_model=np.tile([0, 0.2], (n, 1))
+    )
+    found = evaluator.fit(logs).evaluate(np.column_stack([pi, 1 - pi]))
+    assert_allclose(found.value, value, rtol=1e-10)
+    assert_allclose(found.standard_error, error * np.sqrt(n / (n - 1)), rtol=1e-10)
+
+
 @pytest.mark.parametrize("weighting", ["min_variance", "stable_variance", "cadr"])
 def test_none_is_a_logger_that_ignores_the_context(weighting):
     """Both ways to the logger's probabilities give the same value."""
