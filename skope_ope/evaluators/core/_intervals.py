@@ -227,9 +227,26 @@ def _student(value, level, reach=None, warned=()):
     )
 
 
+def _plain_student(value, level):
+    return _student(value, level, warned=_no_width_warnings(value))
+
+
 def _normal(value, level):
     low, high = normal_interval(value.value, value.standard_error, level)
-    return ConfidenceInterval(low, high, level, "normal")
+    warned = _no_width_warnings(value)
+    return ConfidenceInterval(low, high, level, "normal", warnings=warned)
+
+
+def _no_width_warnings(value):
+    """Warn of an interval without width, by a method that has no other."""
+    if value.standard_error != 0:
+        return []
+    text = (
+        "the standard error is 0, and the interval has no width: nothing tells what "
+        "other rounds would bring. Use method='auto', which allows for them where the "
+        "range of the rewards is known."
+    )
+    return [TailWarning(text, nan)]
 
 
 def _bounded(method, value, level, **options):
@@ -280,7 +297,7 @@ def _asymptotic_warnings(method, events, dropped=0):
 METHODS = {
     "auto": _auto,
     "gamma": _gamma,
-    "student": _student,
+    "student": _plain_student,
     "normal": _normal,
     **{method: partial(_bounded, method) for method in BOUNDED},
 }

@@ -9,7 +9,7 @@ import pytest
 
 from skope_ope import IPS, SNIPS, BanditLogs, ConstantPolicy
 from skope_ope.evaluators.core._intervals import NAMES, USERS
-from skope_ope.exceptions import FewEventsWarning
+from skope_ope.exceptions import FewEventsWarning, TailWarning
 
 N = 400
 
@@ -106,3 +106,13 @@ def test_finite_sample_methods_refuse_ratios():
         ):
             value.confidence_interval(method=method)
     assert 0 <= value.confidence_interval(method="log_smoothing").low < value.value
+
+
+@pytest.mark.parametrize("method", ["student", "normal"])
+def test_no_width_is_warned_of(method):
+    value = make_value(rate=0.0)
+    with pytest.warns(TailWarning, match="the interval has no width"):
+        assert value.confidence_interval(method=method) == (0.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make_value().confidence_interval(method=method).width > 0
