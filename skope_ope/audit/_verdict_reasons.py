@@ -5,6 +5,7 @@
 from math import isfinite, isnan, nan
 
 from skope_ope.audit._assumptions import uses_propensities
+from skope_ope.audit._verdict_thresholds import NO_ESTIMATE
 from skope_ope.evaluators.core._grounds import ESTIMATED
 from skope_ope.evaluators.core._intervals import HIGH_SKEWNESS
 from skope_ope.exceptions import (
@@ -75,7 +76,7 @@ def _missing(value, interval):
         text = "There is no interval: nothing tells how sure the value is."
     else:
         return None
-    return Finding("no_estimate", "error", text, (NO_VALUE,))
+    return Finding(NO_ESTIMATE, "error", text, (NO_VALUE,))
 
 
 def _effective_rounds(grounds, thresholds):

@@ -12,6 +12,7 @@ RISING = (
     "missing_weight",
     "range_share",
 )  # the larger, the worse
+NO_ESTIMATE = "no_estimate"  # a reason that nobody can accept
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class VerdictThresholds:
             raise TypeError(
                 "accepted must be a collection of names, () for none, got "
                 f"{type(self.accepted).__name__}."
+            )
+        if NO_ESTIMATE in self.accepted:
+            raise ValueError(
+                f"accepted cannot hold {NO_ESTIMATE!r}: where there is no value, or no "
+                "interval, there is nothing to act on."
             )
         object.__setattr__(self, "accepted", tuple(self.accepted))
 

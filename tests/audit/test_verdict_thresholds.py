@@ -44,3 +44,8 @@ def test_one_accepted_name_is_no_collection():
 def test_nothing_accepted_is_an_empty_collection():
     with pytest.raises(TypeError, match=r"\(\) for none, got NoneType"):
         VerdictThresholds(accepted=None)
+
+
+def test_that_there_is_no_estimate_cannot_be_accepted():
+    with pytest.raises(ValueError, match="there is nothing to act on"):
+        VerdictThresholds(accepted=("drift", "no_estimate"))
