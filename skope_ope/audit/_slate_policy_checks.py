@@ -21,6 +21,11 @@ from skope_ope.policies.slate._given_marginals import GivenMarginals
 from skope_ope.policies.slate._slate_base import BaseSlatePolicy
 
 NO_LOGGER = "not possible: neither the logging policy nor propensities are known"
+# Evaluators that take other weights, or none.
+SPARED = {
+    "slates": ("PseudoInverse", "SlateDoublyRobust", "mean reward"),
+    "slots": ("SlateIPS", "mean reward"),
+}
 NAMES = {
     "effective_sample_size": "effective sample size",
     "effective_share": "effective share",
@@ -86,8 +91,10 @@ def _of_weights(evaluator, target, logs, what):
     lost = entries.get("unsupported_share", entries.get("outside_range_share", nan))
     if not isnan(lost):
         facts[f"share never shown ({what})"] = lost
-    found = [_about(what, one) for one in found]
-    found = slate_support_findings(lost, what) + found
+    support = [
+        replace(one, spares=SPARED[what]) for one in slate_support_findings(lost, what)
+    ]
+    found = support + [_about(what, one) for one in found]
     if terms.weight is None or not entries.get("effective_sample_size", 0) > 0:
         return facts, found
     gain = positive.of(np.abs(terms.weight * logs.reward))
@@ -99,4 +106,5 @@ def _of_weights(evaluator, target, logs, what):
 
 def _about(what, finding):
     """Return a finding that says whose weights it is about: both kinds are checked."""
-    return replace(finding, found=f"Weights of {what}: {finding.found}")
+    text = f"Weights of {what}: {finding.found}"
+    return replace(finding, found=text, spares=SPARED[what])

@@ -17,7 +17,6 @@ from skope_ope.logs.checks._finding import SEVERITIES
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
 # Evaluators by the alarm of an audit that they are made for.
-MADE_FOR = {"adaptive_logger": {"AdaptiveIPS", "AdaptiveDR", "mean reward"}}
 MEANINGS = {
     "trustworthy": "nothing speaks against the value",
     "caution": "read the reasons before you act on the value",
@@ -184,7 +183,7 @@ def verdict(value, *, audit=None, thresholds=None):
     if audit is None:
         unchecked.append(NO_AUDIT)
     else:
-        alarms = [one for one in audit.alarms if not _answered(one, value)]
+        alarms = [one for one in audit.alarms if not _spares(one, value)]
         reasons = _worse_of_each_name(reasons, alarms)
         if not audit.about_policy:
             unchecked.append(NO_POLICY)
@@ -221,10 +220,9 @@ def _check(value, audit, thresholds):
         )
 
 
-def _answered(alarm, value):
-    """Whether all evaluators behind a value are made for what an alarm tells."""
-    made = MADE_FOR.get(alarm.name, frozenset())
-    return made.issuperset(value._grounds.evaluators)
+def _spares(alarm, value):
+    """Whether no evaluator behind a value is touched by what an alarm tells."""
+    return set(alarm.spares).issuperset(value._grounds.evaluators)
 
 
 def _distinct(reasons):

@@ -26,6 +26,7 @@ from skope_ope import (
     RejectionSampling,
     Replay,
     SlateDirectMethod,
+    SlateIPS,
     UniformPolicy,
     UniformSlatePolicy,
     Verdict,
@@ -425,6 +426,22 @@ def test_slates():
     found = value_of(PseudoInverse(), target, logs).verdict
     assert any("a sum over its slots" in one for one in found.unchecked)
     assert value_of(SlateDirectMethod(), target, logs).verdict == "caution"
+
+
+def test_alarms_of_other_weights_do_not_count():
+    """Those of whole slates are none of the pseudoinverse: it takes those of slots."""
+    logs = make_slate_logs(1000, random_state=0)
+    target = np.tile(logs.slate[0], (len(logs), 1))
+    found = audit(target, logs)
+    about = {one.found.split(":")[0] for one in found.alarms}
+    assert about == {"Weights of slates", "Weights of slots"}
+    for evaluator, own in ((SlateIPS(), "slates"), (PseudoInverse(), "slots")):
+        value = value_of(evaluator, target, logs)
+        for one in (value, value - logged_value(logs)):
+            reasons = verdict(one, audit=found).reasons
+            told = {reason.found.split(":")[0] for reason in reasons}
+            assert told & about <= {f"Weights of {own}"}
+    assert told & about == {"Weights of slots"}
 
 
 def test_a_logger_that_learned_is_no_fault_where_the_evaluator_is_made_for_it():

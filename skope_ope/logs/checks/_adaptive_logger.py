@@ -102,6 +102,7 @@ def learning_findings(logs, most=None):
             number=chance,
             effect=correlation,
             category=AdaptiveLoggerWarning,
+            spares=("AdaptiveIPS", "AdaptiveDR", "mean reward"),
         )
     ]
 

@@ -41,6 +41,9 @@ class Finding:
         The actions, or loggers, that it is about; at most ten.
     category : type, default=OPEWarning
         Which warning tells of it where an evaluator finds it.
+    spares : sequence of str, default=()
+        Evaluators whose values it does not touch: they are made for what was found, or
+        do not use it.
 
     Examples
     --------
@@ -60,13 +63,14 @@ class Finding:
     columns: tuple = ()
     actions: tuple = ()
     category: type = OPEWarning
+    spares: tuple = ()
 
     def __post_init__(self):
         if self.severity not in SEVERITIES:
             raise ValueError(
                 f"severity must be one of {SEVERITIES}, got {self.severity}"
             )
-        for name in ("advice", "rows", "columns", "actions"):
+        for name in ("advice", "rows", "columns", "actions", "spares"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
