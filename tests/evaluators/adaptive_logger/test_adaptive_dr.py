@@ -174,8 +174,8 @@ def test_values_and_errors_of_the_code_of_hadad_et_al(weighting, arm, value, err
 def test_values_and_errors_of_the_code_of_zhan_et_al(weighting, value, error):
     """From gsbDBI/contextual_bandits_evaluation, without our factor n / (n - 1).
 
-    CRAN's banditsCI has the same values. Its errors, .0921 and .0910, mix up rounds
-    and contexts: h_s(x_t) / Z(x_t) stands there for h_t(x_s) / Z(x_s).
+    By its source CRAN's banditsCI has the same values, and h_s(x_t) / Z(x_t) for
+    h_t(x_s) / Z(x_s) in its errors, which are then .0921 and .0910.
     """
     n, rng = 200, np.random.RandomState(1)
     x = rng.randint(3, size=n)
