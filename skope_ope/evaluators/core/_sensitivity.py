@@ -94,7 +94,9 @@ class Sensitivity:
         return table_html(f"SNIPS: {self.value:.6g}", *self._texts(), [note])
 
     def _texts(self):
-        widths = np.concatenate([self.high - self.low, self.interval_high - self.low])
+        widths = np.concatenate(
+            [self.high - self.low, self.interval_high - self.interval_low]
+        )
         places = decimals(widths / 10)
         percent = f"{100 * self.level:.4g}%"
         header = ["gamma", "low", "high", f"{percent} low", f"{percent} high"]
