@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from numbers import Real
 
+from skope_ope.intervals._weighted_rewards import check_level
+
 RISING = (
     "skewness",
     "unsupported",
@@ -67,8 +69,7 @@ class VerdictThresholds:
     def __post_init__(self):
         for one in fields(self)[:7]:
             self._check_pair(one.name, rising=one.name in RISING)
-        if not isinstance(self.level, Real) or not 0 < self.level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {self.level!r}.")
+        check_level(self.level)
         if isinstance(self.accepted, str):
             raise TypeError(
                 f"accepted must be a collection of names, ({self.accepted!r},), got "

@@ -13,7 +13,8 @@ from skope_ope.displays._value_record import (
     value_record,
 )
 from skope_ope.evaluators._warn_once import warn_once
-from skope_ope.evaluators.core._intervals import check_level, intervals_of
+from skope_ope.evaluators.core._intervals import intervals_of
+from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table, wrapped
 

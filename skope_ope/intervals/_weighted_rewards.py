@@ -4,6 +4,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -57,8 +58,8 @@ class WeightedRewards:
 
 def check_level(level):
     """Raise if `level` is no coverage."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level}.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level must lie in (0, 1), got {level!r}.")
 
 
 def check_weighted_rewards(w, r, max_weight, min_weight, reward_range):

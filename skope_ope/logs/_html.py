@@ -53,6 +53,11 @@ def table_html(title, header, rows, notes=(), bold=()):
     )
 
 
+def warning_rows(warnings):
+    """Return a row for every text of some warnings, as `table_html` takes it."""
+    return [("warning", text) for text in dict.fromkeys(map(str, warnings))]
+
+
 def _safe(text):
     """Return a text without markup of its own, and without hidden characters."""
     return escape(harmless(text))

@@ -3,7 +3,7 @@
 
 from xml.dom.minidom import parseString
 
-from skope_ope.logs._html import summary_html, table_html
+from skope_ope.logs._html import summary_html, table_html, warning_rows
 
 EVIL = "<b onclick='x'>&amp"
 
@@ -43,3 +43,8 @@ def test_hidden_characters_are_told_in_all_parts():
         assert not {"\x1b", "\u202e"} & set(html)
         assert "<b>" not in html
         assert html.count(r"\x1b[2J\u202e&lt;b&gt;") >= 3
+
+
+def test_a_text_of_warnings_has_one_row():
+    texts = [UserWarning("a"), UserWarning("b"), UserWarning("a")]
+    assert warning_rows(texts) == [("warning", "a"), ("warning", "b")]

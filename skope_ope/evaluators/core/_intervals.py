@@ -32,6 +32,7 @@ from skope_ope.intervals import (
     student_interval,
 )
 from skope_ope.intervals._gamma import gamma_limits
+from skope_ope.intervals._weighted_rewards import check_level
 
 RESAMPLED = ("bootstrap", "percentile")
 ASYMPTOTIC = ("empirical_likelihood", "cressie_read")  # of those with bounds
@@ -84,12 +85,6 @@ def one_sided(value, level, method, **options):
             "it would be the estimate itself, and below that on its other side."
         )
     return interval_of(value, 2 * level - 1, method, **options)
-
-
-def check_level(level):
-    """Raise if `level` is no coverage."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"level must lie in (0, 1), got {level!r}.")
 
 
 def checked_method(method, given):

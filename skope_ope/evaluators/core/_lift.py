@@ -13,7 +13,7 @@ from skope_ope.intervals import (
     fieller_interval,
 )
 from skope_ope.intervals._ratio import ratio_error, ratio_limits
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import table_html, warning_rows
 
 METHODS = ("auto", "fieller", "delta")
 LEVEL = 0.95  # at which the baseline must be told from zero
@@ -218,10 +218,7 @@ class Lift:
             ("baseline", f"{self.baseline:.6g}"),
             *(("it leaves out", text) for text in [self.leaves_bias_out] if text),
             ("rounds", f"{self.n_rounds:,}"),
-            *(
-                ("warning", str(warning))
-                for warning in dict.fromkeys((*self.warnings, *interval.warnings))
-            ),
+            *warning_rows((*self.warnings, *interval.warnings)),
         ]
         return table_html("Lift", ("", ""), rows)
 

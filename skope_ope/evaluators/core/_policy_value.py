@@ -27,7 +27,7 @@ from skope_ope.evaluators.core._warnings import (
     outside_warnings,
 )
 from skope_ope.intervals._gamma import deviations_of
-from skope_ope.logs._html import table_html
+from skope_ope.logs._html import table_html, warning_rows
 
 
 class PolicyValue(
@@ -291,11 +291,6 @@ class PolicyValue(
             ("rounds", f"{self.n_rounds:,}"),
             ("effective sample size", f"{self.effective_sample_size:,.1f}"),
             ("verdict", self.verdict.answer),
-            *(
-                ("warning", warning)
-                for warning in dict.fromkeys(
-                    map(str, (*self.warnings, *interval.warnings))
-                )
-            ),
+            *warning_rows((*self.warnings, *interval.warnings)),
         ]
         return table_html(self.estimator, ("", ""), rows)

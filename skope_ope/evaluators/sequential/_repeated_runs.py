@@ -13,6 +13,7 @@ from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
+from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
@@ -76,8 +77,7 @@ class RepeatedRuns:
                 "algorithm and of the subsampling, not of the estimate, and gives no "
                 "confidence interval. Use how='segments'."
             )
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie in (0, 1), got {level}.")
+        check_level(level)
         if self.n_formed < 2:
             return float("nan"), float("nan")
         error = self.standard_deviation / np.sqrt(self.n_formed)
