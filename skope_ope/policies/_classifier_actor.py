@@ -27,6 +27,7 @@ ACTING_CONSTRAINTS: dict = {
     "epsilon": [Interval(Real, 0, 1, closed="both")],
     "temperature": [Interval(Real, 0, None, closed="neither"), None],
 }
+NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
 class ClassifierActor(MetaEstimatorMixin, BasePolicy):
@@ -81,7 +82,7 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         with np.errstate(divide="ignore"):  # log(0) is a probability of 0
             scores = self._to_classes(np.log(proba), -np.inf)
         if available is not None:
-            np.copyto(scores, -np.inf, where=~available)
+            scores += NOT_OFFERED.take(available.view(np.int8))  # sooner than by a mask
             # where all that is offered has probability 0, it is all the same
             unknown = np.isneginf(row_max(scores))
             if unknown.any():
