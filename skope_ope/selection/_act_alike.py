@@ -38,9 +38,8 @@ def act_alike(policy, other, logs):
     if other is None and logs.propensity is None:
         return False
     for start in range(0, len(logs), BLOCK):
-        stop = min(start + BLOCK, len(logs))
-        rounds = logs[start:stop]
-        tables = [one.chunk(rounds, start, stop) for one in targets]
+        rounds = logs[start : start + BLOCK]
+        tables = [one.chunk(rounds, start) for one in targets]
         if other is None:
             tables.append(_of_logger(rounds))
         if not _equal(*tables, rounds.action_index):

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.core._blocks import (
-    ModelChunks,
+    Chunks,
     check_answer,
     check_block,
     checked_row,
@@ -261,7 +261,7 @@ class _ModelValues:
         self.v = self.q = self.chunks = None
         if predict is not None:
             self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
-            self.chunks = ModelChunks(predict, logs)
+            self.chunks = Chunks(predict, logs)
 
     def add(self, rows, proba):
         """Take the probabilities of the rows `rows`, a slice."""
