@@ -8,10 +8,10 @@ from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import TermStore, run
 
 
-def evaluate_jobs(jobs, positive):
+def evaluate_jobs(jobs, positive, n_jobs=1):
     """Return the results of several jobs, from one pass over the rounds."""
     observed = observers_of(jobs, positive)
-    run(positive.all_logs, jobs, positive, observed.values())
+    run(positive.all_logs, jobs, positive, observed.values(), n_jobs=n_jobs)
     with beyond_floats():
         return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
 
