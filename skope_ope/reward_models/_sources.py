@@ -152,7 +152,7 @@ def refuse_non_models(model, name):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
-def reward_source(model, logs, cv=5, sample_weight=None):
+def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -165,6 +165,8 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         How rounds are held out of the fits that predict for them.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, as in scikit-learn.
     """
     if is_source(model):
         return model
@@ -177,7 +179,7 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         if model is None:
             raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
         return FrozenSource(model)
-    return CrossFittedModel(fittable(model), logs, cv, sample_weight)
+    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs)
 
 
 def given_source(model, logs):
