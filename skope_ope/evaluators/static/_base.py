@@ -44,6 +44,7 @@ from skope_ope.evaluators.static._facts import PARTS, StaticFacts
 from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
 from skope_ope.policies._adaptive import AdaptivePolicy
 
+PLAIN_WEIGHT = attrgetter("w")  # one object: jobs with equal ones share what is kept
 WEIGHT = -1  # the terms move with the rewards by the weight of their round
 
 
@@ -173,7 +174,7 @@ class StaticEvaluator(BaseEvaluator):
             warned.append(unformed_warning(self))
         warned.extend(beyond)
         warned.extend(self._own_warnings(job, estimate, positive))
-        terms = JobTerms(job, positive, estimate.offset)
+        terms = JobTerms(job, estimate.offset)
         rows = Rows(job.design, terms, logs=logs)
         return PolicyValue(
             estimate,
@@ -227,7 +228,7 @@ class StaticEvaluator(BaseEvaluator):
     @property
     def _tallied_weight(self):
         """Function of an `TargetBlock` that gives the importance weights."""
-        return attrgetter("w")
+        return PLAIN_WEIGHT
 
     def _told_by_rounds(self, part):
         """Whether a round tells by itself what its logger could not do."""
