@@ -4,9 +4,13 @@
 
 import numpy as np
 
-from skope_ope.logs._validation import check_distributions
+from skope_ope.logs._validation import (
+    PROBABILITY_TOLERANCE,
+    RowError,
+    check_distributions,
+)
 
-CHUNK_ENTRIES = 1 << 18  # model values asked for at once
+CHUNK_ENTRIES = 1 << 18  # model values or probabilities asked for at once
 
 
 def check_block(proba, n_rows, n_actions, offered, first_row):
@@ -19,6 +23,23 @@ def check_block(proba, n_rows, n_actions, offered, first_row):
     if proba.shape != (n_rows, n_actions):
         raise ValueError(_wrong_shape(proba.shape, (n_rows, n_actions)))
     check_distributions("policy", proba, offered, first_row)
+
+
+def check_chances(chances, n_rows, first_row):
+    """Raise unless a policy gave one probability per row."""
+    if np.shape(chances) != (n_rows,):
+        raise ValueError(
+            f"the policy gave probabilities of shape {np.shape(chances)} for one "
+            f"action per row, expected {(n_rows,)}."
+        )
+    fine = (chances >= 0) & (chances <= 1 + PROBABILITY_TOLERANCE)
+    if not fine.all():
+        row = int(np.flatnonzero(~fine)[0])
+        raise RowError(
+            f"the policy gave the action the probability {chances[row]:.6g}",
+            row + first_row,
+            ". It must lie in [0, 1]: see `look_ahead_at`.",
+        )
 
 
 def check_answer(changed, policy):

@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.core._blocks import (
+    CHUNK_ENTRIES,
     ModelChunks,
     check_answer,
     check_block,
+    check_chances,
     checked_row,
     checked_rows,
 )
@@ -154,11 +156,18 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
         stop = min(start + size, n_rounds)
         X = take_rows(contexts, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
-        block = policy.look_ahead(X, offered)
-        check_block(block.proba, stop - start, n_actions, offered, start)
-        codes, rows = logs.action_index[start:stop], np.arange(stop - start)
-        pi_block = pi[start:stop]
-        pi_block[:] = block.proba[rows, codes]
+        codes, pi_block = logs.action_index[start:stop], pi[start:stop]
+        block = None
+        if predict is None:  # nothing but the logged actions counts
+            block = policy.look_ahead_at(X, codes, offered)
+        if block is None:
+            block = _Table(policy.look_ahead(X, offered), codes)
+            check_block(block.table, stop - start, n_actions, offered, start)
+            largest = min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
+        else:
+            check_chances(block.proba, stop - start, start)
+            largest = LARGEST_BLOCK
+        pi_block[:] = block.proba
         at, n_refreshes, stale = 0, 0, False
         while at < stop - start and not stale:
             hits = rule.accepts(pi_block[at:], slice(start + at, stop))
@@ -166,7 +175,8 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             found = bool(hits[hit])
             end = at + hit + 1 if found else stop - start
             here = slice(start + at, start + end)
-            model.add(here, block.proba[at:end])
+            if predict is not None:
+                model.add(here, block.table[at:end])
             if rule.observes:
                 rule.observe(pi[here], here)
             at = end
@@ -192,7 +202,7 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
                 n_refreshes += 1
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
-                    pi_block[end:] = block.proba[rows[end:], codes[end:]]
+                    pi_block[end:] = block.proba[end:]
         start += at
         # The rest of a stale block was asked for in vain: ask for a few more rows than
         # there were between two such updates. Results do not depend on it.
@@ -200,7 +210,7 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             size, renewed = int((start - renewed) * UPDATES_PER_BLOCK), start
         else:
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
-        size = min(max(size, 8), LARGEST_BLOCK)
+        size = min(max(size, 8), largest)
     return _trace(accepted, c_values, pi, model, restarts)
 
 
@@ -251,6 +261,25 @@ def _trace(accepted, c_values, pi, model, restarts):
     accepted = np.array(accepted, dtype=np.intp)
     c = in_force(c_values, accepted, len(pi))
     return Trace(accepted, c, pi, model.v, model.q, restarts.policy, restarts)
+
+
+class _Table:
+    """A block with the probabilities of all actions, and of the logged ones."""
+
+    def __init__(self, block, codes):
+        self._block, self._codes = block, codes
+        self._rows = np.arange(len(codes))
+
+    @property
+    def table(self):
+        return self._block.proba
+
+    @property
+    def proba(self):
+        return self.table[self._rows, self._codes]
+
+    def refresh(self, start, action):
+        return self._block.refresh(start, action)
 
 
 class _ModelValues:
