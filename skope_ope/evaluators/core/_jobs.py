@@ -67,6 +67,10 @@ class JobTerms:
         """Return the terms, ndarray of shape (n_terms, n_rounds)."""
         return self.job.kept.terms(self.job, self.offset)
 
+    def logged_proba(self, rows):
+        """Return what the policy was seen to do, None where that is not at hand."""
+        return self.job.kept.logged_proba(self.job, rows)
+
     def of(self, rows, offset):
         """Return the terms of some rounds, of rewards less an offset."""
         job = self.job

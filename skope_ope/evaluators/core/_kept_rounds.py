@@ -9,6 +9,7 @@ when they are first wanted, once for all evaluators of a policy.
 """
 
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
 from skope_ope.reward_models._sources import ArraySource, ColumnSource, NumberSource
 
+PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
 TABLES = (ArraySource, ColumnSource, NumberSource)
 
 
@@ -90,13 +92,20 @@ class KeptRounds:
         return self._found(job).sums.terms is not None
 
     def parts(self, job):
-        """Return weights, and model values of actions and policy; None: there are none."""
+        """Return weights, and model values of actions and policy; None: unknown."""
         store = self._found(job)
         if store.sums.terms is None:
             self._run(store)
         terms = list(store.sums.terms)
         w = None if self.logs.propensity is None else terms.pop(0)
         return (w, *terms) if job.source is not None else (w, None, None)
+
+    def logged_proba(self, job, rows):
+        """Return the policy's probabilities of logged actions, None if not known."""
+        if weight_of(job) is not PLAIN_WEIGHT or not self.holds(job):
+            return None
+        w, *_ = self.parts(job)
+        return None if w is None else w[rows] * self.logs.propensity[rows]
 
     def bound(self, job):
         """Return the `WeightBound` of the policy of a job."""

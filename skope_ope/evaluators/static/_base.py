@@ -5,7 +5,6 @@
 from copy import copy
 from functools import partial
 from math import isfinite, isnan
-from operator import attrgetter
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from skope_ope.evaluators.core._engine import Job, run, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
+from skope_ope.evaluators.core._kept_rounds import PLAIN_WEIGHT
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
@@ -44,7 +44,6 @@ from skope_ope.evaluators.static._facts import PARTS, StaticFacts
 from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
 from skope_ope.policies._adaptive import AdaptivePolicy
 
-PLAIN_WEIGHT = attrgetter("w")  # one object: jobs with equal ones share what is kept
 WEIGHT = -1  # the terms move with the rewards by the weight of their round
 
 
