@@ -32,7 +32,7 @@ import numpy as np
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums, dot
-from skope_ope.logs._groups import factorise
+from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
 ROUNDING = 1e-13  # of the terms of a variance: a smaller one is lost in their rounding

@@ -102,7 +102,9 @@ class Rows:
         if name in logs.columns:
             return logs.columns[name]
         known = [
-            field for field in logs._row_fields if getattr(logs, field) is not None
+            field
+            for field in logs._row_fields
+            if getattr(logs, field) is not None and not field.startswith("_")
         ]
         if name not in known:
             raise ValueError(

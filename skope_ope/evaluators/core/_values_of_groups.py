@@ -7,9 +7,14 @@ import warnings as python_warnings
 import numpy as np
 
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
-from skope_ope.logs._groups import factorise
-from skope_ope.logs._validation import check_labels
+from skope_ope.logs._coded_labels import coded_labels
+from skope_ope.logs._factorise import in_order, rows_of_codes
 
+_CODED = {  # fields of logs with the names of their labels and codes
+    "action": ("actions", "action_index"),
+    "logger": ("loggers", "logger_index"),
+    "group": ("groups", "group_index"),
+}
 _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
@@ -37,19 +42,11 @@ class ValuesOfGroups:
             compared: the same estimator on the rounds of the group. NaN, and a
             warning, where no estimate can be formed from them.
         """
-        given = self._rows.labels(key) if isinstance(key, str) else key
-        labels = check_labels("key", given)
-        if len(labels) != self.n_rounds:
-            raise ValueError(
-                f"key must have one label per round ({self.n_rounds}), got "
-                f"{len(labels)}."
-            )
+        distinct, codes = self._coded(key)
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
-        distinct, code = factorise(labels)
-        ends = np.cumsum(np.bincount(code))[:-1]
-        places = np.split(np.argsort(code, kind="stable"), ends)
+        places = rows_of_codes(codes, len(distinct))
         values = {
             label: self._of_group(rows, label)
             for label, rows in zip(distinct.tolist(), places, strict=True)
@@ -66,6 +63,23 @@ class ValuesOfGroups:
                 python_warnings.warn(doubt, stacklevel=2)
                 values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
+
+    def _coded(self, key):
+        """Return sorted distinct labels, and the code of every round."""
+        logs = self._rows.logs
+        given = self._rows.labels(key) if isinstance(key, str) else key
+        if isinstance(key, str) and key in _CODED and key not in logs.columns:
+            labels, codes = (getattr(logs, name) for name in _CODED[key])
+            some = np.zeros(len(labels), dtype=np.intp)
+            some[codes] = np.arange(len(codes))  # a round of every label
+            return in_order(given.take(some), codes)
+        labels, *coded = coded_labels("key", given)
+        if len(labels) != self.n_rounds:
+            raise ValueError(
+                f"key must have one label per round ({self.n_rounds}), got "
+                f"{len(labels)}."
+            )
+        return in_order(*coded)
 
     def _of_first(self, sizes):
         """Return the values of the first rounds, one for every number of them.
