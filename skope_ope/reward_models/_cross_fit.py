@@ -135,6 +135,11 @@ class CrossFittedModel:
         if self.n_uncovered_:
             self.models_[UNCOVERED] = MeanReward().fit(logs, rows=~open_rows)
 
+    @property
+    def asks_models(self):
+        """Whether a prediction asks a model of scikit-learn, and not a table."""
+        return not isinstance(self.model, MeanReward)
+
     def _warn_of_missing_actions(self):
         """Warn, of all folds at once, of actions that a fold model has not seen."""
         logs = self.logs
