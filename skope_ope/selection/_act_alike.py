@@ -47,7 +47,7 @@ def act_alike(policy, other, logs, values=()):
         return False
     for start, stop in blocks:
         rounds = logs[start:stop]
-        tables = [one.chunk(rounds, start, stop) for one in targets]
+        tables = [one.chunk(rounds, start) for one in targets]
         if other is None:
             tables.append(_of_logger(rounds))
         if not _equal(*tables, rounds.action_index):

@@ -9,11 +9,12 @@ from skope_ope.evaluators.core._engine import run
 from skope_ope.evaluators.core._kept_rounds import KeptRounds, blocks
 
 
-def evaluate_jobs(jobs, positive):
+def evaluate_jobs(jobs, positive, n_jobs=1):
     """Return the results of several jobs, from one pass over the rounds."""
     observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive)
     observers = [*observed.values(), *kept.bounds_in_pass]
-    run(positive.all_logs, [*jobs, *kept.in_pass], positive, observers)
+    all_jobs = [*jobs, *kept.in_pass]
+    run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)
     for job in jobs:
         job.kept = kept
     with beyond_floats():
