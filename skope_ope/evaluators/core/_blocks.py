@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What walks over rounds share: answers by chunk, and checks of probabilities."""
 
+from itertools import chain
+
 import numpy as np
 
 from skope_ope.logs._validation import (
