@@ -12,6 +12,7 @@ from skope_ope.readers._json_lines import DoubtError
 
 START = '"_multi":[{'
 END = '}]},"'
+LIFTED = "lifted"  # stands for an array that was cut out
 MOST = 2**12  # characters of an action that is remembered
 MOST_KNOWN = 2**14  # actions that are remembered
 FEATURES = ("_tag", "_text")  # keys that go with features
@@ -33,7 +34,7 @@ class KnownActions:
         self._known = {}
 
     def lift(self, line):
-        """Return a line with an empty `_multi`, and the actions that stood there.
+        """Return a line with `LIFTED` for `_multi`, and the actions that stood there.
 
         Raises
         ------
@@ -45,14 +46,14 @@ class KnownActions:
         # a quote behind these begins a key, and does not stand inside a text
         if start < 1 or stop < 0 or line[start - 1] not in "{,":
             raise DoubtError
-        if line.find('"_multi"', start + len(START)) >= 0:
+        if line.count('"_multi"') > 1:
             raise DoubtError
         first = start + len(START)
         pieces = line[first:stop].split("},{")
         actions = [self._known.get(piece) for piece in pieces]
         if None in actions:
             actions = [self._of(piece) for piece in pieces]
-        return f"{line[: first - 1]}{line[stop + 1 :]}", actions
+        return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions
 
     def _of(self, piece):
         action = self._known.get(piece)
@@ -62,6 +63,8 @@ class KnownActions:
                 raise DoubtError  # a label, or a part of another kind of log
             action = Action(self._features_of(parsed))
             action.tag = parsed.get("_tag")
+            if action.tag is not None and type(action.tag) is not str:
+                raise DoubtError
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             if len(piece) <= MOST:

@@ -4,7 +4,7 @@
 
 import math
 
-from skope_ope.readers._dsjson_actions import KnownActions
+from skope_ope.readers._dsjson_actions import LIFTED, KnownActions
 from skope_ope.readers._dsjson_checks import (
     DECISIVE,
     check_keys,
@@ -65,7 +65,7 @@ def _parse_dsjson(event, actions=None):
         container = Pairs()
     if not isinstance(container, OBJECTS):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
-    if actions is not None and container.get("_multi") is None:
+    if actions is not None and container.get("_multi") != LIFTED:
         raise DoubtError  # the actions stand elsewhere
     _refuse_other_logs(event, container)
     if not container and _label(event) is not None:

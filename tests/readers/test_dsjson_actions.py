@@ -103,7 +103,7 @@ def known():
 def test_actions_that_come_again_are_the_same_objects(known):
     line = '{"c":{"_multi":[{"_tag":"x","a":1},{"b":{"c":[2]}}]},"p":[1]}'
     rest, actions = known.lift(line)
-    assert rest == '{"c":{"_multi":[]},"p":[1]}'
+    assert rest == '{"c":{"_multi":"lifted"},"p":[1]}'
     assert [list(action) for action in actions] == [[("a", 1.0)], [("b.c^0", 2.0)]]
     assert [action.tag for action in actions] == ["x", None]
     _, again = known.lift(line)
@@ -115,6 +115,8 @@ def test_actions_that_come_again_are_the_same_objects(known):
     [
         '{"c":{"_multi":[]},"p":[1]}',
         '{"c":{"_multi": [{"a":1}]},"p":[1]}',
+        '{"c":{"_multi": [{"a":{"_multi":[{"a":1}]},"b":1}]},"p":[1]}',
+        '{"c":{"_multi":[{"_tag":[]}]},"p":[1]}',
         '{"c":{"x\\"_multi":[{"a":1}]},"p":[1]}',
         '{"c":{"_multi":[{"a":1}],"_multi":[]},"p":[1]}',
         '{"c":{"_multi":[{"a":1,"a":1}]},"p":[1]}',
