@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.intervals._resampling import Draws, Resampling
 from skope_ope.intervals._weighted_rewards import check_level
-from skope_ope.logs._groups import factorise
+from skope_ope.logs._factorise import factorise
 from skope_ope.logs._validation import as_numbers, check_labels
 
 USUAL = 2000  # resamples

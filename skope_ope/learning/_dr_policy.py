@@ -22,7 +22,7 @@ from skope_ope.learning._cost_sensitive import (
 from skope_ope.learning._learners_source import finite_predictions, learners_source
 from skope_ope.learning._logs_policy import NoEvidence, centre
 from skope_ope.logs._folds import HeldOut
-from skope_ope.policies._base import soften
+from skope_ope.policies._base import mostly, soften
 from skope_ope.reward_models._cross_fit import CrossFittedModel
 
 MOST_STEPS = 2  # that "auto" takes: more follow the noise of the estimated rewards
@@ -231,7 +231,7 @@ class DRPolicy(CostSensitivePolicy):
         elif hasattr(classifier, "decision_function"):
             chance = soften(self._ranking(X), 1.0)
         else:
-            chance, few = self._scores(X, None), 0.5
+            chance, few = mostly(self._choice(X, None), len(self.classes_)), 0.5
         return (1 - few) * chance + few / chance.shape[1]
 
     def __sklearn_tags__(self):

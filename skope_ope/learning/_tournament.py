@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._base import n_rows, soften
-from skope_ope.policies._classifier_actor import log_probabilities
+from skope_ope.policies._classifier_actor import probabilities_of
 from skope_ope.propensities._weighted_fit import fit_classifier
 
 
@@ -136,7 +136,9 @@ class Match:
             return np.zeros(n_rows(X))
         if temperature is None:
             return (self.classifier.predict(X) == 1).astype(float)
-        proba = soften(log_probabilities(self.classifier, X, temperature), temperature)
+        proba = probabilities_of(self.classifier, X, temperature)
+        with np.errstate(divide="ignore"):  # log(0) is a probability of 0
+            proba = soften(np.log(proba), temperature)
         return proba[:, self.classifier.classes_ == 1].sum(axis=1)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs import _propensity_audit
+from skope_ope.logs._coded_labels import coded_labels, encoded
 from skope_ope.logs._contexts import check_context
+from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import Framed
-from skope_ope.logs._groups import Grouped, check_group
+from skope_ope.logs._groups import Grouped
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
@@ -20,15 +22,12 @@ from skope_ope.logs._told_propensity import agreed_propensity, check_logger_prob
 from skope_ope.logs._validation import (
     as_array,
     as_numbers,
-    check_labels,
     check_length,
     check_probabilities,
     check_propensity,
     check_reward_range,
     check_sample_weight,
     check_timestamp,
-    count_codes,
-    encode_labels,
     plain,
 )
 
@@ -147,9 +146,16 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         "action_context",
         "timestamp",
         "group",
+        "_group_code",
         "sample_weight",
     )
-    _carried_fields = ("actions", "loggers", "reward_range", "propensity_estimated")
+    _carried_fields = (
+        "actions",
+        "loggers",
+        "_group_labels",
+        "reward_range",
+        "propensity_estimated",
+    )
     propensity_estimated = False
 
     def __init__(
@@ -172,15 +178,14 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
     ):
         state = self.__dict__  # the class is frozen for everybody else
         state["context"] = check_context(context)
-        action = check_labels("action", action)
-        n_rounds = len(action)
+        coded = coded_labels("action", action)
+        state["action"] = coded[0]
+        n_rounds = len(self)
         if n_rounds == 0:
             raise ValueError("the logs are empty: at least one round is needed.")
         check_length("context", self.context, n_rounds)
-        state["action"] = action
-        state["actions"], state["action_index"] = encode_labels(
-            "action", action, actions, "actions"
-        )
+        found = encoded("action", coded, actions, "actions")
+        state["actions"], state["action_index"] = found
         if actions is None:  # then each of them was logged
             state["unseen"] = np.zeros(0, dtype=np.intp)
         self._start_rows()
@@ -188,22 +193,27 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         state["reward"] = self._check_reward(reward)
         if reward_range is not None:
             state["reward_range"] = check_reward_range(reward_range, self.reward)
+        self._set_logger(logger)
+        self._set_group(group)
         for name, value in (
             ("available", available),
-            ("logger", logger),
             ("timestamp", timestamp),
-            ("group", group),
             ("sample_weight", sample_weight),
             ("action_context", action_context),
             ("propensity", propensity),
             ("logging_proba", logging_proba),
+            ("logger_proba", logger_proba),
         ):
-            state[name] = None if value is None else self._checked(name, value)
-        self._set_loggers(logger_proba)
+            self._set(name, value)
         state["propensity"] = agreed_propensity(self)
 
-    def _checked(self, name, value):
-        return getattr(self, f"_check_{name}")(value)
+    def _set(self, name, value):
+        if name == "group":
+            self._set_group(value)
+        elif value is None and name != "reward":
+            self.__dict__[name] = None
+        else:
+            self.__dict__[name] = getattr(self, f"_check_{name}")(value)
 
     def _check_reward(self, reward):
         reward = as_numbers("reward", reward)
@@ -243,16 +253,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             )
         return read_only(available)
 
-    def _check_logger(self, logger):
-        logger = check_labels("logger", logger)
-        check_length("logger", logger, len(self))
-        return logger
-
     def _check_timestamp(self, timestamp):
         return check_timestamp(timestamp, len(self))
-
-    def _check_group(self, group):
-        return check_group(group, len(self))
 
     def _check_sample_weight(self, sample_weight):
         return check_sample_weight(sample_weight, len(self))
@@ -275,15 +277,14 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             )
         return array
 
-    def _set_loggers(self, logger_proba):
+    def _set_logger(self, logger):
         state = self.__dict__
-        state["loggers"] = state["logger_index"] = state["logger_proba"] = None
-        if self.logger is not None:
-            state["loggers"], state["logger_index"] = encode_labels(
-                "logger", self.logger, None, "loggers"
-            )
-        if logger_proba is not None:
-            state["logger_proba"] = self._check_logger_proba(logger_proba)
+        state["logger"] = state["loggers"] = state["logger_index"] = None
+        if logger is not None:
+            coded = coded_labels("logger", logger)
+            check_length("logger", coded[0], len(self))
+            state["logger"] = coded[0]
+            state["loggers"], state["logger_index"] = encoded("logger", coded)
 
     _check_logger_proba = check_logger_proba
 
@@ -306,7 +307,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         """
         out = self._copy()
         kept = {"context", "action", "action_index", "action_context"}
-        allowed = {*self._row_fields} - kept - {"logger", "logger_index"}
+        allowed = {*self._row_fields} - kept - {"logger", "logger_index", "_group_code"}
         if "available" in fields:  # the logging distribution must agree with it
             fields = {"logging_proba": self.logging_proba, **fields}
         if "propensity" in fields:
@@ -317,8 +318,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
                     f"{name!r} cannot be replaced; one of {sorted(allowed)} can. "
                     "Policies and models were trained on the rest: build new logs."
                 )
-            absent = fields[name] is None and name != "reward"
-            out.__dict__[name] = None if absent else out._checked(name, fields[name])
+            out._set(name, fields[name])
         if fields.get("logger_proba") is not None and out.propensity is not None:
             agreed_propensity(out, ["logger_proba"])
         return out

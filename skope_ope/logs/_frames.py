@@ -8,10 +8,12 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._validation import is_frame
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
+LABELS = ("action", "logger", "group")
 
 
 def import_narwhals():
@@ -176,7 +178,9 @@ def _from_frame(
         )
     others = [name for name in frame.columns if name not in used]
     context = choose_context(others, context, exclude)
-    fields = constant | {name: _column(frame, col) for name, col in single.items()}
+    fields = constant | {
+        field: _column(frame, name, field in LABELS) for field, name in single.items()
+    }
     for field, names in tables.items():
         if names:
             fields[field] = np.column_stack([_column(frame, name) for name in names])
@@ -221,8 +225,11 @@ def _names(argument, names):
     return list(names)
 
 
-def _column(frame, name):
+def _column(frame, name, labels=False):
     series = frame.get_column(name)
+    coded = column_codes(series.to_native()) if labels else None
+    if coded is not None:
+        return coded
     kind = str(series.dtype)
     if kind.startswith("Datetime") and getattr(series.dtype, "time_zone", None):
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
@@ -273,7 +280,8 @@ def _columns_of_fields(logs):
     for name in logs._row_fields:
         value = getattr(logs, name)
         # the features of the actions are no fields of rounds
-        other = ("context", "action_index", "logger_index", "action_context")
+        other = ("action_index", "logger_index", "_group_code")
+        other += ("context", "action_context")
         if value is None or name in other:
             continue
         if value.dtype == object and len(value) and isinstance(value[0], tuple):

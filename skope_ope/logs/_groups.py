@@ -7,18 +7,17 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.exceptions import RowError
+from skope_ope.logs._coded_labels import coded_labels
+from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._factorise import among, distinct_labels, in_order, objects
 from skope_ope.logs._row_container import read_only
 from skope_ope.logs._validation import (
     as_array,
-    check_labels,
     check_length,
-    count_integers,
     is_frame,
     is_missing,
+    label_array,
 )
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, 2**64 over the golden ratio
-_LONG = 64  # characters; longer texts are sorted
 
 
 def check_group(group, n_rounds):
@@ -38,26 +37,61 @@ def check_group(group, n_rounds):
     group : ndarray of shape (n_rounds,)
         Read-only; composite labels are tuples.
     """
+    return _coded_group(group, n_rounds)[0]
+
+
+def _coded_group(group, n_rounds):
+    """Return the labels of `check_group`, and their `distinct_labels`."""
+    group = column_codes(group) or group
     if isinstance(group, (list, tuple)) and group and isinstance(group[0], tuple):
-        labels = _check_tuples(group)
+        coded = _coded_tuples(group)
     else:
-        columns = _columns(group)
-        columns = [check_labels(name, column) for name, column in columns.items()]
+        columns = [_coded(name, part) for name, part in _columns(group).items()]
         if not columns:
             raise ValueError("group is a table without columns.")
-        labels = columns[0]
+        coded = columns[0]
         if len(columns) > 1:
-            labels = _objects(zip(*(c.tolist() for c in columns), strict=True))
-        elif labels.dtype == object and len(labels) and isinstance(labels[0], tuple):
-            labels = _check_tuples(labels.tolist())
-    check_length("group", labels, n_rounds)
-    if labels.dtype == object:
+            coded = _composite(columns)
+        elif any(isinstance(label, tuple) for label in coded[0][:1]):
+            coded = _coded_tuples(coded[0].tolist())
+    check_length("group", coded[0], n_rounds)
+    return coded
+
+
+def _coded(name, column):
+    try:
+        return coded_labels(name, column)
+    except TypeError:
+        _check_hashable(label_array(name, column))
+        raise
+
+
+def _composite(columns):
+    """Bring the codes of several columns together; labels are tuples."""
+    codes = columns[0][2]
+    for _, distinct, more in columns[1:]:
+        # numbers of pairs stay below the square of the number of rounds
+        codes = distinct_labels(codes * len(distinct) + more)[1]
+    some = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
+    some[codes] = np.arange(len(codes))  # a row of every label
+    parts = (labels[some].tolist() for labels, *_ in columns)
+    distinct = objects(zip(*parts, strict=True))
+    return read_only(distinct.take(codes)), distinct, codes
+
+
+def _coded_tuples(labels):
+    labels = _check_tuples(labels)
+    try:
+        return labels, *distinct_labels(labels)
+    except TypeError:
         _check_hashable(labels)
-    return labels
+        raise
 
 
 def _columns(group):
     """Return the columns of a table by name; labels without parts are one column."""
+    if isinstance(group, ColumnCodes):
+        return {"group": group}
     if is_frame(group):
         names = getattr(group, "column_names", None) or group.columns
         return {f"group (column {name!r})": group[name] for name in list(names)}
@@ -87,22 +121,10 @@ def _check_tuples(labels):
                     row,
                     f", in {label!r}. Drop these rows.",
                 )
-    return _objects(labels)
-
-
-def _objects(labels):
-    labels = list(labels)
-    out = np.empty(len(labels), dtype=object)
-    out[:] = labels
-    return read_only(out)
+    return objects(labels)
 
 
 def _check_hashable(labels):
-    try:
-        set(labels.tolist())
-        return
-    except TypeError:
-        pass
     for row, label in enumerate(labels):
         try:
             hash(label)
@@ -120,9 +142,20 @@ class Grouped:
     else as they appear. All are None where the logs have no groups.
     """
 
+    _group_labels = _group_code = None  # of the logs as they were built
+
+    def _set_group(self, group):
+        state = self.__dict__
+        state["group"] = state["_group_labels"] = state["_group_code"] = None
+        if group is not None:
+            state["group"], *coded = _coded_group(group, len(self))
+            state["_group_labels"], state["_group_code"] = in_order(*coded)
+
     @cached_property
     def _grouping(self):
-        return (None, None) if self.group is None else factorise(self.group)
+        if self.group is None:
+            return None, None
+        return among(self._group_labels, self._group_code)
 
     @property
     def groups(self):
@@ -143,62 +176,3 @@ class Grouped:
     def n_groups(self):
         """Number of groups."""
         return None if self.groups is None else len(self.groups)
-
-
-def factorise(values):
-    """Return (distinct labels, codes) of a 1-d array of labels.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rounds,)
-        Labels without missing ones; objects must be hashable.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_labels,)
-        Sorted; in the order of appearance where they cannot be compared.
-    codes : ndarray of int of shape (n_rounds,)
-        Position of every value in `labels`.
-    """
-    counted = count_integers(values)
-    if counted is not None:
-        return counted
-    if values.dtype.kind in "OT":
-        labels, codes = _distinct_objects(values)
-    elif values.dtype.kind in "US" and values.size and values.itemsize <= 4 * _LONG:
-        labels, codes = _distinct_texts(values)
-    else:
-        labels, codes = np.unique(values, return_inverse=True)
-    return labels, read_only(codes)
-
-
-def _distinct_objects(values):
-    values = values.tolist()
-    distinct = list(dict.fromkeys(values))
-    try:
-        distinct.sort()
-    except TypeError:  # of several types: they stay in the order of appearance
-        distinct = list(dict.fromkeys(values))
-    position = {label: code for code, label in enumerate(distinct)}
-    codes = np.fromiter(map(position.__getitem__, values), np.intp, len(values))
-    return _objects(distinct), codes
-
-
-def _distinct_texts(values):
-    """Sort numbers that stand for texts, several times faster than the texts."""
-    unit = np.uint32 if values.dtype.kind == "U" else np.uint8
-    letters = np.ascontiguousarray(values).view(unit).reshape(len(values), -1)
-    key = np.zeros(len(values), dtype=np.uint64)
-    for column in letters.T:
-        key = (key ^ column) * _MULTIPLIER
-        key ^= key >> np.uint64(32)
-    _, codes = np.unique(key, return_inverse=True)
-    some = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
-    some[codes] = np.arange(len(values))  # a row of every key
-    labels = values[some]
-    if not (labels[codes] == values).all():  # two texts with one key
-        return np.unique(values, return_inverse=True)
-    order = np.argsort(labels)
-    rank = np.empty(len(order), dtype=np.intp)
-    rank[order] = np.arange(len(order))
-    return labels[order], rank[codes]

@@ -116,11 +116,13 @@ class HashKFold(BaseEstimator):
         self._validate_params()
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:
-            labels = check_group(groups, n_rounds)
+            number = label_hash(check_group(groups, n_rounds))
         elif not isinstance(X, RowContainer):
-            labels = np.arange(n_rounds)
+            number = label_hash(np.arange(n_rounds))
+        elif X.group is None:
+            number = label_hash(X.row_id.position)
         else:
-            labels = X.row_id.position if X.group is None else X.group
+            number = label_hash(X.groups)[X.group_index]
         multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
         # By ROOT alone, small labels that are multiples of n_splits would share a fold.
-        return label_hash(labels) * multiplier % PRIME % self.n_splits
+        return number * multiplier % PRIME % self.n_splits

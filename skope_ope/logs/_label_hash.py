@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from skope_ope.logs._groups import factorise
+from skope_ope.logs._factorise import factorise
 
 PRIME = 2**31 - 1
 ROOT = 48271  # a primitive root of the prime: its powers are all multipliers there are

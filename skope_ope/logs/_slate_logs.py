@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs._contexts import check_context
-from skope_ope.logs._groups import Grouped, check_group
+from skope_ope.logs._groups import Grouped
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._known_rows import Recognised
 from skope_ope.logs._row_container import RowContainer, read_only
@@ -126,8 +126,14 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         "propensity",
         "timestamp",
         "group",
+        "_group_code",
     )
-    _carried_fields = ("max_candidates", "logging_policy", "reward_range")
+    _carried_fields = (
+        "max_candidates",
+        "logging_policy",
+        "_group_labels",
+        "reward_range",
+    )
 
     def __init__(
         self,
@@ -178,7 +184,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         state["timestamp"] = (
             None if timestamp is None else check_timestamp(timestamp, n_rounds)
         )
-        state["group"] = None if group is None else check_group(group, n_rounds)
+        self._set_group(group)
 
     def _set_candidates(self, n_candidates, candidates):
         state = self.__dict__
@@ -334,7 +340,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
             "propensity": lambda values: _check_slate_proba(values, n_rounds),
             "reward": self._check_reward,
             "timestamp": lambda values: check_timestamp(values, n_rounds),
-            "group": lambda values: check_group(values, n_rounds),
+            "group": out._set_group,
         }
         for name, values in fields.items():
             if name not in checks:
@@ -343,7 +349,10 @@ class SlateLogs(Grouped, Recognised, RowContainer):
                     "new logs for the rest."
                 )
             absent = values is None and name != "reward"
-            out.__dict__[name] = None if absent else checks[name](values)
+            if name == "group":
+                out._set_group(values)
+            else:
+                out.__dict__[name] = None if absent else checks[name](values)
         return out
 
     def _check_reward(self, reward):

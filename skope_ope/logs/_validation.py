@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.exceptions import RowError
+from skope_ope.logs._factorise import offsets
 from skope_ope.logs._row_container import keep, read_only
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
@@ -105,15 +106,13 @@ def is_frame(values):
 
 
 def check_labels(name, values):
-    """Return a 1-d array of labels without missing entries."""
-    array = as_array(name, values)
-    if array.ndim != 1:
-        found = f"shape {array.shape}."
-        if isinstance(values, str):
-            found = f"the text {values!r}. from_frame takes names of columns."
-        raise ValueError(f"{name} must be 1-d (n_rounds,), got {found}")
-    if array.dtype.kind == "c":
-        raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
+    """Return labels without missing ones, as logs keep them."""
+    return keep(values, present_labels(name, values))
+
+
+def present_labels(name, values):
+    """Return a 1-d array of labels without missing entries, maybe the caller's."""
+    array = label_array(name, values)
     if array.dtype.kind == "f":
         missing = ~np.isfinite(array)
     elif array.dtype.kind in "mM":
@@ -124,7 +123,7 @@ def check_labels(name, values):
         # numpy has made the text "nan" of a NaN among texts
         missing = _missing_objects(values)
     else:
-        return keep(values, array)
+        return array
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise RowError(
@@ -132,7 +131,20 @@ def check_labels(name, values):
             row,
             f" ({int(missing.sum())} such rows). Drop these rows.",
         )
-    return keep(values, array)
+    return array
+
+
+def label_array(name, values):
+    """Return labels as a 1-d array, whether or not some are missing."""
+    array = as_array(name, values)
+    if array.ndim != 1:
+        found = f"shape {array.shape}."
+        if isinstance(values, str):
+            found = f"the text {values!r}. from_frame takes names of columns."
+        raise ValueError(f"{name} must be 1-d (n_rounds,), got {found}")
+    if array.dtype.kind == "c":
+        raise TypeError(f"{name} must hold labels, got complex dtype {array.dtype}.")
+    return array
 
 
 def _missing_objects(array):
@@ -148,72 +160,6 @@ def is_missing(label):
     return label is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
-def encode_labels(name, values, labels=None, labels_name=None):
-    """Return (ordered labels, codes) of a 1-d array of labels.
-
-    The labels are the sorted distinct values, or those given, in their order.
-    """
-    if labels is None:
-        counted = count_integers(values)
-        if counted is not None:
-            return counted
-        labels = _distinct(name, values)
-    else:
-        labels = check_labels(labels_name, labels)
-        if len(set(labels.tolist())) != len(labels):
-            raise ValueError(f"{labels_name} must be distinct, got {labels.tolist()}.")
-    codes = label_codes(labels, values)
-    if codes.size and codes.min() < 0:
-        row = int(np.flatnonzero(codes < 0)[0])
-        raise RowError(
-            f"{name} {plain(values[row])!r}",
-            row,
-            f" is not among {labels_name} {_short(labels)}. Add it there or drop the "
-            "row.",
-        )
-    return labels, read_only(codes)
-
-
-def count_integers(values):
-    """Return (sorted distinct values, codes) of integers that lie close, else None."""
-    if values.dtype.kind not in "iu" or not values.size:
-        return None
-    low, high = int(values.min()), int(values.max())
-    if high - low > 4 * len(values) + 1000 or high >= 2**63:
-        return None
-    codes = _offsets(values, low)
-    present = count_codes(codes, high - low + 1) > 0  # counting beats sorting
-    if not present.all():
-        codes = (present.cumsum() - 1)[codes]
-    return read_only(np.flatnonzero(present) + low), read_only(codes)
-
-
-def count_codes(codes, n_codes):
-    """Return how often each of 0..n_codes-1 occurs."""
-    size = max(1 << 16, n_codes)
-    counts = np.zeros(n_codes, dtype=np.intp)
-    for start in range(0, len(codes), size):  # bincount copies what is read-only
-        counts += np.bincount(codes[start : start + size], minlength=n_codes)
-    return counts
-
-
-def _distinct(name, values):
-    if values.dtype.kind == "O":
-        try:
-            labels = sorted(set(values.tolist()))
-            array = np.array(labels)
-            if array.ndim != 1:  # tuples
-                array = np.empty(len(labels), dtype=object)
-                array[:] = labels
-            return read_only(array)
-        except TypeError as error:
-            raise TypeError(
-                f"{name} mixes labels that cannot be ordered ({error}). Pass the "
-                "ordered labels as `actions`, or use one type of label."
-            ) from error
-    return read_only(np.unique(values))
-
-
 def label_codes(labels, values):
     """Position of each value in `labels`, -1 where it does not occur there."""
     values = np.asarray(values)
@@ -226,24 +172,14 @@ def label_codes(labels, values):
                 codes[inside] = label_codes(labels, values[inside])
                 return codes
             if high - low + 1 == len(labels) and labels[0] == low and _rises(labels):
-                return _offsets(values, low)
+                return offsets(values, low)
             table = np.full(high - low + 1, -1, dtype=np.intp)
-            table[_offsets(labels, low)] = np.arange(len(labels))
-            return table[_offsets(values, low)]
+            table[offsets(labels, low)] = np.arange(len(labels))
+            return table[offsets(values, low)]
     position = {label: i for i, label in enumerate(labels.tolist())}
     return np.fromiter(
         (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
     )
-
-
-def _offsets(values, low):
-    """Distance of integers of any width from the lowest of them."""
-    if not values.size:
-        return np.zeros(0, dtype=np.intp)
-    if values.dtype == np.uint64 and low >= 0:
-        return (values - np.uint64(low)).astype(np.intp)
-    values = values.astype(np.int64, copy=False)
-    return (values - low if low else values).astype(np.intp, copy=False)
 
 
 def class_targets(logs, codes=None):
@@ -285,7 +221,8 @@ def _rises(labels):
     return bool((np.diff(labels) == 1).all())
 
 
-def _short(labels):
+def short(labels):
+    """Return the first labels as messages show them."""
     shown = ", ".join(repr(label) for label in labels[:8].tolist())
     return f"[{shown}{', ...' if len(labels) > 8 else ''}]"
 
@@ -354,8 +291,8 @@ def by_label(name, values, labels):
         names = [position[str(label)] for label in wanted]
     elif names not in unnamed or len(names) != len(wanted):
         raise ValueError(
-            f"the columns of {name} are {_short(np.array(names, dtype=object))}, the "
-            f"actions are {_short(labels)}: name the columns like the actions, or pass "
+            f"the columns of {name} are {short(np.array(names, dtype=object))}, the "
+            f"actions are {short(labels)}: name the columns like the actions, or pass "
             "an array with one column per action, in this order."
         )
     return np.column_stack([np.asarray(values[column]) for column in names])

@@ -158,6 +158,29 @@ class AdaptivePolicy(BasePolicy):
         """
         return Block(self.predict_proba(X, available))
 
+    def look_ahead_at(self, X, action, available=None):
+        """Probabilities of one given action in each of a block of coming rounds.
+
+        An evaluator that needs no others asks for this first: whether the logged
+        action is the one to take may be found without all the others.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        action : ndarray of int of shape (n_rounds,)
+            Indices of the actions in `classes_`.
+        available : ndarray of bool of shape (n_rounds, n_actions), default=None
+            Offered actions.
+
+        Returns
+        -------
+        block : object or None
+            As of `look_ahead`, but `proba` has the shape (n_rounds,). `None`, the
+            default, where `look_ahead` is as fast.
+        """
+        return None
+
     def frozen(self, explore=False):
         """Return the policy as it is now, as a stationary one.
 

@@ -8,7 +8,9 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
-from skope_ope.logs._validation import as_array, as_numbers
+from skope_ope.logs._validation import as_array, as_numbers, row_sums
+
+BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
 
 
 class BasePolicy(BaseEstimator):
@@ -195,15 +197,31 @@ def greedy(scores, epsilon=0.0, available=None):
     if available is not None:
         check_some_available(available)
         scores = np.where(available, scores, -np.inf)
-    proba = one_hot(first_best(scores), scores.shape[1])
-    return explore(proba, epsilon, available)
+    return mostly(first_best(scores), scores.shape[1], epsilon, available)
+
+
+def mostly(chosen, n_actions, epsilon=0.0, available=None):
+    """Take one action of every round, but for exploration of the (offered) actions."""
+    if available is not None and epsilon:
+        return in_blocks(_mostly_offered, n_actions, chosen, available, epsilon=epsilon)
+    if len(chosen) < n_actions:
+        return explore(one_hot(chosen, n_actions), epsilon)
+    # no round differs from others with the same action
+    return explore(np.eye(n_actions), epsilon).take(chosen, axis=0)
+
+
+def _mostly_offered(chosen, available, epsilon):
+    return explore(one_hot(chosen, available.shape[1]), epsilon, available)
 
 
 def soften(scores, temperature):
     """Softmax of the rows at a temperature; a score of -inf has probability 0."""
     with np.errstate(over="ignore"):  # a tiny temperature sends the others to -inf
-        proba = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
-    return proba / proba.sum(axis=1, keepdims=True)
+        proba = scores - row_max(scores)[:, None]
+        proba /= temperature  # in place: new tables would take most of the time
+        np.exp(proba, out=proba)
+    proba /= row_sums(proba)[:, None]
+    return proba
 
 
 def one_hot(index, n_actions):
@@ -220,8 +238,48 @@ def explore(proba, epsilon, available=None):
     if available is None:
         uniform = 1.0 / proba.shape[1]
     else:
-        uniform = available / available.sum(axis=1, keepdims=True)
-    return (1 - epsilon) * proba + epsilon * uniform
+        uniform = available / row_sums(available)[:, None]
+    uniform *= epsilon
+    proba = (1 - epsilon) * proba
+    proba += uniform
+    return proba
+
+
+def row_max(table):
+    """Return the largest number of every row, several times faster than numpy."""
+    if table.shape[1] > 32 or len(table) < 100:
+        return table.max(axis=1)
+    out = table[:, 0].copy()
+    for column in table.T[1:]:
+        np.maximum(out, column, out=out)
+    return out
+
+
+def in_blocks(act, n_actions, *tables, **named):
+    """Return probabilities of all actions, computed for some rounds at a time.
+
+    What is made on the way stays in the cache, and the memory that it needs is small.
+
+    Parameters
+    ----------
+    act : callable
+        Takes rows of the tables and returns those of the probabilities.
+    n_actions : int
+        Number of actions.
+    *tables : ndarray or None
+        Aligned with the rounds.
+    **named : object
+        What else `act` is given.
+    """
+    n_rounds, step = len(tables[0]), max(BLOCK_ENTRIES // n_actions, 1)
+    if n_rounds <= step:
+        return act(*tables, **named)
+    out = np.empty((n_rounds, n_actions))
+    for start in range(0, n_rounds, step):
+        rows = slice(start, start + step)
+        parts = [None if table is None else table[rows] for table in tables]
+        out[rows] = act(*parts, **named)
+    return out
 
 
 def restrict(proba, available):
@@ -250,11 +308,12 @@ def check_some_mass(some):
         )
 
 
-def check_some_available(available):
-    """Raise where no action of the policy is offered."""
-    empty = np.flatnonzero(~available.any(axis=1))
+def check_some_available(available, rows=None):
+    """Raise where no action of the policy is offered, at `rows` of the logs."""
+    empty = np.flatnonzero(~row_max(available))
     if empty.size:
+        first = empty[0] if rows is None else rows[empty[0]]
         raise ValueError(
-            f"none of the policy's actions is offered at row {empty[0]} ({empty.size} "
+            f"none of the policy's actions is offered at row {first} ({empty.size} "
             "such rows). Fit the policy on logs that know all actions."
         )

@@ -15,7 +15,10 @@ from skope_ope.policies._base import (
     BasePolicy,
     check_some_available,
     explore,
-    greedy,
+    first_best,
+    in_blocks,
+    mostly,
+    row_max,
     soften,
 )
 from skope_ope.propensities._weighted_fit import fit_classifier
@@ -24,6 +27,7 @@ ACTING_CONSTRAINTS: dict = {
     "epsilon": [Interval(Real, 0, 1, closed="both")],
     "temperature": [Interval(Real, 0, None, closed="neither"), None],
 }
+NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
 class ClassifierActor(MetaEstimatorMixin, BasePolicy):
@@ -66,28 +70,38 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
 
     def _proba(self, X, available):
         if self.temperature is None:
-            return greedy(self._scores(X, available), self.epsilon, available)
-        scores = log_probabilities(self.classifier_, X, self.temperature)
-        scores = self._to_classes(scores, -np.inf)
+            chosen = self._choice(X, available)
+            return mostly(chosen, len(self.classes_), self.epsilon, available)
+        proba = probabilities_of(self.classifier_, X, self.temperature)
         if available is not None:
             check_some_available(available)
-            scores[~available] = -np.inf
+        return in_blocks(self._softened, len(self.classes_), proba, available)
+
+    def _softened(self, proba, available):
+        """Return what the policy does, from probabilities of the classifier."""
+        with np.errstate(divide="ignore"):  # log(0) is a probability of 0
+            scores = self._to_classes(np.log(proba), -np.inf)
+        if available is not None:
+            scores += NOT_OFFERED.take(available.view(np.int8))  # sooner than by a mask
             # where all that is offered has probability 0, it is all the same
-            unknown = np.isneginf(scores).all(axis=1)
-            scores[available & unknown[:, None]] = 0.0
+            unknown = np.isneginf(row_max(scores))
+            if unknown.any():
+                scores[available & unknown[:, None]] = 0.0
         return explore(soften(scores, self.temperature), self.epsilon, available)
 
-    def _scores(self, X, available):
-        """Scores whose first maximum is the greedy action among those offered."""
+    def _choice(self, X, available):
+        """Return the greedy action of every round among those offered."""
         predicted = self.classifier_.predict(X)
         chosen = self._learned_codes[label_codes(self.classifier_.classes_, predicted)]
-        scores = np.zeros((len(chosen), len(self.classes_)))
-        scores[np.arange(len(chosen)), chosen] = 1.0
-        if available is not None:
-            rows = np.flatnonzero(~available[np.arange(len(chosen)), chosen])
-            if rows.size:  # the second best, or the best of what is offered
-                scores[rows] = self._ranking(take_rows(X, rows))
-        return scores
+        if available is None:
+            return chosen
+        rows = np.flatnonzero(~available[np.arange(len(chosen)), chosen])
+        if rows.size:  # the second best, or the best of what is offered
+            offered = available[rows]
+            check_some_available(offered, rows)
+            scores = self._ranking(take_rows(X, rows))
+            chosen[rows] = first_best(np.where(offered, scores, -np.inf))
+        return chosen
 
     def _ranking(self, X):
         """Scores of all actions."""
@@ -107,23 +121,25 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
 
     def _to_classes(self, values, fill):
         """Columns in the order of `classes_`; actions never learned get `fill`."""
-        out = np.full((len(values), len(self.classes_)), fill)
-        out[:, self._learned_codes] = values
+        learned = self._learned_codes
+        if np.array_equal(learned, np.arange(len(self.classes_))):
+            return values.astype(np.float64, copy=False)
+        out = np.full((len(values), len(self.classes_)), fill, dtype=np.float64)
+        out[:, learned] = values
         return out
 
     def __sklearn_tags__(self):
         return with_inputs_of(self._get_classifier(), super().__sklearn_tags__())
 
 
-def log_probabilities(classifier, X, temperature):
-    """Log-probabilities of a classifier, which the temperature asks for."""
+def probabilities_of(classifier, X, temperature):
+    """Return the probabilities of a classifier, which the temperature asks for."""
     if not hasattr(classifier, "predict_proba"):
         raise ValueError(
             f"temperature={temperature} needs predict_proba, which "
             f"{type(classifier).__name__} does not have. Use temperature=None."
         )
-    with np.errstate(divide="ignore"):  # log(0) is a probability of 0
-        return np.log(classifier.predict_proba(X))
+    return classifier.predict_proba(X)
 
 
 def with_inputs_of(model, tags):

@@ -79,7 +79,8 @@ def check_adaptive_policy(policy, logs=None):
         other = _Life(fresh(policy, world), world)
         other.says_the_same(told, again="in a clone")
         _Life(fresh(policy, world), world).without_rejected_rounds(told)
-        _Life(fresh(policy, world), world).by_block(told)
+        for given in (False, True):
+            _Life(fresh(policy, world), world).by_block(told, given)
         _check_own_draws(policy, world, told)
         if first.takes_weight:
             _check_signature(first)
@@ -235,16 +236,20 @@ class _Life:
             )
             self._update(row, proba[row, self.codes[row]])
 
-    def by_block(self, told):
-        """Ask for blocks, and refresh them."""
+    def by_block(self, told, given):
+        """Ask for blocks, of all actions or of given ones, and refresh them."""
         rows, proba = told
+        expected = proba[np.arange(len(proba)), self.codes] if given else proba
+        name = f"{self.name}.look_ahead{'_at' if given else ''}"
         start = 0
         while start < len(self.logs):
             stop = min(start + BLOCK, len(self.logs))
-            block = self._look_ahead(start, stop)
+            block = self._look_ahead(start, stop, name, given)
+            if block is None:  # it does not offer any
+                return
             at = start
             for row in [row for row in rows if start <= row < stop]:
-                self._block_is(block, proba, start, at, row + 1)
+                self._block_is(block, name, expected, start, at, row + 1)
                 at = row + 1
                 action = self.codes.item(row)
                 if not self._update(row, proba[row, action]):
@@ -252,27 +257,38 @@ class _Life:
                 if not self._refresh(block, at - start, action):
                     stop = at
                     break
-            self._block_is(block, proba, start, at, stop)
+            self._block_is(block, name, expected, start, at, stop)
             start = stop
 
-    def _block_is(self, block, proba, start, at, stop):
+    def _block_is(self, block, name, expected, start, at, stop):
         self._compare(
             block.proba[at - start : stop - start],
-            proba[at:stop],
-            f"{self.name}.look_ahead or refresh disagrees with predict_proba, in the "
+            expected[at:stop],
+            f"{name} or refresh disagrees with predict_proba, in the "
             f"rows {at} to {stop - 1} of a block from row {start} on: refresh must "
             "bring all later rows up to date, or return False",
         )
 
-    def _look_ahead(self, start, stop):
-        block = self.policy.look_ahead(
-            take_rows(self.X, slice(start, stop)), self._offered(slice(start, stop))
-        )
+    def _look_ahead(self, start, stop, name, given):
+        rows = slice(start, stop)
+        X, offered = take_rows(self.X, rows), self._offered(rows)
+        if given:
+            block = self.policy.look_ahead_at(X, self.codes[rows], offered)
+            if block is None:
+                return None
+        else:
+            block = self.policy.look_ahead(X, offered)
         assert hasattr(block, "proba") and hasattr(block, "refresh"), (
-            f"{self.name}.look_ahead must return an object with proba and refresh, got "
+            f"{name} must return an object with proba and refresh, got "
             f"{type(block).__name__}."
         )
-        self._is_distribution(block.proba, np.arange(start, stop), "look_ahead")
+        if given:
+            assert np.shape(block.proba) == (stop - start,), (
+                f"{name} must give one probability per row, of the given action; got "
+                f"the shape {np.shape(block.proba)} for {stop - start} rows."
+            )
+        else:
+            self._is_distribution(block.proba, np.arange(start, stop), "look_ahead")
         return block
 
     def _refresh(self, block, start, action):

@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs._groups import check_group, factorise
+from skope_ope.logs._factorise import factorise
+from skope_ope.logs._groups import check_group
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -56,7 +57,7 @@ def test_labels_and_codes_are_those_of_unique(name):
 
 
 def test_texts_with_equal_hashes_are_told_apart(monkeypatch):
-    monkeypatch.setattr("skope_ope.logs._groups._MULTIPLIER", np.uint64(0))
+    monkeypatch.setattr("skope_ope.logs._factorise._MULTIPLIER", np.uint64(0))
     labels, codes = factorise(TEXTS)
     assert_array_equal(labels[codes], TEXTS)
     assert len(labels) == 5

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from skope_ope import BanditLogs
+from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._validation import (
     as_numbers,
     check_distributions,
@@ -19,7 +20,6 @@ from skope_ope.logs._validation import (
     check_reward_range,
     check_timestamp,
     class_targets,
-    encode_labels,
     is_frame,
     label_codes,
     plain,

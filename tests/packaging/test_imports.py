@@ -15,6 +15,7 @@ FLOW = [
     "exceptions",
     "_renamed",
     "_sklearn",
+    "_parallel",
     "logs",
     "readers",
     "propensities",

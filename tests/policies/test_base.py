@@ -22,8 +22,10 @@ from skope_ope.policies._base import (
     explore,
     first_best,
     greedy,
+    mostly,
     n_rows,
     restrict,
+    row_max,
 )
 
 OFFERED = np.array([[True, True, False], [False, True, True]])
@@ -46,6 +48,21 @@ OFFERED = np.array([[True, True, False], [False, True, True]])
 )
 def test_first_best(scores, best):
     assert first_best(np.array([scores, scores])).tolist() == [best, best]
+
+
+def test_the_largest_of_every_row():
+    rng = np.random.default_rng(0)
+    for shape in [(3, 4), (200, 4), (200, 1), (200, 40)]:
+        table = rng.normal(size=shape)
+        assert_array_equal(row_max(table), table.max(axis=1))
+        assert_array_equal(row_max(table > 1), (table > 1).any(axis=1))
+
+
+def test_mostly_one_action():
+    chosen = np.array([2, 0, 2, 1])
+    expected = np.eye(3)[chosen] * 0.7 + 0.1
+    assert_allclose(mostly(chosen, 3, 0.3), expected)
+    assert_allclose(mostly(chosen[:2], 3, 0.3), expected[:2])  # fewer than actions
 
 
 def test_greedy_runs_over_the_offered_actions():

@@ -11,10 +11,11 @@ from sklearn.svm import LinearSVC
 
 from skope_ope import BanditLogs
 from skope_ope.logs._validation import class_targets
+from skope_ope.policies import _base
 from skope_ope.policies._base import soften
 from skope_ope.policies._classifier_actor import (
     ClassifierActor,
-    log_probabilities,
+    probabilities_of,
     refuse_to_score,
 )
 
@@ -90,12 +91,54 @@ def test_softmax_of_the_rows():
     assert_allclose(soften(scores, 1e300), [[0.5, 0.5, 0], [1 / 3] * 3])
 
 
-def test_log_probabilities_of_a_classifier():
+def test_probabilities_of_a_classifier():
     classifier = LogisticRegression().fit(X, [*"abc"] * 10)
-    expected = np.log(classifier.predict_proba(X))
-    assert_allclose(log_probabilities(classifier, X, 0.5), expected)
+    expected = classifier.predict_proba(X)
+    assert_array_equal(probabilities_of(classifier, X, 0.5), expected)
     with pytest.raises(ValueError, match=r"temperature=0.5 needs predict_proba, which"):
-        log_probabilities(LinearSVC().fit(X, [*"abc"] * 10), X, 0.5)
+        probabilities_of(LinearSVC().fit(X, [*"abc"] * 10), X, 0.5)
+
+
+class Counting(GaussianNB):
+    """Counts the rows that it was asked for."""
+
+    rows = ()
+
+    def predict(self, X):
+        self.rows = (*self.rows, len(X))
+        return super().predict(X)
+
+    def predict_proba(self, X):
+        self.rows = (*self.rows, len(X))
+        return super().predict_proba(X)
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+@pytest.mark.parametrize("offers", [False, True])
+def test_blocks_change_nothing(monkeypatch, temperature, epsilon, offers):
+    available = np.ones((30, 4), dtype=bool)
+    available[::3, 0] = available[1::3, 2] = available[5, :3] = False
+    available = available if offers else None
+    policy = Told(Counting(), epsilon=epsilon, temperature=temperature).fit(LOGS)
+    expected = policy.predict_proba(X, available)
+    monkeypatch.setattr(_base, "BLOCK_ENTRIES", 28)  # seven rounds
+    policy.classifier_.rows = ()
+    found = policy.predict_proba(X, available)
+    assert_allclose(found, expected, rtol=1e-14, atol=0)
+    # all at once: a call of a classifier is not free
+    assert policy.classifier_.rows[0] == 30
+    assert len(policy.classifier_.rows) == 1 + (offers and temperature is None)
+
+
+def test_the_row_without_offers_is_one_of_the_logs(monkeypatch):
+    monkeypatch.setattr(_base, "BLOCK_ENTRIES", 28)
+    available = np.ones((30, 4), dtype=bool)
+    available[17] = available[23] = False
+    for temperature in (None, 0.5):
+        policy = Told(GaussianNB(), temperature=temperature).fit(LOGS)
+        with pytest.raises(ValueError, match=r"at row 17 \(2 such rows\)"):
+            policy.predict_proba(X, available)
 
 
 def test_the_refusal_names_the_scorer():

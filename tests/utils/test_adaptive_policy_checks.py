@@ -10,6 +10,7 @@ import pytest
 
 from skope_ope import UCB1, ClassifierPolicy, EpsilonGreedy, LinUCB
 from skope_ope.base import AdaptivePolicy
+from skope_ope.policies._adaptive import Block
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import make_logs
 
@@ -155,6 +156,16 @@ class LooksAheadWithoutABlock(Honest):
         return self.predict_proba(X, available)
 
 
+class LooksAtOthers(Honest):
+    def look_ahead_at(self, X, action, available=None):
+        return Block(self.predict_proba(X, available)[:, 0])
+
+
+class LooksAtAll(Honest):
+    def look_ahead_at(self, X, action, available=None):
+        return self.look_ahead(X, available)
+
+
 class RowThatDisagrees(EpsilonGreedy):
     def action_row(self):
         return super().action_row()[::-1]
@@ -291,6 +302,8 @@ MUTANTS = {
     RefreshesWithoutAnAnswer: "refresh must return True or False, got None",
     LooksAheadWrongly: "look_ahead or refresh disagrees with predict_proba",
     LooksAheadWithoutABlock: "must return an object with .* refresh, got ndarray",
+    LooksAtOthers: "look_ahead_at or refresh disagrees with predict_proba",
+    LooksAtAll: r"look_ahead_at must give one probability per row.*\(32, 3\)",
     RowThatDisagrees: "action_row disagrees with predict_proba",
     RowAsAnArray: "action_row must return a list, got ndarray",
     RowWrittenTo: "action_row returned a list that update wrote to",

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from skope_ope.evaluators.core._stratum_sums import partial_sums
-from skope_ope.logs._groups import factorise
+from skope_ope.logs._factorise import factorise
 from skope_ope.logs._label_hash import label_hash
 
 SMALL = 10_000_000  # entries of a table of flags

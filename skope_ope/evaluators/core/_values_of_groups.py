@@ -7,9 +7,14 @@ import warnings as python_warnings
 import numpy as np
 
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
-from skope_ope.logs._groups import factorise
-from skope_ope.logs._validation import check_labels
+from skope_ope.logs._coded_labels import coded_labels
+from skope_ope.logs._factorise import factorise, rows_of_codes
 
+_CODED = {  # fields of logs with the names of their labels and codes
+    "action": ("actions", "action_index"),
+    "logger": ("loggers", "logger_index"),
+    "group": ("groups", "group_index"),
+}
 _NO_GROUP_ERROR = (
     "values of groups of rounds have no standard error: the rounds of a policy that "
     "learns depend on each other."
@@ -37,23 +42,11 @@ class ValuesOfGroups:
             compared: the same estimator on the rounds of the group. NaN, and a
             warning, where no estimate can be formed from them.
         """
-        given = self._rows.labels(key) if isinstance(key, str) else key
-        labels = check_labels("key", given)
-        if len(labels) != self.n_rounds:
-            raise ValueError(
-                f"key must have one label per round ({self.n_rounds}), got "
-                f"{len(labels)}."
-            )
+        places = self._places(key)
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
-        distinct, code = factorise(labels)
-        ends = np.cumsum(np.bincount(code))[:-1]
-        places = np.split(np.argsort(code, kind="stable"), ends)
-        values = {
-            label: self._of_group(rows, label)
-            for label, rows in zip(distinct.tolist(), places, strict=True)
-        }
+        values = {label: self._of_group(rows, label) for label, rows in places.items()}
         lost = [label for label, value in values.items() if np.isnan(value.value)]
         if lost and not np.isnan(self.value):
             first = values[lost[0]].warnings[0]
@@ -61,11 +54,32 @@ class ValuesOfGroups:
             warned = type(first)(f"{text} first: {first}", first.value)
             python_warnings.warn(warned, stacklevel=2)
         if self._mixture is not None:
-            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            rows = list(places.values())
+            doubt = self._mixture.doubt(list(values), rows, self._rows.design)
             if doubt is not None:
                 python_warnings.warn(doubt, stacklevel=2)
                 values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
+
+    def _places(self, key):
+        """Return the rounds of every label, in the order of `factorise`."""
+        logs = self._rows.logs
+        given = self._rows.labels(key) if isinstance(key, str) else key
+        if isinstance(key, str) and key in _CODED and key not in logs.columns:
+            distinct, codes = (getattr(logs, name) for name in _CODED[key])
+        else:
+            given, distinct, codes = coded_labels("key", given, copy=False)
+        if len(codes) != self.n_rounds:
+            raise ValueError(
+                f"key must have one label per round ({self.n_rounds}), got "
+                f"{len(codes)}."
+            )
+        places = [rows for rows in rows_of_codes(codes, len(distinct)) if len(rows)]
+        places.sort(key=lambda rows: rows[0])
+        labels, code = factorise(given[[rows[0] for rows in places]])
+        return dict(
+            zip(labels.tolist(), [places[k] for k in np.argsort(code)], strict=True)
+        )
 
     def _of_first(self, sizes):
         """Return the values of the first rounds, one for every number of them.

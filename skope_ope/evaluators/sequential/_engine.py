@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.base import clone
 
 from skope_ope.evaluators.core._blocks import (
-    ModelChunks,
+    CHUNK_ENTRIES,
+    Chunks,
     check_answer,
     check_block,
+    check_chances,
     checked_row,
     checked_rows,
 )
@@ -154,11 +156,18 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
         stop = min(start + size, n_rounds)
         X = take_rows(contexts, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
-        block = policy.look_ahead(X, offered)
-        check_block(block.proba, stop - start, n_actions, offered, start)
-        codes, rows = logs.action_index[start:stop], np.arange(stop - start)
-        pi_block = pi[start:stop]
-        pi_block[:] = block.proba[rows, codes]
+        codes, pi_block = logs.action_index[start:stop], pi[start:stop]
+        block = None
+        if predict is None:  # nothing but the logged actions counts
+            block = policy.look_ahead_at(X, codes, offered)
+        if block is None:
+            block = _Table(policy.look_ahead(X, offered), codes)
+            check_block(block.table, stop - start, n_actions, offered, start)
+            largest = min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
+        else:
+            check_chances(block.proba, stop - start, start)
+            largest = LARGEST_BLOCK
+        pi_block[:] = block.proba
         at, n_refreshes, stale = 0, 0, False
         while at < stop - start and not stale:
             hits = rule.accepts(pi_block[at:], slice(start + at, stop))
@@ -166,7 +175,8 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             found = bool(hits[hit])
             end = at + hit + 1 if found else stop - start
             here = slice(start + at, start + end)
-            model.add(here, block.proba[at:end])
+            if predict is not None:
+                model.add(here, block.table[at:end])
             if rule.observes:
                 rule.observe(pi[here], here)
             at = end
@@ -192,7 +202,7 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
                 n_refreshes += 1
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
-                    pi_block[end:] = block.proba[rows[end:], codes[end:]]
+                    pi_block[end:] = block.proba[end:]
         start += at
         # The rest of a stale block was asked for in vain: ask for a few more rows than
         # there were between two such updates. Results do not depend on it.
@@ -200,42 +210,43 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             size, renewed = int((start - renewed) * UPDATES_PER_BLOCK), start
         else:
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
-        size = min(max(size, 8), LARGEST_BLOCK)
+        size = min(max(size, 8), largest)
     return _trace(accepted, c_values, pi, model, restarts)
 
 
 def _by_row(restarts, logs, rule, horizon, predict, weighs):
     """Walk without contexts: one row of probabilities holds between two updates."""
-    policy, n_rounds = restarts.policy, len(logs)
-    proba = checked_row(policy.action_row(), logs.n_actions)
+    policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
+    proba = checked_row(policy.action_row(), n_actions)
     accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
     accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
     for start in range(0, n_rounds, NUMBERS):
-        rows = slice(start, min(start + NUMBERS, n_rounds))
-        codes = logs.action_index[rows].tolist()
-        least = rule.least_proba(rows).tolist()
-        numbers = zip(range(start, rows.stop), codes, least, strict=True)
-        for row, code, least_pi in numbers:
+        part = slice(start, min(start + NUMBERS, n_rounds))
+        codes = logs.action_index[part].tolist()
+        least = rule.least_proba(part).tolist()
+        at = _next_likely(proba, codes, least, 0)
+        while at is not None:
+            row, code = start + at, codes[at]
             pi_row = proba[code]
-            if pi_row < least_pi or not accepts(pi_row, row):
-                continue
-            if rule.observes:
-                since = slice(seen, row + 1)
-                rule.observe(np.asarray(proba)[logs.action_index[since]], since)
-                seen = row + 1
-            accepted.append(row)
-            weight = rule.weight(pi_row, row) if weighs else 1.0
-            changed = learn(policy, None, code, reward(row), pi_row, weight)
-            check_answer(changed, policy)
-            rule.renew()
-            c_values.append(rule.c)
-            if horizon is not None and len(accepted) % horizon == 0:
-                restarts.next()
-                changed = True
-            if changed:
-                proba = checked_row(policy.action_row(), logs.n_actions)
-                tables.append(proba)
-            table_of.append(len(tables) - 1)
+            if accepts(pi_row, row):
+                if rule.observes:
+                    since = slice(seen, row + 1)
+                    rule.observe(np.asarray(proba)[logs.action_index[since]], since)
+                    seen = row + 1
+                accepted.append(row)
+                weight = rule.weight(pi_row, row) if weighs else 1.0
+                changed = learn(policy, None, code, reward(row), pi_row, weight)
+                check_answer(changed, policy)
+                rule.renew()
+                c_values.append(rule.c)
+                if horizon is not None and len(accepted) % horizon == 0:
+                    restarts.next()
+                    changed = True
+                if changed:
+                    proba = checked_row(policy.action_row(), n_actions)
+                    tables.append(proba)
+                table_of.append(len(tables) - 1)
+            at = _next_likely(proba, codes, least, at + 1)
     accepted_rows = np.array(accepted, dtype=np.intp)
     which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
     tables = checked_rows(tables, which)
@@ -247,10 +258,42 @@ def _by_row(restarts, logs, rule, horizon, predict, weighs):
     return _trace(accepted, c_values, pi, model, restarts)
 
 
+def _next_likely(proba, codes, least, start):
+    """Return the next row that may be accepted, at a row of probabilities, or None."""
+    if 1.0 in proba:  # the search for one number needs no line of Python per row
+        try:
+            return codes.index(proba.index(1.0), start)
+        except ValueError:
+            return None
+    for row in range(start, len(codes)):
+        if proba[codes[row]] >= least[row]:
+            return row
+    return None
+
+
 def _trace(accepted, c_values, pi, model, restarts):
     accepted = np.array(accepted, dtype=np.intp)
     c = in_force(c_values, accepted, len(pi))
     return Trace(accepted, c, pi, model.v, model.q, restarts.policy, restarts)
+
+
+class _Table:
+    """A block with the probabilities of all actions, and of the logged ones."""
+
+    def __init__(self, block, codes):
+        self._block, self._codes = block, codes
+        self._rows = np.arange(len(codes))
+
+    @property
+    def table(self):
+        return self._block.proba
+
+    @property
+    def proba(self):
+        return self.table[self._rows, self._codes]
+
+    def refresh(self, start, action):
+        return self._block.refresh(start, action)
 
 
 class _ModelValues:
@@ -261,7 +304,7 @@ class _ModelValues:
         self.v = self.q = self.chunks = None
         if predict is not None:
             self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
-            self.chunks = ModelChunks(predict, logs)
+            self.chunks = Chunks(predict, logs)
 
     def add(self, rows, proba):
         """Take the probabilities of the rows `rows`, a slice."""

@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._groups import factorise
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import is_frame
 from skope_ope.logs.checks._moderate import moderate

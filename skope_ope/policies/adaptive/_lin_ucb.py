@@ -9,16 +9,18 @@ import numpy as np
 
 from skope_ope._sklearn import Interval
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._base import check_some_available, greedy
+from skope_ope.policies._base import greedy
 from skope_ope.policies._rows import dense_rows
+from skope_ope.policies.adaptive._lin_ucb_blocks import AllBounds, BoundsOfGiven
 
 # Updates of an action between two inversions from scratch, which shed the rounding
 # errors of the rank-one updates.
 UPDATES_PER_INVERSION = 10_000
 LOSES_DIGITS = 1e6  # width x^T A^-1 x of an update, which costs as many digits
 ROWS_PER_SUM = 100  # a divisor of it
-# Up to here the products x_i x_j of a block are kept: a width is then one dot product.
-MOST_SQUARED_FEATURES = 16
+# From here on it is cheaper to look for an action that beats a given one than to keep
+# the bounds of all up to date.
+MANY_ACTIONS = 128
 
 
 class LinUCB(AdaptivePolicy):
@@ -185,7 +187,28 @@ class LinUCB(AdaptivePolicy):
         block : object
             Its `refresh` computes the scores of one action anew and never fails.
         """
-        return _LinUCBBlock(self, self._rows(X), available)
+        return AllBounds(self, self._rows(X), available)
+
+    def look_ahead_at(self, X, action, available=None):
+        """Probabilities of given actions in a block of rounds; see `AdaptivePolicy`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_rounds, n_features)
+            Contexts.
+        action : ndarray of int of shape (n_rounds,)
+            Indices of the actions.
+        available : ndarray of bool of shape (n_rounds, n_actions), default=None
+            Offered actions.
+
+        Returns
+        -------
+        block : object or None
+            `None` where there are few actions: then `look_ahead` is the faster one.
+        """
+        if len(self.coef_) < MANY_ACTIONS:
+            return None
+        return BoundsOfGiven(self, self._rows(X), action, available)
 
     def _rows(self, X):
         X = dense_rows(X, "LinUCB")
@@ -198,69 +221,8 @@ class LinUCB(AdaptivePolicy):
         return X
 
     def _proba(self, X, available):
-        return _LinUCBBlock(self, self._rows(X), available).proba
+        return AllBounds(self, self._rows(X), available).proba
 
     def _exploit(self, X, available):
         """Take the best estimate, without the bonus."""
         return greedy(self._rows(X) @ self.coef_.T, 0.0, available)
-
-
-class _LinUCBBlock:
-    """Scores of a block of rounds; rounds are columns, actions and features rows."""
-
-    def __init__(self, policy, X, available):
-        self.policy, self.features = policy, np.ascontiguousarray(X.T)
-        self.squares = self.hidden = None
-        n_rounds, n_features = X.shape
-        n_actions = len(policy.coef_)
-        if n_features <= MOST_SQUARED_FEATURES:
-            scaled = policy.alpha**2 * self.features
-            products = scaled[:, None, :] * self.features
-            self.squares = products.reshape(-1, n_rounds)
-            squared_width = policy._inverse.reshape(n_actions, -1).dot(self.squares)
-        else:
-            squared_width = np.empty((n_actions, n_rounds))
-            for action, inverse in enumerate(policy._inverse):
-                squared_width[action] = self._squared_width(inverse, 0)
-        self.scores = self._bound(policy.coef_.dot(self.features), squared_width)
-        if available is not None:
-            check_some_available(available)
-            self.hidden = ~available.T
-            self.scores[self.hidden] = -np.inf
-        self._actions = np.arange(n_actions)[:, None]
-        self._proba = np.empty((n_actions, n_rounds))
-        self.proba = self._proba.T
-        self._choose(0)
-
-    def _squared_width(self, inverse, start):
-        if self.squares is not None:  # a product with all columns beats one with some
-            return inverse.ravel().dot(self.squares)[start:]
-        features = self.features[:, start:]
-        scaled = (self.policy.alpha**2 * inverse).dot(features)
-        return np.einsum("ij,ij->j", scaled, features)
-
-    @staticmethod
-    def _bound(mean, squared_width, out=None):
-        # rounding may leave -1e-17 where the width is nearly zero
-        width = np.sqrt(np.abs(squared_width, out=squared_width), out=squared_width)
-        return np.add(width, mean, out=out)
-
-    def refresh(self, start, action):
-        policy = self.policy
-        mean = policy.coef_[action].dot(self.features)[start:]
-        squared_width = self._squared_width(policy._inverse[action], start)
-        scores = self._bound(mean, squared_width, out=self.scores[action, start:])
-        if self.hidden is not None:
-            scores[self.hidden[action, start:]] = -np.inf
-        self._choose(start)
-        return True
-
-    def _choose(self, start):
-        """Do what `first_best` does, for scores with one row per action."""
-        scores = self.scores[:, start:]
-        best = np.maximum.reduce(scores, axis=0)
-        best -= 1e-12 * np.abs(best)
-        near = scores >= best
-        if np.count_nonzero(near) > len(best):  # ties: the lowest index wins
-            near = near.argmax(axis=0) == self._actions
-        self._proba[:, start:] = near

@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 
+from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._slate_logs import EMPTY, column_weights
-from skope_ope.logs._validation import encode_labels, plain
+from skope_ope.logs._validation import plain
 from skope_ope.policies.slate._logged_shares import (
     alike_warnings,
     counts_of,

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from skope_ope import BanditLogs, LinUCB
-from skope_ope.policies.adaptive import _lin_ucb
+from skope_ope import BanditLogs, LinUCB, Replay
+from skope_ope.policies.adaptive import _lin_ucb, _lin_ucb_blocks
 from skope_ope.utils.estimator_checks import check_adaptive_policy
 from tests.policies._histories import live, make_logs, row_by_row
 
@@ -193,3 +193,85 @@ def test_digits_that_updates_lose_are_found_again(size, regularization, n_featur
     widths = np.einsum("ij,jk,ik->i", X, policy._inverse[0], X)
     truth = np.einsum("ij,ji->i", X, np.linalg.solve(gram, X.T))
     np.testing.assert_allclose(widths, truth, rtol=1e-9)
+
+
+def with_ties(n_rounds, n_actions, n_features, available, seed):
+    """Logs with few distinct contexts: whole numbers, so that many bounds are tied."""
+    rng = np.random.RandomState(seed)
+    X = rng.randint(-1, 2, (n_rounds, n_features)).astype(float)
+    X[:, 0] = 1.0
+    actions = rng.randint(n_actions, size=n_rounds)
+    offered = None
+    if available:
+        offered = rng.random_sample((n_rounds, n_actions)) < 0.5
+        offered[np.arange(n_rounds), actions] = True
+    reward = rng.randint(2, size=n_rounds).astype(float)
+    every = np.arange(n_actions)
+    return BanditLogs(X, actions, reward, actions=every, available=offered)
+
+
+@pytest.mark.parametrize("n_features", [3, 17])
+@pytest.mark.parametrize("available", [False, True])
+def test_given_actions_are_those_of_the_table(
+    n_features, available, monkeypatch, global_random_seed
+):
+    """Of many actions only rivals are scored; the answers stay the same."""
+    monkeypatch.setattr(_lin_ucb, "MANY_ACTIONS", 2)
+    monkeypatch.setattr(_lin_ucb_blocks, "PRODUCTS", 2000)
+    logs = with_ties(1500, 40, n_features, available, global_random_seed)
+    policy = LinUCB(alpha=0.7).fit(logs)
+    codes, rows = logs.action_index, np.arange(len(logs))
+    table = policy.look_ahead(logs.context, logs.available)
+    given = policy.look_ahead_at(logs.context, codes, logs.available)
+    n_taken = 0
+    for row in rows.tolist():
+        taken = table.proba[rows[row:], codes[row:]]
+        np.testing.assert_array_equal(given.proba[row:], taken)
+        if not taken[0]:
+            continue
+        n_taken += 1
+        x, action = logs.context[row : row + 1], codes.item(row)
+        policy.update(x, action, logs.reward.item(row), 1.0)
+        assert table.refresh(row + 1, action)
+        assert given.refresh(row + 1, action)
+    assert n_taken > 20
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_few_of_many_actions_are_scored(monkeypatch):
+    """In most rounds a handful of rivals stands for a thousand actions."""
+    scored = []
+    bounds_of = _lin_ucb_blocks.BoundsOfGiven._of
+
+    def counted(block, rows, actions):
+        found = bounds_of(block, rows, actions)
+        scored.append(found.size)
+        return found
+
+    monkeypatch.setattr(_lin_ucb_blocks.BoundsOfGiven, "_of", counted)
+    logs = with_ties(4000, 1000, 4, False, seed=0)
+    Replay(random_state=0).fit(logs).score(LinUCB())
+    assert sum(scored) < 0.2 * 4000 * 1000
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+def test_the_history_is_that_of_the_table(monkeypatch):
+    rng = np.random.RandomState(0)
+    X, n_actions = rng.standard_normal((3000, 4)), 150
+    actions = rng.randint(n_actions, size=3000)
+    every = np.arange(n_actions)
+    logs = BanditLogs(X, actions, rng.random_sample(3000), actions=every)
+    evaluator = Replay(random_state=0).fit(logs)
+    few = evaluator.evaluate(LinUCB())
+    monkeypatch.setattr(_lin_ucb, "MANY_ACTIONS", 1000)
+    table = evaluator.evaluate(LinUCB())
+    np.testing.assert_array_equal(few.accepted, table.accepted)
+    assert few.value == table.value
+
+
+def test_an_action_that_is_not_offered_is_not_taken():
+    policy = reset(LinUCB(), 200, 2)
+    offered = np.ones((3, 200), dtype=bool)
+    offered[:, 0] = False
+    block = policy.look_ahead_at(np.ones((3, 2)), np.array([0, 1, 2]), offered)
+    assert block.proba.tolist() == [0, 1, 0]

@@ -1,0 +1,69 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tasks that joblib works on, and what is said where one of its workers dies."""
+
+import os
+import warnings
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+
+from joblib import effective_n_jobs
+from sklearn.utils.parallel import Parallel, delayed
+
+
+def run_tasks(tasks, n_jobs=None, **options):
+    """Call functions without arguments, and return their results in order.
+
+    What they warn of is told here, whoever worked on them.
+
+    Parameters
+    ----------
+    tasks : sequence of callable
+        What is called.
+    n_jobs : int, default=None
+        Tasks at a time, as in scikit-learn. There are never more workers than tasks,
+        and none where one task runs at a time.
+    **options
+        Of `joblib.Parallel`, such as `prefer`.
+
+    Returns
+    -------
+    results : list
+
+    Raises
+    ------
+    RuntimeError
+        If a worker process died.
+    """
+    workers = min(effective_n_jobs(n_jobs), len(tasks))
+    if workers < 2:
+        return [task() for task in tasks]
+    parallel = Parallel(n_jobs=workers, **options)
+    home = os.getpid()
+    try:
+        done = parallel(delayed(partial(_heard, home))(task) for task in tasks)
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
+            "most often because memory ran out, so there is no result. Ask for fewer "
+            "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
+        ) from error
+    for _, heard in done:
+        for one in heard:
+            warnings.warn_explicit(*one)
+    return [result for result, _ in done]
+
+
+def _heard(home, task):
+    """Return the result of a task, and what it warned of in a process of its own.
+
+    There the filters of the caller do not hold, and nobody reads what is printed.
+    """
+    if os.getpid() == home:
+        return task(), []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        result = task()
+    return result, [
+        (one.message, one.category, one.filename, one.lineno) for one in heard
+    ]

@@ -1,0 +1,49 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import os
+import warnings
+from functools import partial
+
+import pytest
+
+from skope_ope._parallel import run_tasks
+
+
+def square(number):
+    if number == 3:
+        warnings.warn("three is odd", UserWarning, stacklevel=2)
+    return number**2
+
+
+def fail():
+    raise ValueError("no such number")
+
+
+@pytest.mark.parametrize("options", [{}, {"prefer": "threads"}])
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 50])
+def test_results_and_warnings_do_not_depend_on_the_workers(n_jobs, options):
+    with pytest.warns(UserWarning, match="three is odd") as told:
+        found = run_tasks([partial(square, i) for i in range(5)], n_jobs, **options)
+    assert found == [0, 1, 4, 9, 16]
+    assert len(told) == 1
+
+
+def test_no_task_and_no_worker():
+    assert run_tasks([], 2) == []
+    here = os.getpid()
+    assert run_tasks([os.getpid], 2) == [here]  # one task needs none
+    assert here not in run_tasks([os.getpid] * 2, 2)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_of_tasks_are_raised_as_they_are(n_jobs):
+    with pytest.raises(ValueError, match="no such number"):
+        run_tasks([fail, fail], n_jobs)
+
+
+def test_a_worker_that_dies_is_named_and_the_next_call_works():
+    tasks = [partial(os._exit, 1), partial(square, 2)]
+    with pytest.raises(RuntimeError, match=r"worker process died.*2 tasks.*n_jobs=1"):
+        run_tasks(tasks, 2)
+    assert run_tasks([partial(square, 2)] * 2, 2) == [4, 4]
