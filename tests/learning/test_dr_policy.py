@@ -68,7 +68,7 @@ def test_without_a_step_it_is_the_ips_policy(classifier):
 
 
 def test_infinite_shrinkage_is_none():
-    policy = DRPolicy(reward_model=Ridge(), temperature=1.0, shrinkage=None)
+    policy = DRPolicy(reward_model=Ridge(), temperature=1.0, shrinkage=None, n_steps=1)
     expected = policy.fit(LOGS).predict_proba(X)
     policy.set_params(shrinkage=np.inf).fit(LOGS)
     assert_array_equal(policy.predict_proba(X), expected)

@@ -217,16 +217,17 @@ def test_bad_classifiers():
         OnlineClassifierPolicy(random_state=None).fit(TWO)
 
 
+# GaussianNB and SGDClassifier learn in part, the other two anew: each way of learning
+# meets both kinds of offers.
 @pytest.mark.parametrize(
-    "policy",
+    ("policy", "available"),
     [
-        OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=1),
-        OnlineClassifierPolicy(LogisticRegression(), update_every=4),
-        OnlineClassifierPolicy(SGDClassifier(loss="log_loss"), epsilon=0.5),
-        OnlineClassifierPolicy(RandomForestClassifier(2), update_every=20),
+        (OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=1), True),
+        (OnlineClassifierPolicy(LogisticRegression(), update_every=4), False),
+        (OnlineClassifierPolicy(SGDClassifier(loss="log_loss"), epsilon=0.5), False),
+        (OnlineClassifierPolicy(RandomForestClassifier(2), update_every=20), True),
     ],
 )
-@pytest.mark.parametrize("available", [False, True])
 def test_keeps_the_contract(policy, available):
     # fewer rounds than the checks have by themselves: every training is a fit
     check_adaptive_policy(policy, make_logs(60, n_actions=3, available=available))
