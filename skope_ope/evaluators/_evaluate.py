@@ -135,7 +135,7 @@ def quiet_table(
         reason = LEARNS
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
-    shared = SharedModel(reward_model, cv, logs)
+    shared = SharedModel(reward_model, cv, logs, n_jobs)
     found = values_of(wanted, evaluators, shared, sample_weight, n_jobs)
     reason = doubted_reason(recommended, reason, logs, found.values())
     results = {

@@ -130,8 +130,7 @@ class ActionRewardModel(BaseEstimator):
         if self.encoding == "per_action":
             codes = logs.action_index if rows is None else logs.action_index[rows]
             self.models_ = []
-            for code in range(logs.n_actions):
-                mine = np.flatnonzero(codes == code)
+            for code, mine in enumerate(rows_by_code(codes, logs.n_actions)):
                 own_weight = None if weight is None else weight[mine]
                 mine = mine if rows is None else rows[mine]
                 self.models_.append(self._fit_action(logs, code, mine, own_weight))
@@ -288,6 +287,27 @@ def match_actions(fitted, wanted):
             "(actions=[...])."
         )
     return codes
+
+
+def rows_by_code(codes, n_codes):
+    """Return the rows of every code, each in their order.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_rounds,)
+        Code of every row, 0..n_codes-1.
+    n_codes : int
+        Number of codes.
+
+    Returns
+    -------
+    rows : list of ndarray
+        One per code.
+    """
+    # small integers are sorted by counting; a scan per code is quadratic
+    order = codes.astype(np.min_scalar_type(n_codes)).argsort(kind="stable")
+    ends = np.bincount(codes, minlength=n_codes).cumsum()
+    return np.split(order, ends[:-1])
 
 
 def _check_binary(reward):

@@ -1,6 +1,11 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What walks over rounds share: checked probabilities and model values by chunk."""
+"""What walks over rounds share: answers by chunk, and checks of probabilities."""
+
+from collections import deque
+from functools import partial
+
+from itertools import chain
 
 import numpy as np
 
@@ -10,7 +15,7 @@ from skope_ope.logs._validation import (
     check_distributions,
 )
 
-CHUNK_ENTRIES = 1 << 18  # model values or probabilities asked for at once
+CHUNK_ENTRIES = 1 << 18  # answers asked for at once, where nothing else is said
 
 
 def check_block(proba, n_rows, n_actions, offered, first_row):
@@ -60,7 +65,9 @@ def checked_row(row, n_actions):
 
 def checked_rows(tables, which):
     """Return rows of probabilities as an array; `which` holds at every round."""
-    tables = np.array(tables, dtype=np.float64)
+    shape = len(tables), len(tables[0])
+    numbers = chain.from_iterable(tables)  # twice as fast as from a list of lists
+    tables = np.fromiter(numbers, np.float64, shape[0] * shape[1]).reshape(shape)
     try:
         check_distributions("policy", tables)
     except ValueError:  # it names an update, not a row of the logs
@@ -77,27 +84,49 @@ def _wrong_shape(found, expected):
     )
 
 
-class ModelChunks:
-    """Model values of consecutive rounds, predicted a chunk at a time.
+class Chunks:
+    """What a policy or a model says of consecutive rounds, asked a chunk at a time.
 
     Parameters
     ----------
-    predict : callable
-        `predict(rounds, start)` gives model values of all actions.
+    ask : callable
+        `ask(rounds, start)` gives an array with a row for each of `rounds`, which
+        begin at the row `start` of the logs.
     logs : BanditLogs
         The rounds.
+    size : int, default=None
+        Rounds asked about at once; `None`: so many that there are `CHUNK_ENTRIES`
+        answers.
     """
 
-    def __init__(self, predict, logs):
-        self.predict, self.logs = predict, logs
+    def __init__(self, ask, logs, size=None):
+        self.ask, self.logs = ask, logs
+        self.size = CHUNK_ENTRIES // logs.n_actions if size is None else size
         self._start = self._stop = 0
-        self._values = None
+        self._said, self._ahead = None, deque()
 
     def rows(self, start, stop):
-        """Model values of the rounds start..stop-1; rounds are asked for in order."""
+        """Return the answers about start..stop-1; rounds are asked for in order."""
         if stop > self._stop:
-            chunk = max(CHUNK_ENTRIES // self.logs.n_actions, stop - start)
-            self._start, self._stop = start, min(start + chunk, len(self.logs))
-            rounds = self.logs[self._start : self._stop]
-            self._values = self.predict(rounds, self._start)
-        return self._values[start - self._start : stop - self._start]
+            self._said = None  # makes room for what follows
+            if not self._ahead:
+                size = max(self.size, stop - start)
+                self._ahead.append((start, self._about(start, start + size)()))
+            self._start, self._said = self._ahead.popleft()
+            self._stop = self._start + len(self._said)
+        return self._said[start - self._start : stop - self._start]
+
+    def tasks(self, start, stop):
+        """Return functions that give the answers about start..stop-1, by chunk."""
+        stop = min(stop, len(self.logs))
+        chunks = range(start, stop, self.size)
+        return {low: self._about(low, min(low + self.size, stop)) for low in chunks}
+
+    def know(self, answers):
+        """Take the answers that tasks gave, by where they begin."""
+        self._ahead.extend(answers.items())
+
+    def _about(self, start, stop):
+        whole = start == 0 and stop >= len(self.logs)
+        rounds = self.logs if whole else self.logs[start:stop]
+        return partial(self.ask, rounds, start)

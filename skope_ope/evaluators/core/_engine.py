@@ -9,10 +9,13 @@ not grow with the number of actions either.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+from joblib import effective_n_jobs
 
+from skope_ope._parallel import run_tasks
+from skope_ope.evaluators.core._blocks import Chunks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
 from skope_ope.evaluators.core._sums import Sums
@@ -20,7 +23,8 @@ from skope_ope.evaluators.core._sums import Sums
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
-MODEL_ENTRIES = 1 << 24  # predictions asked at once: a model is asked per action
+MODEL_ENTRIES = 1 << 24  # predictions of models that are asked per action
+PER_WORKER = 2  # chunks of a stretch: workers that are done early wait for the others
 FAR = 5  # ranges that rewards are away from zero where they are shifted
 
 
@@ -44,6 +48,10 @@ class Job:
         Weight, stratum and cluster of every round; `None`: set by `begin`.
     sums : Sums or TermStore, default=None
         Where the terms go; `None`: made by `begin`.
+    offset : float
+        What was subtracted from all rewards; set by `run`.
+    kept : KeptRounds, default=None
+        What the pass kept of the rounds.
     """
 
     evaluator: object
@@ -52,6 +60,7 @@ class Job:
     design: object = None
     sums: object = None
     offset: float = 0.0
+    kept: object = None
 
     def begin(self, block, design):
         """Make what the terms are added to; called with the first block."""
@@ -99,7 +108,7 @@ class TermStore:
             row[block.low : block.high] = term
 
 
-def run(logs, jobs, positive, observers=(), offset=None, tables=False):
+def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1):
     """Hand every job the terms of its evaluator, block by block.
 
     Parameters
@@ -118,28 +127,31 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False):
         the middle of rewards that lie far from zero, otherwise 0.
     tables : bool, default=False
         Whether observers need the probabilities of all actions.
+    n_jobs : int, default=1
+        Chunks of rounds about which policies and models are asked at a time, in
+        threads where the caller says nothing else. Terms are added in order, so sums
+        do not depend on it.
     """
-    predictors = Predictors(logs, jobs, tables)
+    predictors = Predictors(logs, jobs, tables, n_jobs)
     shift = known_shift(logs)
     if offset is None:
         offset = far_from_zero(logs.reward[:BLOCK])
     for job in jobs:
         job.offset = offset if job.evaluator._moves is not None else 0.0
-    for start, stop in predictors.chunks():
-        predictions = predictors.predict(start, stop)
-        for low in range(start, stop, predictors.block):
-            high = min(low + predictors.block, stop)
-            block = Block(logs, low, high, positive, shift, predictors.offsets)
-            with beyond_floats():
-                _take_block(block, predictions.of(block), predictors, observers)
+    for low in range(0, len(logs), predictors.block):
+        high = min(low + predictors.block, len(logs))
+        predictors.look_ahead(low)
+        block = Block(logs, low, high, positive, shift, predictors.offsets)
+        with beyond_floats():
+            _take_block(block, predictors, observers)
 
 
-def _take_block(block, predictions, predictors, observers):
+def _take_block(block, predictors, observers):
     """Show a block to the observers and hand its terms to the jobs."""
     for observer in observers:
         observer.begin(block)
     for key, jobs in predictors.jobs_of.items():
-        target = predictions.target(key)
+        target = predictors.target(key, block)
         for observer in observers:
             observer.see(key, target)
         made = {}
@@ -147,7 +159,7 @@ def _take_block(block, predictions, predictors, observers):
             name = id(job.source), job.offset
             if name not in made:
                 made[name] = Rounds(
-                    target, predictions.model(id(job.source)), job.offset
+                    target, predictors.model(job.source, block), job.offset
                 )
             if job.design is None:
                 job.begin(block, block.positive.design)
@@ -155,7 +167,12 @@ def _take_block(block, predictions, predictors, observers):
 
 
 class Predictors:
-    """The policies and models of some jobs, and the chunks in which they predict.
+    """The policies and models of some jobs, and the rounds that they are asked about.
+
+    Policies are asked about a bounded number of entries at once. So are models that
+    read a table; those that ask a scikit-learn model for every action have a bound of
+    their own, for every call of it takes its time. What is asked at once does not
+    depend on the number of workers.
 
     Parameters
     ----------
@@ -165,16 +182,17 @@ class Predictors:
         Jobs with the same target, or source, share what it predicts.
     tables : bool, default=False
         Whether the probabilities of all actions are wanted in any case.
+    n_jobs : int, default=1
+        Chunks that are predicted at a time.
     """
 
-    def __init__(self, logs, jobs, tables=False):
-        self.logs = logs
+    def __init__(self, logs, jobs, tables=False, n_jobs=1):
+        self.logs, self.n_jobs = logs, n_jobs
         self.targets = {id(job.target): job.target for job in jobs}
         self.jobs_of = {
             key: [job for job in jobs if id(job.target) == key] for key in self.targets
         }
         sources = {id(j.source): j.source for j in jobs if j.source is not None}
-        self.models = {key: source.bind(logs) for key, source in sources.items()}
         self.alone = {
             key
             for key, target in self.targets.items()
@@ -183,10 +201,21 @@ class Predictors:
             and all(job.source is None for job in self.jobs_of[key])
         }
         n_actions = logs.n_actions
-        self.entries = n_actions if tables or self._has_tables() else 1
+        wide = tables or bool(sources) or self._has_tables()
         rows = BLOCK if logs.group is None else GROUPED_BLOCK
-        self.block = max(min(rows, BLOCK_ENTRIES // self.entries, len(logs)), 1)
+        entries = BLOCK_ENTRIES // (n_actions if wide else 1)
+        self.block = max(min(rows, entries, len(logs)), 1)
         self.offsets = np.arange(0, self.block * n_actions, n_actions)
+        calls = max(entries, min(BLOCK, MODEL_ENTRIES // n_actions))
+        self._slow = []  # what is worth a worker
+        self._policies = {
+            key: self._answers_of(key, target, self._whole_blocks(entries))
+            for key, target in self.targets.items()
+        }
+        self._models = {
+            key: self._values_of(source, entries, calls)
+            for key, source in sources.items()
+        }
 
     def _has_tables(self):
         """Whether something has an entry for every action of a round."""
@@ -194,70 +223,74 @@ class Predictors:
             key in self.alone or target.logged_only
             for key, target in self.targets.items()
         )
-        return bool(self.models) or self.logs.available is not None or not all(logged)
+        return self.logs.available is not None or not all(logged)
 
-    def chunks(self):
-        """Yield (start, stop) of the rounds that are asked at once."""
-        n, K, block = len(self.logs), self.entries, self.block
-        whole = BLOCK_ENTRIES // K
-        if self.models:
-            whole = max(whole, min(BLOCK, MODEL_ENTRIES // K))
-        chunk = max(whole // block, 1) * block
-        for start in range(0, n, chunk):
-            yield start, min(start + chunk, n)
+    def _whole_blocks(self, rows):
+        return max(rows // self.block, 1) * self.block
 
-    def predict(self, start, stop):
-        """Let policies and models predict the rounds start..stop-1."""
-        rounds = self.logs  # arrays need no cut of them
-        asks = self.models or any(t.policy is not None for t in self.targets.values())
-        if asks and stop - start < len(self.logs):
-            rounds = self.logs[start:stop]
-        values = {key: call(rounds, start) for key, call in self.models.items()}
-        proba, mass = {}, {}
-        for key, target in self.targets.items():
-            if key in self.alone:
-                proba[key] = target.policy.logged_proba(rounds)
-                mass[key] = target.policy
-            else:
-                proba[key] = target.chunk(rounds, start, stop)
-        return Predictions(start, rounds, proba, mass, values)
+    def _answers_of(self, key, target, size):
+        """Return a function that gives what a policy does in consecutive rounds."""
+        if target.array is not None:
+            return partial(_rows_of, target.array)
+        if key in self.alone:
+            return Chunks(target.logged, self.logs, size).rows
+        return self._asked(target.chunk, size)
 
+    def _values_of(self, source, entries, calls):
+        """Return a function that gives the values of a model in consecutive rounds."""
+        if hasattr(source, "table_of"):
+            return partial(_rows_of, source.table_of(self.logs))
+        predict = source.bind(self.logs)
+        if not getattr(source, "asks_models", True):
+            return Chunks(predict, self.logs, self._whole_blocks(entries)).rows
+        return self._asked(predict, self._whole_blocks(calls))
 
-class Predictions:
-    """What policies and models said of a chunk of rounds."""
-
-    def __init__(self, start, rounds, proba, mass, values, rows=slice(None)):
-        self.start, self.rounds, self.rows = start, rounds, rows
-        self.proba, self.mass, self.values = proba, mass, values
-        self.block = None
-
-    def of(self, block):
-        """Return the predictions on a block of the chunk."""
-        rows = slice(block.low - self.start, block.high - self.start)
-        out = Predictions(
-            self.start, self.rounds, self.proba, self.mass, self.values, rows
-        )
-        out.block = block
-        return out
-
-    def target(self, key):
-        """Return what a policy does in the block."""
-        mass_on = None
-        if key in self.mass:
-            mass_on = self._mass_on(self.mass[key])
-        return TargetBlock(self.block, self.proba[key][self.rows], mass_on)
-
-    def _mass_on(self, policy):
-        return lambda codes: policy.mass_on(self._part, codes)
+    def _asked(self, ask, size):
+        chunks = Chunks(ask, self.logs, size)
+        self._slow.append(chunks)
+        return chunks.rows
 
     @cached_property
-    def _part(self):
-        whole = self.block.high - self.block.low == len(self.rounds)
-        return self.rounds if whole else self.rounds[self.rows]
+    def _stretch(self):
+        """Rounds that workers predict before their blocks are taken; 0: there are none.
 
-    def model(self, key):
-        """Return the values of a model in the block, or None."""
-        return self.values[key][self.rows] if key in self.values else None
+        The workers of a stretch are waited for, so all of them have several chunks.
+        """
+        workers = effective_n_jobs(self.n_jobs) if self._slow else 1
+        most = max((chunks.size for chunks in self._slow), default=0)
+        return most * workers * PER_WORKER if workers > 1 else 0
+
+    def look_ahead(self, low):
+        """Let workers predict the rounds of a stretch, where one begins at `low`."""
+        if not self._stretch or low % self._stretch:
+            return
+        stop = low + self._stretch
+        asked = [(chunks, chunks.tasks(low, stop)) for chunks in self._slow]
+        tasks = [task for _, part in asked for task in part.values()]
+        answers = iter(run_tasks(tasks, self.n_jobs, prefer="threads"))
+        for chunks, part in asked:
+            chunks.know({start: next(answers) for start in part})
+
+    def target(self, key, block):
+        """Return what a policy does in a block."""
+        mass_on = None
+        if key in self.alone:
+            mass_on = partial(self._mass_on, self.targets[key].policy, block)
+        return TargetBlock(block, self._policies[key](block.low, block.high), mass_on)
+
+    def _mass_on(self, policy, block, codes):
+        whole = block.high - block.low == len(self.logs)
+        return policy.mass_on(self.logs if whole else self.logs[block.rows], codes)
+
+    def model(self, source, block):
+        """Return the values of a model in a block, or None."""
+        if source is None:
+            return None
+        return self._models[id(source)](block.low, block.high)
+
+
+def _rows_of(table, low, high):
+    return table[low:high]
 
 
 def known_shift(logs):

@@ -61,9 +61,7 @@ class Block:
         """Entry of the logged action of every row of a table of all actions."""
         if table.strides[0] == 0:  # the same row for all rounds
             return table[0].take(self.codes)
-        if table.flags.c_contiguous:
-            return table.ravel().take(self._flat)
-        return table[np.arange(len(table)), self.codes]
+        return table.ravel().take(self._flat)
 
 
 class TargetBlock:
@@ -91,7 +89,7 @@ class TargetBlock:
 
     def __init__(self, block, answer, mass_on=None):
         self.block, self.mass_on = block, mass_on
-        answer = np.asarray(answer, dtype=np.float64)
+        answer = as_floats(answer)
         if answer.ndim == 1:
             self.table, self.pi = None, check_logged(answer, block.low)
         else:
@@ -192,7 +190,7 @@ class Rounds:
         self.r = block.reward - offset if offset else block.reward
         self.q = self.v = None
         if table is not None:
-            q = np.asarray(table, dtype=np.float64)
+            q = as_floats(table)
             self.v, self.q = _model_value(target.table, q, block.low), block.logged(q)
             if offset:
                 self.v, self.q = self.v - offset, self.q - offset
@@ -233,6 +231,17 @@ class StoredRounds:
     gain = Rounds.gain
     residual = Rounds.residual
     corrected = Rounds.corrected
+
+
+def as_floats(answer):
+    """Return what was said of a block as floats, the rows one after the other.
+
+    So a table of any kind is converted block by block, and never a whole.
+    """
+    answer = np.asarray(answer)
+    if answer.strides[0] == 0:  # the same row for all rounds
+        return np.asarray(answer, dtype=np.float64)
+    return np.ascontiguousarray(answer, dtype=np.float64)
 
 
 def check_logged(pi, low):
