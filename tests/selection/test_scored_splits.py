@@ -237,7 +237,7 @@ def test_results_do_not_depend_on_jobs():
 
 def test_slates():
     logs, policy, _ = make_slate_logs(
-        200, logging="uniform", random_state=0, return_truth=True
+        100, logging="uniform", random_state=0, return_truth=True
     )
     settings = {"scoring": EvaluatorScorer(policy), "cv": 3}
     grid = {"cmax": [None, 1.0]}

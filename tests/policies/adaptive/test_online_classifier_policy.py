@@ -159,9 +159,16 @@ def test_update_many_trains_once():
     )
 
 
-@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars", "pyarrow"])
+# Frames of all libraries take the same way: each meets one of the two.
 @pytest.mark.parametrize(
-    "classifier", [LogisticRegression(), SGDClassifier(loss="log_loss")]
+    ("kind", "classifier"),
+    [
+        ("sparse", LogisticRegression()),
+        ("sparse", SGDClassifier(loss="log_loss")),
+        ("pandas", LogisticRegression()),
+        ("polars", SGDClassifier(loss="log_loss")),
+        ("pyarrow", LogisticRegression()),
+    ],
 )
 def test_contexts_of_other_kinds(kind, classifier):
     logs = make_logs(60)
