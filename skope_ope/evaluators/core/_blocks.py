@@ -4,7 +4,6 @@
 
 from collections import deque
 from functools import partial
-
 from itertools import chain
 
 import numpy as np
