@@ -123,7 +123,8 @@ def comparison_of(values, policies, logs, baseline, level):
     alike = [
         name
         for name, policy in policies.items()
-        if name != baseline and act_alike(policy, other, logs)
+        if name != baseline
+        and act_alike(policy, other, logs, (values[name], reference))
     ]
     comparison = PolicyComparison(
         values,

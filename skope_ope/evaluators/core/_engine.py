@@ -44,6 +44,10 @@ class Job:
         Weight, stratum and cluster of every round; `None`: set by `begin`.
     sums : Sums or TermStore, default=None
         Where the terms go; `None`: made by `begin`.
+    offset : float
+        What was subtracted from all rewards; set by `run`.
+    kept : KeptRounds, default=None
+        What the pass kept of the rounds.
     """
 
     evaluator: object
@@ -52,6 +56,7 @@ class Job:
     design: object = None
     sums: object = None
     offset: float = 0.0
+    kept: object = None
 
     def begin(self, block, design):
         """Make what the terms are added to; called with the first block."""

@@ -71,7 +71,9 @@ class Rows:
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
         left_out = None if self.left_out is None else self.left_out[rows]
-        return Rows(self.design.take(rows), self.terms[:, rows], left_out=left_out)
+        return Rows(
+            self.design.take(rows), self.terms.take(rows, axis=1), left_out=left_out
+        )
 
     def without(self, left_out):
         """Return the rounds without some of them (a mask), which then weigh nothing."""

@@ -216,36 +216,37 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
 
 def _by_row(restarts, logs, rule, horizon, predict, weighs):
     """Walk without contexts: one row of probabilities holds between two updates."""
-    policy, n_rounds = restarts.policy, len(logs)
-    proba = checked_row(policy.action_row(), logs.n_actions)
+    policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
+    proba = checked_row(policy.action_row(), n_actions)
     accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
     accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
     for start in range(0, n_rounds, NUMBERS):
-        rows = slice(start, min(start + NUMBERS, n_rounds))
-        codes = logs.action_index[rows].tolist()
-        least = rule.least_proba(rows).tolist()
-        numbers = zip(range(start, rows.stop), codes, least, strict=True)
-        for row, code, least_pi in numbers:
+        part = slice(start, min(start + NUMBERS, n_rounds))
+        codes = logs.action_index[part].tolist()
+        least = rule.least_proba(part).tolist()
+        at = _next_likely(proba, codes, least, 0)
+        while at is not None:
+            row, code = start + at, codes[at]
             pi_row = proba[code]
-            if pi_row < least_pi or not accepts(pi_row, row):
-                continue
-            if rule.observes:
-                since = slice(seen, row + 1)
-                rule.observe(np.asarray(proba)[logs.action_index[since]], since)
-                seen = row + 1
-            accepted.append(row)
-            weight = rule.weight(pi_row, row) if weighs else 1.0
-            changed = learn(policy, None, code, reward(row), pi_row, weight)
-            check_answer(changed, policy)
-            rule.renew()
-            c_values.append(rule.c)
-            if horizon is not None and len(accepted) % horizon == 0:
-                restarts.next()
-                changed = True
-            if changed:
-                proba = checked_row(policy.action_row(), logs.n_actions)
-                tables.append(proba)
-            table_of.append(len(tables) - 1)
+            if accepts(pi_row, row):
+                if rule.observes:
+                    since = slice(seen, row + 1)
+                    rule.observe(np.asarray(proba)[logs.action_index[since]], since)
+                    seen = row + 1
+                accepted.append(row)
+                weight = rule.weight(pi_row, row) if weighs else 1.0
+                changed = learn(policy, None, code, reward(row), pi_row, weight)
+                check_answer(changed, policy)
+                rule.renew()
+                c_values.append(rule.c)
+                if horizon is not None and len(accepted) % horizon == 0:
+                    restarts.next()
+                    changed = True
+                if changed:
+                    proba = checked_row(policy.action_row(), n_actions)
+                    tables.append(proba)
+                table_of.append(len(tables) - 1)
+            at = _next_likely(proba, codes, least, at + 1)
     accepted_rows = np.array(accepted, dtype=np.intp)
     which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
     tables = checked_rows(tables, which)
@@ -255,6 +256,19 @@ def _by_row(restarts, logs, rule, horizon, predict, weighs):
         rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
         model.add(rows, tables[which[rows]])
     return _trace(accepted, c_values, pi, model, restarts)
+
+
+def _next_likely(proba, codes, least, start):
+    """Return the next row that may be accepted, at a row of probabilities, or None."""
+    if 1.0 in proba:  # the search for one number needs no line of Python per row
+        try:
+            return codes.index(proba.index(1.0), start)
+        except ValueError:
+            return None
+    for row in range(start, len(codes)):
+        if proba[codes[row]] >= least[row]:
+            return row
+    return None
 
 
 def _trace(accepted, c_values, pi, model, restarts):

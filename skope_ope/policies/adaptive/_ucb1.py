@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The action whose mean reward could be the best."""
 
-from math import log, sqrt
+from math import inf, log, sqrt
 from numbers import Real
 
 from skope_ope._sklearn import Interval, StrOptions
@@ -85,7 +85,8 @@ class UCB1(ContextFreePolicy):
         """
         super().reset(logs)
         self._alpha = float(self.alpha)
-        self._widths = [0.0] * logs.n_actions  # 1 / sqrt(n_a); 0 + inf stays inf
+        # mean and 1 / sqrt(n_a), in pairs, which are read faster than two lists
+        self._terms = [(inf, 0.0)] * logs.n_actions
 
     def update(self, X, action, reward, proba, weight=1):
         """Learn from one round of the policy's own history.
@@ -109,12 +110,11 @@ class UCB1(ContextFreePolicy):
             True.
         """
         super().update(X, action, reward, proba, weight)
-        self._widths[action] = 1 / sqrt(self._counts[action])
+        self._terms[action] = self._means[action], 1 / sqrt(self._counts[action])
         return True
 
     def _scores(self):
         weight = self._alpha
         if self.width == "log":
             weight *= sqrt(log(self._n_rounds or 1))
-        pairs = zip(self._means, self._widths, strict=True)
-        return [mean + weight * width for mean, width in pairs]
+        return [mean + weight * width for mean, width in self._terms]

@@ -10,20 +10,76 @@ subsets of candidates where all weights differ.
 """
 
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
-MAX_STATES = 2**20  # of one slot; a table of so many states and its edges fits memory
+MAX_ENTRIES = 2**25  # of a table over states, types and later slots: 256 MiB
+KEPT_ENTRIES = 2**20  # of a table whose states are kept for the next call
 
 
 class Level(NamedTuple):
     """What may have been taken before a slot, and where a draw leads."""
 
     left: np.ndarray  # (n_states, n_types): candidates that the slot may still draw
-    draws: list  # for each type: (states before, states after)
+    draws: list  # for each type: (states before, states after); none in the last slot
     empty: tuple  # (states before, states after) where nothing is left to draw
     n_next: int  # states of the next slot
+
+
+def count_states(sizes, drawn):
+    """Count the states before every slot; None where slots draw different types.
+
+    They are the coefficients of a product: a type of n candidates has the polynomial
+    1 + z + ... + z^n, and the power is the number of candidates taken.
+
+    Parameters
+    ----------
+    sizes : ndarray of int of shape (n_types,)
+        Number of candidates of every type.
+    drawn : ndarray of bool of shape (n_slots, n_types)
+        Which types have weight in which slot.
+    """
+    if (drawn != drawn[0]).any():
+        return None
+    n_slots = len(drawn)
+    ways = [1] + [0] * (n_slots - 1)
+    sizes = sizes[drawn[0]].tolist()
+    for size in sizes:
+        sums = [0, *accumulate(ways)]
+        ways = [sums[k + 1] - sums[max(k - size, 0)] for k in range(n_slots)]
+    total = sum(sizes)  # slots stay empty where all are taken
+    return [ways[min(slot, total)] for slot in range(n_slots)]
+
+
+def _check_entries(counts, sizes, drawn, exact=True):
+    """Raise where the table of the states before a slot is too large.
+
+    Parameters
+    ----------
+    counts : dict
+        Number of states before some slots, or the least that it can be.
+    sizes, drawn
+        See `count_states`.
+    exact : bool, default=True
+        Whether these are the numbers.
+    """
+    n_slots, n_types = drawn.shape
+    tables = {s: n * n_types * (n_slots - s) for s, n in counts.items()}
+    slot = max(tables, key=tables.get)
+    if tables[slot] <= MAX_ENTRIES:
+        return
+    offered = drawn.any(axis=0)
+    raise ValueError(
+        f"the exact moments of these slates need {'' if exact else 'at least '}"
+        f"{counts[slot]:,} sets of candidates that the first {slot} of {n_slots} slots "
+        f"may have taken, and a table of {tables[slot] / 2**27:.3g} GiB (at most "
+        f"{MAX_ENTRIES / 2**27:.2g} GiB is made): "
+        f"{int(sizes[offered].sum())} candidates have {int(offered.sum())} distinct "
+        "weights. Give them fewer distinct weights, or take moments over samples with "
+        "SampledSlatePolicy."
+    )
 
 
 @lru_cache(maxsize=64)
@@ -42,28 +98,28 @@ def levels_of(sizes, drawn, n_slots):
     n_types = len(sizes)
     drawn = np.frombuffer(drawn, dtype=bool).reshape(n_slots, n_types)
     sizes = np.array(sizes)
-    taken = np.zeros((1, n_types), dtype=np.int16)
+    # no more of a type than slots are taken, most often fewer than 128
+    taken = np.zeros((1, n_types), np.int8 if n_slots < 2**7 else np.int16)
     levels = []
     for slot in range(n_slots):
-        left = (sizes - taken) * drawn[slot]
+        left = np.subtract(sizes, taken, dtype=float)
+        left *= drawn[slot]
+        if slot == n_slots - 1:
+            levels.append(Level(left, [], ([], []), 0))
+            return levels
         before = [np.flatnonzero(column) for column in left.T]
         before.append(np.flatnonzero(~left.any(axis=1)))
-        after = [taken[rows] for rows in before]
-        for number, rows in enumerate(after[:-1]):
-            rows[:, number] += 1
-        taken, where = _distinct(np.concatenate(after), sizes, n_slots)
-        if len(taken) > MAX_STATES:
-            raise ValueError(
-                f"the exact moments of these slates need more than {MAX_STATES} sets "
-                f"of candidates that the first {slot + 1} of {n_slots} slots may have "
-                f"taken: {int(sizes.sum())} candidates have {n_types} distinct "
-                "weights. Give them fewer distinct weights, or take moments over "
-                "samples with SampledSlatePolicy."
-            )
-        after = np.split(where, np.cumsum([len(rows) for rows in before])[:-1])
-        edges = list(zip(before, after, strict=True))
-        levels.append(Level(left.astype(float), edges[:-1], edges[-1], len(taken)))
-    return levels
+        ends = np.cumsum([len(rows) for rows in before])
+        # each of its candidates, or none, may have been the last to enter a set
+        least = {slot + 1: -(-int(ends[-1]) // (slot + 2))}
+        _check_entries(least, sizes, drawn, exact=False)
+        after = taken[np.concatenate(before)]
+        for kind, (rows, end) in enumerate(zip(before[:-1], ends[:-1], strict=True)):
+            after[end - len(rows) : end, kind] += 1
+        taken, where = _distinct(after, sizes, n_slots)
+        _check_entries({slot + 1: len(taken)}, sizes, drawn)
+        edges = list(zip(before, np.split(where, ends[:-1]), strict=True))
+        levels.append(Level(left, edges[:-1], edges[-1], len(taken)))
 
 
 def _distinct(counts, sizes, n_slots):
@@ -100,6 +156,8 @@ def states_forward(weights, levels):
         total = proba.sum(axis=1, keepdims=True)
         proba /= np.where(total > 0, total, 1.0)
         yield reached, proba
+        if not level.n_next:
+            return
         following = np.zeros((level.n_next, weights.shape[2]))
         for kind, (before, after) in enumerate(level.draws):
             following[after] += reached[before] * proba[before, kind]
@@ -188,15 +246,23 @@ def _distributions_last(weights):
 
 
 def _levels(weights, sizes):
-    drawn = (weights[0] > 0).tobytes()
-    sizes = tuple(int(size) for size in sizes)
-    return levels_of(sizes, drawn, weights.shape[1])
+    n_slots, n_types = weights.shape[1:]
+    drawn = weights[0] > 0
+    counts = count_states(sizes, drawn)
+    build = levels_of
+    if counts is not None:
+        _check_entries(dict(enumerate(counts)), sizes, drawn)
+        if max(counts) * n_types > KEPT_ENTRIES:
+            build = levels_of.__wrapped__
+    return build(tuple(sizes.tolist()), drawn.tobytes(), n_slots)
 
 
 def working_bytes(weights, sizes):
     """Bytes that `type_pairs` needs for one distribution."""
     n_slots, n_types = weights.shape[1:]
-    states = [len(level.left) for level in _levels(weights, sizes)]
+    states = count_states(sizes, weights[0] > 0)
+    if states is None:
+        states = [len(level.left) for level in _levels(weights, sizes)]
     widest = max(
         2 * count * (n_slots - slot) * n_types for slot, count in enumerate(states)
     )

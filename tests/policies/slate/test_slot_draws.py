@@ -1,12 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+from math import comb
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope.policies.slate import _slot_draws
 from skope_ope.policies.slate._slot_draws import (
+    count_states,
+    levels_of,
     type_marginals,
     type_pairs,
     working_bytes,
@@ -112,11 +116,53 @@ def test_many_candidates_of_distinct_weights_in_few_slots():
     assert_allclose(slots[0, 1], want.sum(axis=0), rtol=1e-12)
 
 
-def test_too_many_sets_are_refused(monkeypatch):
-    monkeypatch.setattr(_slot_draws, "MAX_STATES", 100)
+def test_five_of_fifty_candidates_of_distinct_weights():
+    """The sets of four of them, 230,300, are still few enough."""
+    weights = np.random.default_rng(0).uniform(0.1, 1, 50)
+    sizes = np.ones(50, dtype=int)
+    slots, pairs = type_pairs(np.tile(weights, (1, 5, 1)), sizes)
+    assert_allclose(slots.sum(axis=2), 1, rtol=1e-12)
+    for j in range(5):
+        for k in range(5):
+            want = slots[0, j] * (j != k)
+            assert_allclose(pairs[0, j, :, k].sum(axis=1), want, rtol=0, atol=1e-13)
+    # the first three slots do not know of those to come
+    first, first_pairs = type_pairs(np.tile(weights, (1, 3, 1)), sizes)
+    assert_allclose(slots[:, :3], first, rtol=1e-12)
+    assert_allclose(pairs[:, :3, :, :3], first_pairs, rtol=1e-12)
+
+
+def test_states_are_counted_before_they_are_enumerated(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    for _ in range(20):
+        n_types, n_slots = rng.integers(1, 5, 2)
+        sizes = rng.integers(1, 4, n_types)
+        drawn = np.tile(rng.random(n_types) < 0.8, (n_slots, 1))
+        levels = levels_of(tuple(sizes.tolist()), drawn.tobytes(), int(n_slots))
+        counts = count_states(sizes, drawn)
+        assert counts == [len(level.left) for level in levels]
+
+
+@pytest.mark.parametrize(("m", "n_slots"), [(50, 10), (100, 10), (1000, 10)])
+def test_too_many_sets_are_refused_by_their_number(m, n_slots, monkeypatch):
+    """Nothing is enumerated for it."""
+    monkeypatch.setattr(_slot_draws, "levels_of", None)
+    weights = np.tile(np.linspace(1, 2, m), (1, n_slots, 1))
+    needed = f"need {comb(m, n_slots - 1):,} sets of candidates that the first 9 of 10"
+    for ask in (type_pairs, type_marginals):
+        with pytest.raises(ValueError, match=needed) as found:
+            ask(weights, np.ones(m, dtype=int))
+        assert f"{m} candidates have {m} distinct weights" in str(found.value)
+
+
+def test_too_many_sets_of_slots_with_candidates_of_their_own(monkeypatch):
+    monkeypatch.setattr(_slot_draws, "MAX_ENTRIES", 2000)
     weights = np.tile(np.linspace(1, 2, 20), (1, 5, 1))
-    with pytest.raises(ValueError, match="20 candidates have 20 distinct weights"):
+    weights[0, 0, 3] = 0
+    with pytest.raises(ValueError, match=r"at least .* 20 candidates have 20 distinct"):
         type_pairs(weights, np.ones(20, dtype=int))
+    monkeypatch.setattr(_slot_draws, "MAX_ENTRIES", 2**20)
+    type_pairs(weights, np.ones(20, dtype=int))
 
 
 def test_tiny_and_huge_weights():
