@@ -11,7 +11,7 @@ from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import CornerReach
+from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._sums import Sums
@@ -46,12 +46,12 @@ def logged_value(logs):
         Rows(design, logs.reward[None], logs=logs),
         estimator="mean reward",
         effective_sample_size=mass * mass / square,
-        reach=CornerReach(limits, partial(_corners, n), reward=logs.reward),
+        reach=CornerReach(limits, partial(_corners, n), reward=logs.reward, alike=True),
         plain_weights=PlainWeights(logs, positive, partial(np.ones, n), False, 1.0),
     )
 
 
 def _corners(n, limits, max_weight=None, spare=0.0):
     """Return the rewards that rounds might have had; there are no weights."""
-    own = [(np.full(n, end),) for end in limits]
+    own = [terms_at(np.broadcast_to(end, n)) for end in limits]
     return [[one] for one in own], own, None, None

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of several policies by several evaluators, with what they can share."""
 
-from joblib import Parallel, delayed, effective_n_jobs
+from functools import partial
 
+from skope_ope._parallel import run_tasks
 from skope_ope.evaluators.core._jobs import evaluate_jobs
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
@@ -37,7 +38,7 @@ def values_of(policies, evaluators, shared, sample_weight=None, n_jobs=None):
     logs = shared.logs
     positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
     together, apart = _divided(policies, evaluators, logs)
-    found = _in_passes(together, policies, shared, positive, n_jobs)
+    found = _in_one_pass(together, policies, shared, positive, n_jobs)
     for walks in (False, True):
         some = [
             pair
@@ -71,37 +72,21 @@ def _divided(policies, evaluators, logs):
     return together, apart
 
 
-def _in_passes(together, policies, shared, positive, n_jobs):
-    """Return the values of those that share a pass over the rounds.
-
-    One process needs a single pass for all policies; threads have one a policy, and
-    find the reward models fitted.
-    """
-    groups = [list(together)] if together else []
-    if effective_n_jobs(n_jobs) > 1 and len(together) > 1:
-        groups = [[policy] for policy in together]
-        shared.prepare(one for _, part in together.values() for one in part.values())
-    calls = [
-        delayed(_one_pass)({one: together[one] for one in group}, shared, positive)
-        for group in groups
-    ]
-    done = _run(calls, n_jobs, "threads")
-    found = {}
-    warned = {p: rounds_warnings(policies[p], shared.logs) for p in together}
-    for of_group in done:
-        for (policy, name), value in of_group.items():
-            found[policy, name] = value._with_warnings(warned[policy])
-    return found
-
-
-def _one_pass(together, shared, positive):
+def _in_one_pass(together, policies, shared, positive, n_jobs):
+    """Return the values of those that share a pass over the rounds."""
+    if not together:
+        return {}
     jobs = {
         (policy, name): evaluator._prepare(target, positive, shared)
         for policy, (target, part) in together.items()
         for name, evaluator in part.items()
     }
-    values = evaluate_jobs(list(jobs.values()), positive)
-    return dict(zip(jobs, values, strict=True))
+    values = evaluate_jobs(list(jobs.values()), positive, n_jobs)
+    warned = {p: rounds_warnings(policies[p], shared.logs) for p in together}
+    return {
+        (policy, name): value._with_warnings(warned[policy])
+        for (policy, name), value in zip(jobs, values, strict=True)
+    }
 
 
 def _by_themselves(
@@ -113,18 +98,11 @@ def _by_themselves(
     """
     names = list(dict.fromkeys(name for _, name in pairs))
     prefer = "processes" if processes else "threads"
-    fits = [delayed(shared.fitted)(evaluators[name]) for name in names]
-    fitted = dict(zip(names, _run(fits, n_jobs, prefer), strict=True))
+    fits = [partial(shared.fitted, evaluators[name]) for name in names]
+    fitted = dict(zip(names, run_tasks(fits, n_jobs, prefer=prefer), strict=True))
     # on the rounds of fit, which are those of the table
     calls = [
-        delayed(fitted[name]._result)(policies[policy], None, sample_weight)
+        partial(fitted[name]._result, policies[policy], None, sample_weight)
         for policy, name in pairs
     ]
-    return dict(zip(pairs, _run(calls, n_jobs, prefer), strict=True))
-
-
-def _run(calls, n_jobs, prefer):
-    """Return the results of delayed calls."""
-    if len(calls) < 2 or effective_n_jobs(n_jobs) == 1:  # a small table takes no longer
-        return [function(*args, **kwargs) for function, args, kwargs in calls]
-    return Parallel(n_jobs=n_jobs, prefer=prefer)(calls)
+    return dict(zip(pairs, run_tasks(calls, n_jobs, prefer=prefer), strict=True))

@@ -20,10 +20,13 @@ class SharedModel:
         The folds that come with it.
     logs : BanditLogs or SlateLogs
         The rounds.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, as in scikit-learn.
     """
 
-    def __init__(self, reward_model, cv, logs):
+    def __init__(self, reward_model, cv, logs, n_jobs=None):
         self.reward_model, self.cv, self.logs = reward_model, cv, logs
+        self.n_jobs = n_jobs
         self._sources = []  # (model, cv, source)
 
     def model_of(self, evaluator):
@@ -38,7 +41,7 @@ class SharedModel:
         for known, folds, source in self._sources:
             if known is model and _same(folds, cv):
                 return source
-        source = reward_source(model, self.logs, cv)
+        source = reward_source(model, self.logs, cv, n_jobs=self.n_jobs)
         self._sources.append((model, cv, source))
         return source
 

@@ -14,15 +14,17 @@ from skope_ope.logs._validation import (
     label_array,
     label_codes,
     plain,
+    present_labels,
     short,
 )
 
 
-def coded_labels(name, values):
+def coded_labels(name, values, copy=True):
     """Return labels as `check_labels` does, and their `distinct_labels`.
 
     Columns of frames keep their codes. Objects are looked at once: where none of the
-    distinct ones is missing, none is.
+    distinct ones is missing, none is. Without `copy` the array may be that of the
+    caller.
 
     Returns
     -------
@@ -38,7 +40,8 @@ def coded_labels(name, values):
         return read_only(found.labels.take(found.codes)), found.labels, found.codes
     array = label_array(name, values)
     if array.dtype.kind != "O":
-        array = check_labels(name, values)
+        check = check_labels if copy else present_labels
+        array = check(name, values)
         return array, *_distinct(name, array)
     try:
         distinct, codes = _distinct(name, array)
@@ -47,7 +50,7 @@ def coded_labels(name, values):
         raise
     if _any_missing(distinct):
         check_labels(name, values)  # names the row
-    return keep(values, array), distinct, codes
+    return keep(values, array) if copy else array, distinct, codes
 
 
 def _any_missing(distinct):

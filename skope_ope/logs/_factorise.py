@@ -232,7 +232,8 @@ def rows_of_codes(codes, n_codes):
         Views of one array.
     """
     digits = codes if n_codes <= _DIGIT else codes % _DIGIT
-    order = np.argsort(digits.astype(np.uint16), kind="stable")
+    width = np.uint8 if n_codes <= 256 else np.uint16
+    order = np.argsort(digits.astype(width), kind="stable")
     if n_codes > _DIGIT:  # then by what stands before the last digit
         order = order[np.argsort(codes[order] // _DIGIT, kind="stable")]
     return np.split(order, np.cumsum(count_codes(codes, n_codes))[:-1])

@@ -3,7 +3,7 @@
 """Which rounds are held out of which fit, wherever the rounds turn up."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class HeldOut:
 
     Attributes
     ----------
-    train : list of ndarray
+    train : sequence of ndarray
         Training rows of every fold, without copies of its test rows.
     fold : ndarray of shape (n_rounds,)
         The fold in whose test part a row is (the first, where several are), or
@@ -35,9 +35,13 @@ class HeldOut:
 
     def __init__(self, logs, cv):
         self.logs = logs
+        position = repeated_positions(logs)
+        if _is_number(cv):
+            self.fold = numbered_folds(cv, logs, position)
+            self.train = OtherFolds(self.fold)
+            return
         self.fold = np.full(len(logs), UNCOVERED)
         self.train = []
-        position = repeated_positions(logs)
         for k, (train, test) in enumerate(_checked(cv, logs, position)):
             self.train.append(train)
             self.fold[test[self.fold[test] == UNCOVERED]] = k
@@ -51,6 +55,39 @@ class HeldOut:
             table = np.full(position.max() + 1, UNCOVERED)
             table[position[covered]] = self.fold[covered]
             self.fold[~covered] = table[position[~covered]]
+
+    def train_sums(self, codes, n_codes, weights):
+        """Sum weights by code over the training part of every fold.
+
+        Parameters
+        ----------
+        codes : ndarray of int of shape (n_rounds,)
+            Code of every row, 0..n_codes-1.
+        n_codes : int
+            Number of codes.
+        weights : list of ndarray of shape (n_rounds,) or None
+            What is summed; `None` counts the rows.
+
+        Returns
+        -------
+        sums : list of ndarray of shape (n_folds, n_codes)
+            One per entry of `weights`.
+        """
+        n_folds = len(self.train)
+        if isinstance(self.train, OtherFolds):
+            cells = self.fold * n_codes + codes
+            return [
+                _sums_of_others(
+                    np.bincount(cells, one, n_folds * n_codes).reshape(n_folds, n_codes)
+                )
+                for one in weights
+            ]
+        sums = [np.empty((n_folds, n_codes)) for _ in weights]
+        for k, train in enumerate(self.train):
+            part = codes[train]
+            for out, one in zip(sums, weights, strict=True):
+                out[k] = np.bincount(part, None if one is None else one[train], n_codes)
+        return sums
 
     def of(self, logs):
         """Fold of every row of `logs`; `FULL` for rows that were not split."""
@@ -82,6 +119,40 @@ class HeldOut:
             if other != k and train.size and test.size:
                 pairs.append((train, test))
         return pairs
+
+
+class OtherFolds(Sequence):
+    """Training rows where every row is in one test part: those of all other folds.
+
+    They are made when they are asked for; what only counts rows needs none.
+
+    Parameters
+    ----------
+    fold : ndarray of int of shape (n_rounds,)
+        The fold of every row.
+    """
+
+    def __init__(self, fold):
+        self._fold, self._n_folds = fold, int(fold.max()) + 1
+
+    def __len__(self):
+        return self._n_folds
+
+    def __getitem__(self, k):
+        if not 0 <= k < self._n_folds:
+            raise IndexError(f"fold {k} of {self._n_folds}")
+        return np.flatnonzero(self._fold != k)
+
+
+def _sums_of_others(cells):
+    """Sum all rows of a table but one, for each of them, without a difference.
+
+    What a huge entry rounds away would not come back when it is subtracted.
+    """
+    sums = np.zeros(cells.shape)
+    sums[1:] = np.cumsum(cells[:-1], axis=0)
+    sums[:-1] += np.cumsum(cells[:0:-1], axis=0)[::-1]
+    return sums
 
 
 def repeated_positions(logs):
@@ -162,23 +233,45 @@ def _as_rows(rows, n_rounds):
     return rows
 
 
-def _split(cv, logs, position):
-    if cv is None:
-        cv = 5
-    if not isinstance(cv, (int, np.integer)):
-        if hasattr(cv, "split") and not isinstance(cv, str):
-            # it warns of groups, which folds in the order of time cannot keep together
-            ordered = type(cv).__name__ == "TimeSeriesSplit"
-            groups = None if ordered else logs.group
-            return cv.split(logs, getattr(logs, "action", None), groups=groups)
-        if isinstance(cv, str) or not isinstance(cv, Iterable):
-            raise TypeError(
-                "cv must be a number of folds, a splitter or pairs (train, test), got "
-                f"{cv!r}."
-            )
-        return cv
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+def _is_number(cv):
+    return cv is None or isinstance(cv, (int, np.integer))
 
+
+def _split(cv, logs, position):
+    if _is_number(cv):
+        fold = numbered_folds(cv, logs, position)
+        parts = enumerate(OtherFolds(fold))
+        return ((train, np.flatnonzero(fold == k)) for k, train in parts)
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        # it warns of groups, which folds in the order of time cannot keep together
+        ordered = type(cv).__name__ == "TimeSeriesSplit"
+        groups = None if ordered else logs.group
+        return cv.split(logs, getattr(logs, "action", None), groups=groups)
+    if isinstance(cv, str) or not isinstance(cv, Iterable):
+        raise TypeError(
+            "cv must be a number of folds, a splitter or pairs (train, test), got "
+            f"{cv!r}."
+        )
+    return cv
+
+
+def numbered_folds(cv, logs, position):
+    """Return the fold of every row, where all that is said is their number.
+
+    Parameters
+    ----------
+    cv : int or None
+        Number of folds, see `HeldOut`.
+    logs : BanditLogs or SlateLogs
+        The rounds that are split.
+    position : ndarray of shape (n_rounds,) or None
+        See `repeated_positions`.
+
+    Returns
+    -------
+    fold : ndarray of int of shape (n_rounds,)
+    """
+    cv = 5 if cv is None else int(cv)
     groups, unit = logs.group_index, "rounds"
     if groups is not None:
         unit = "groups"
@@ -191,12 +284,23 @@ def _split(cv, logs, position):
             f"{unit} and cv={cv}. Pass predictions as an array, a number, or a fitted "
             "model as FrozenEstimator(model)."
         )
-    n_splits = min(int(cv), n_units)
-    if groups is not None:
-        return GroupKFold(n_splits).split(logs, groups=groups)
+    n_splits = min(cv, n_units)
     logger = getattr(logs, "logger_index", None)
-    if logger is None or not n_splits <= np.bincount(logger).max() < len(logs):
-        return KFold(n_splits).split(logs)
+    if groups is None and (
+        logger is None or not n_splits <= np.bincount(logger).max() < len(logs)
+    ):  # KFold without shuffling, which lists the rows of all parts
+        sizes = np.full(n_splits, n_units // n_splits)
+        sizes[: n_units % n_splits] += 1
+        return np.repeat(np.arange(n_splits), sizes)
+    from sklearn.model_selection import GroupKFold, StratifiedKFold
+
+    if groups is not None:
+        parts = GroupKFold(n_splits).split(logs, groups=groups)
+    else:
+        parts = StratifiedKFold(n_splits).split(logs, logger)
+    fold = np.empty(len(logs), dtype=np.intp)
     with warnings.catch_warnings():  # a logger of few rounds is in some folds only
         warnings.simplefilter("ignore", UserWarning)
-        return list(StratifiedKFold(n_splits).split(logs, logger))
+        for k, (_, test) in enumerate(parts):
+            fold[test] = k
+    return fold

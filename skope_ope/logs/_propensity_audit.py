@@ -7,6 +7,8 @@ from math import copysign, inf, log, nan, sqrt
 import numpy as np
 from scipy.special import gammaln
 
+from skope_ope.logs._factorise import rows_of_codes
+
 DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
 BLOCK = 8192  # rows; nothing as long as the logs is made
@@ -116,9 +118,11 @@ def propensity_by_action(logs):
         Zero for actions that were never logged.
     """
     by_action = np.zeros(logs.n_actions)
-    by_action[logs.action_index] = logs.propensity
     for rows in _blocks(logs):  # most loggers differ in the first
-        if (by_action[logs.action_index[rows]] != logs.propensity[rows]).any():
+        code, p = logs.action_index[rows], logs.propensity[rows]
+        new = by_action[code] == 0
+        by_action[code[new]] = p[new]
+        if (by_action[code] != p).any():
             return None
     return by_action
 
@@ -198,8 +202,7 @@ def group_sizes(sizes):
 def propensities_drift(logs):
     """Tell whether propensities of some action move with time beyond chance."""
     time = np.arange(len(logs)) - (len(logs) - 1) / 2
-    for code in range(logs.n_actions):
-        rows = np.flatnonzero(logs.action_index == code)
+    for rows in rows_of_codes(logs.action_index, logs.n_actions):
         p, t = logs.propensity[rows], time[rows]
         if len(rows) < 30 or p.std() < 1e-9:
             continue

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The protocol by which logs travel through scikit-learn's splitters and searches."""
 
+import sys
 import uuid
 from functools import cached_property
 
@@ -47,13 +48,37 @@ def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
         return values.take(key, axis=0)  # thrice as fast as values[key]
-    if isinstance(values, np.ndarray) or sparse.issparse(values):
-        return values[key]
     if isinstance(key, slice):
-        key = np.arange(*key.indices(values.shape[0]))
+        return _slice_rows(values, key)
+    if sparse.issparse(values):
+        return values[key]
     if hasattr(values, "take") and not hasattr(values, "iloc"):  # pyarrow
         return values.take(key)
     return safe_indexing(values, key)
+
+
+def _slice_rows(values, key):
+    """Return rows of a slice: a view, where they are stored one after the other."""
+    if isinstance(values, np.ndarray):
+        return values[key]
+    start, stop, step = key.indices(values.shape[0])
+    stop = max(start, stop) if step == 1 else stop
+    if step == 1 and sparse.issparse(values) and values.format == "csr":
+        ends = values.indptr[start : stop + 1]
+        part = slice(ends[0], ends[-1])
+        parts = values.data[part], values.indices[part], ends - ends[0]
+        return type(values)(parts, shape=(stop - start, values.shape[1]))
+    if step == 1 and hasattr(values, "slice"):  # polars and pyarrow
+        return values.slice(start, stop - start)
+    if step == 1 and hasattr(values, "iloc"):
+        part = values.iloc[start:stop]
+        return part if _copies_on_write() else part.copy()
+    return take_rows(values, np.arange(start, stop, step))
+
+
+def _copies_on_write():
+    """Tell whether what is written to a part of a frame leaves the frame alone."""
+    return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
 
 
 class RowContainer:
@@ -126,7 +151,11 @@ class RowContainer:
         outside = np.flatnonzero((key < -n) | (key >= n))
         if outside.size:
             raise IndexError(f"row {key[outside[0]]} is out of range: {n} rows.")
-        return np.where(key < 0, key + n, key)
+        key = np.where(key < 0, key + n, key)
+        first, last = int(key[0]), int(key[-1])
+        if last - first + 1 == len(key) and _ascends_by_one(key):
+            return slice(first, last + 1)  # as folds in order are: no copies
+        return key
 
     def __getitem__(self, key):
         key = self._row_key(key)
@@ -258,6 +287,10 @@ def in_stored_order(logs):
     if logs._in_order:
         return logs
     return logs[np.argsort(logs.row_id.position, kind="stable")]
+
+
+def _ascends_by_one(rows):
+    return bool((rows[1:] - rows[:-1] == 1).all())
 
 
 def _ascends(rows):

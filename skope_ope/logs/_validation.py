@@ -106,7 +106,12 @@ def is_frame(values):
 
 
 def check_labels(name, values):
-    """Return a 1-d array of labels without missing entries."""
+    """Return labels without missing ones, as logs keep them."""
+    return keep(values, present_labels(name, values))
+
+
+def present_labels(name, values):
+    """Return a 1-d array of labels without missing entries, maybe the caller's."""
     array = label_array(name, values)
     if array.dtype.kind == "f":
         missing = ~np.isfinite(array)
@@ -118,7 +123,7 @@ def check_labels(name, values):
         # numpy has made the text "nan" of a NaN among texts
         missing = _missing_objects(values)
     else:
-        return keep(values, array)
+        return array
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise RowError(
@@ -126,7 +131,7 @@ def check_labels(name, values):
             row,
             f" ({int(missing.sum())} such rows). Drop these rows.",
         )
-    return keep(values, array)
+    return array
 
 
 def label_array(name, values):

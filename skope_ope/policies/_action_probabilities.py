@@ -74,12 +74,17 @@ def action_probabilities(policy, logs, *, unknown="raise"):
             f"({len(logs)},), is not enough here: pass one of shape "
             f"({len(logs)}, {logs.n_actions}) with all actions."
         )
+    proba = np.asarray(proba, dtype=np.float64)
     check_distributions("policy", proba, logs.available)
     return proba
 
 
 def resolve_policy(policy, logs):
-    """Return a policy object, or the array (n,) or (n, n_actions) in its stead."""
+    """Return a policy object, or the array (n,) or (n, n_actions) in its stead.
+
+    An array of any kind of real numbers is as it was given: whoever reads it makes
+    floats of it, block by block.
+    """
     if isinstance(policy, str):
         if policy not in logs.columns:
             raise ValueError(
@@ -188,7 +193,8 @@ def _probability_array(policy, logs):
             "probabilities of the logged actions as floats, and actions as rows of "
             "probabilities, e.g. np.eye(n_actions)[codes]."
         )
-    proba = as_floats("policy", policy)
+    real = policy.dtype.kind in "biuf"
+    proba = policy if real else as_floats("policy", policy)
     want = (len(logs),) if proba.ndim == 1 else (len(logs), logs.n_actions)
     if proba.shape != want:
         raise ValueError(

@@ -140,7 +140,7 @@ def _logged_probability(policy, label, logs):
         if given is None:
             proba = policy_probabilities(policy, rounds)
         else:
-            proba = given[start : start + chunk]
+            proba = np.asarray(given[start : start + chunk], dtype=np.float64)
         check_distributions(
             f"the policy of logger {label!r}", proba, rounds.available, start
         )

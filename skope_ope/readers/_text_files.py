@@ -8,6 +8,7 @@ import io
 import os
 import re
 import zlib
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -16,7 +17,8 @@ from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-LONGEST = 2**26  # bytes of a line: a few kB of gzip may unpack to any length
+LONGEST = 2**24  # bytes of a line: a few kB of gzip may unpack to any length
+LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
     "a carriage return stands alone inside the line, as in files whose lines end with "
     "it. Lines must end with a line feed: convert the file, e.g. with tr '\\r' '\\n'."
@@ -44,12 +46,7 @@ def read_lines(path, ends=False):
     path = os.fspath(path)
     number = 0
     try:
-        with open(path, "rb") as raw:
-            packed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            stream = raw
-            if packed:
-                stream = io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        with open_bytes(path) as stream:
             for line in iter(partial(stream.readline, LONGEST + 1), b""):
                 number += 1
                 if number == 1 or len(line) > LONGEST or b"\0" in line:
@@ -68,6 +65,18 @@ def read_lines(path, ends=False):
             f"{path}: the gzip data are damaged or cut off after line {number} "
             f"({error}). Copy or download the file again."
         ) from error
+
+
+@contextmanager
+def open_bytes(path):
+    """Open a file for reading; gzip is recognised by its first bytes."""
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == GZIP_MAGIC
+        raw.seek(0)
+        if packed:
+            yield io.BufferedReader(gzip.GzipFile(fileobj=raw))
+        else:
+            yield raw
 
 
 def sample_lines(path, n_lines):

@@ -3,11 +3,12 @@
 """Predictions for rounds by models that never saw their rewards."""
 
 import warnings
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from sklearn.base import clone
 
+from skope_ope._parallel import run_tasks
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.reward_models._action_reward_model import (
@@ -33,23 +34,52 @@ class MeanReward:
     def __init__(self, by_action=True):
         self.by_action = by_action
 
-    def fit(self, logs, sample_weight=None):
-        """Average the rewards of every action."""
+    def fit(self, logs, sample_weight=None, rows=slice(None)):
+        """Average the rewards of every action, in some rows of the logs."""
         if sample_weight is None:
             sample_weight = logs.sample_weight
-        self.actions_ = logs.actions
-        sums = [
-            np.bincount(logs.action_index, weights=values, minlength=logs.n_actions)
-            for values in (
-                logs.reward if sample_weight is None else logs.reward * sample_weight,
-                np.ones(len(logs)) if sample_weight is None else sample_weight,
-            )
-        ]
-        total, weight = sums
+        codes = logs.action_index[rows]
+        total, weight = (
+            np.bincount(codes, None if one is None else one[rows], logs.n_actions)
+            for one in _summands(logs, sample_weight)
+        )
         if not weight.any():  # zero weights say that nothing matters here
-            return self.fit(logs, np.ones(len(logs)))
-        overall = total.sum() / weight.sum()
-        self.means_ = np.full(logs.n_actions, overall)
+            return self.fit(logs, np.ones(len(logs)), rows)
+        return self._average(logs, total, weight)
+
+    def fit_folds(self, logs, held_out, sample_weight=None):
+        """Return one that is fitted to the training part of every fold.
+
+        No rows are taken: actions and rewards are summed fold by fold.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        held_out : HeldOut
+            Their folds.
+        sample_weight : ndarray of shape (n_rounds,), default=None
+            Row weights, see `fit`.
+        """
+        if sample_weight is None:
+            sample_weight = logs.sample_weight
+        by_action = logs.action_index, logs.n_actions
+        totals, weights = held_out.train_sums(
+            *by_action, _summands(logs, sample_weight)
+        )
+        nothing = ~weights.any(axis=1)  # see fit
+        if nothing.any():
+            plain = held_out.train_sums(*by_action, _summands(logs, None))
+            totals[nothing], weights[nothing] = (one[nothing] for one in plain)
+        return [
+            clone(self)._average(logs, *sums)
+            for sums in zip(totals, weights, strict=True)
+        ]
+
+    def _average(self, logs, total, weight):
+        """Take the means from sums of rewards and of weights by action."""
+        self.actions_ = logs.actions
+        self.means_ = np.full(logs.n_actions, total.sum() / weight.sum())
         if self.by_action:
             np.divide(total, weight, out=self.means_, where=weight > 0)
         return self
@@ -61,6 +91,11 @@ class MeanReward:
 
     def __sklearn_clone__(self):
         return MeanReward(self.by_action)
+
+
+def _summands(logs, weight):
+    """Return what is summed by action: weighted rewards, and the weights."""
+    return [logs.reward if weight is None else logs.reward * weight, weight]
 
 
 class CrossFittedModel:
@@ -76,6 +111,8 @@ class CrossFittedModel:
         The folds, see `HeldOut`.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, as in scikit-learn.
 
     Attributes
     ----------
@@ -84,7 +121,7 @@ class CrossFittedModel:
         that one does.
     """
 
-    def __init__(self, model, logs, cv, sample_weight=None):
+    def __init__(self, model, logs, cv, sample_weight=None, n_jobs=None):
         self.model = model
         self.logs = logs
         self.cv = cv
@@ -92,29 +129,28 @@ class CrossFittedModel:
         self.held_out_ = HeldOut(logs, cv)
         if getattr(model, "by_action", True):
             self._warn_of_missing_actions()
-        self.models_ = {
-            k: self._fit(train) for k, train in enumerate(self.held_out_.train)
-        }
+        self.models_ = dict(enumerate(self._fit_folds(n_jobs)))
         open_rows = self.held_out_.fold == UNCOVERED
         self.n_uncovered_ = int(open_rows.sum())
         if self.n_uncovered_:
-            self.models_[UNCOVERED] = MeanReward().fit(logs[~open_rows])
+            self.models_[UNCOVERED] = MeanReward().fit(logs, rows=~open_rows)
+
+    @property
+    def asks_models(self):
+        """Whether a prediction asks a model of scikit-learn, and not a table."""
+        return not isinstance(self.model, MeanReward)
 
     def _warn_of_missing_actions(self):
         """Warn, of all folds at once, of actions that a fold model has not seen."""
-        logs, by_fold = self.logs, {}
-        anywhere = np.zeros(logs.n_actions, dtype=bool)
-        for fold, train in enumerate(self.held_out_.train):
-            counts = np.bincount(logs.action_index[train], minlength=logs.n_actions)
-            missing = (counts == 0) & (logs.action_counts > 0)
-            if missing.any():
-                by_fold[fold] = int(missing.sum())
-                anywhere |= missing
-        if not by_fold:
+        logs = self.logs
+        [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
+        missing = (counts == 0) & (logs.action_counts > 0)
+        if not missing.any():
             return
-        labels = logs.actions[anywhere].tolist()
+        labels = logs.actions[missing.any(axis=0)].tolist()
         shown = _first(map(repr, labels))
-        folds = _first(f"{n} in fold {fold}" for fold, n in by_fold.items())
+        by_fold = enumerate(missing.sum(axis=1).tolist())
+        folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
         warnings.warn(
             ModelErrorWarning(
                 f"{len(labels)} action(s) have no round in the training part of a fold "
@@ -125,8 +161,15 @@ class CrossFittedModel:
             stacklevel=5,
         )
 
-    def _fit(self, train):
-        logs = self.logs
+    def _fit_folds(self, n_jobs):
+        """Return the models of all folds, in their order."""
+        if isinstance(self.model, MeanReward):  # sums need no workers
+            return self.model.fit_folds(self.logs, self.held_out_, self.sample_weight)
+        folds = range(len(self.held_out_.train))
+        return run_tasks([partial(self._fit, k) for k in folds], n_jobs)
+
+    def _fit(self, fold):
+        logs, train = self.logs, self.held_out_.train[fold]
         model = clone(self.model)
         if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
             return model._fit_rows(logs, train, self.sample_weight)
@@ -154,8 +197,10 @@ class CrossFittedModel:
             return self._model(present[0]).predict_logs(rounds)
         q_hat = np.empty((len(rounds), rounds.n_actions))
         for k in present:
-            rows = np.flatnonzero(fold == k)
-            q_hat[rows] = self._model(k).predict_logs(rounds[rows])
+            model, rows = self._model(k), np.flatnonzero(fold == k)
+            # means are the same in all rounds: no context is taken for them
+            part = rounds if isinstance(model, MeanReward) else rounds[rows]
+            q_hat[rows] = model.predict_logs(part)[: len(rows)]
         return q_hat
 
     def _model(self, fold):

@@ -22,27 +22,38 @@ from skope_ope.reward_models._cross_fit import (
 )
 
 
-class NumberSource:
-    """The same expected reward everywhere."""
+class TableSource:
+    """Values that are known beforehand, a row for every round.
+
+    `table_of(logs)` is an array of shape (n_rounds, n_actions), of any kind of real
+    numbers.
+    """
 
     n_uncovered_ = 0
+
+    def bind(self, logs):
+        """Return a chunk predictor for `logs`."""
+        table = self.table_of(logs)
+        return lambda rounds, start: np.asarray(
+            table[start : start + len(rounds)], dtype=np.float64
+        )
+
+
+class NumberSource(TableSource):
+    """The same expected reward everywhere."""
 
     def __init__(self, number):
         self.number = float(number)
         if not np.isfinite(self.number):
             raise ValueError(f"reward_model must be a finite number, got {number}.")
 
-    def bind(self, logs):
-        """Return a chunk predictor for `logs`."""
-        return lambda rounds, start: np.broadcast_to(
-            self.number, (len(rounds), rounds.n_actions)
-        )
+    def table_of(self, logs):
+        """Return the number, as often as it is wanted."""
+        return np.broadcast_to(self.number, (len(logs), logs.n_actions))
 
 
-class ArraySource:
+class ArraySource(TableSource):
     """Values computed elsewhere, for the rows of the logs of fit only."""
-
-    n_uncovered_ = 0
 
     def __init__(self, q_hat, logs):
         self.logs = logs
@@ -53,8 +64,8 @@ class ArraySource:
         )
         self.q_hat = _check_q_hat(q_hat, logs, "reward_model", remedy)
 
-    def bind(self, logs):
-        """Return a chunk predictor for `logs`, which must be those of fit."""
+    def table_of(self, logs):
+        """Return the values for `logs`, which must be those of fit."""
         if logs is not self.logs and logs.row_id != self.logs.row_id:
             raise ValueError(
                 "reward_model is an array of values for the rows of the logs of fit; "
@@ -62,28 +73,24 @@ class ArraySource:
                 "come from other rounds, carry them along: "
                 "logs.with_columns(q_hat=...), reward_model='q_hat'."
             )
-        return lambda rounds, start: self.q_hat[start : start + len(rounds)]
+        return self.q_hat
 
 
-class ColumnSource:
+class ColumnSource(TableSource):
     """Values carried by the logs as a named column."""
-
-    n_uncovered_ = 0
 
     def __init__(self, name):
         self.name = name
 
-    def bind(self, logs):
-        """Return a chunk predictor for `logs`, from their own column."""
+    def table_of(self, logs):
+        """Return the column of `logs`."""
         if self.name not in logs.columns:
             raise ValueError(
                 f"reward_model {self.name!r} is not a column of the logs (they have "
                 f"{sorted(logs.columns)}). Add it with logs.with_columns."
             )
-        q_hat = _check_q_hat(
-            logs.columns[self.name], logs, f"reward_model {self.name!r}"
-        )
-        return lambda rounds, start: q_hat[start : start + len(rounds)]
+        name = f"reward_model {self.name!r}"
+        return _check_q_hat(logs.columns[self.name], logs, name)
 
 
 class FrozenSource:
@@ -118,7 +125,8 @@ class FrozenSource:
 
 
 def _check_q_hat(q_hat, logs, name, remedy=""):
-    if not isinstance(q_hat, np.ndarray) or q_hat.dtype != np.float64:
+    # tables of other numbers are converted by those who read them, block by block
+    if not isinstance(q_hat, np.ndarray) or q_hat.dtype.kind not in "biuf":
         q_hat = as_numbers(name, as_array(name, q_hat, logs.actions), 2)
     if q_hat.shape != (len(logs), logs.n_actions):
         raise ValueError(
@@ -144,7 +152,7 @@ def refuse_non_models(model, name):
         raise TypeError(f"{name} is the class {model.__name__}; make an instance.")
 
 
-def reward_source(model, logs, cv=5, sample_weight=None):
+def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
     """Return what predicts rewards for `logs` from anything that may stand for it.
 
     Parameters
@@ -157,6 +165,8 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         How rounds are held out of the fits that predict for them.
     sample_weight : ndarray of shape (n_rounds,), default=None
         Row weights for the fits.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, as in scikit-learn.
     """
     if is_source(model):
         return model
@@ -169,7 +179,7 @@ def reward_source(model, logs, cv=5, sample_weight=None):
         if model is None:
             raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
         return FrozenSource(model)
-    return CrossFittedModel(fittable(model), logs, cv, sample_weight)
+    return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs)
 
 
 def given_source(model, logs):
@@ -184,7 +194,7 @@ def given_source(model, logs):
     """
     if isinstance(model, str):
         source = ColumnSource(model)
-        source.bind(logs)  # a missing column is noticed in fit
+        source.table_of(logs)  # a missing column is noticed in fit
         return source
     if isinstance(model, Real) and not isinstance(model, bool):
         return NumberSource(model)

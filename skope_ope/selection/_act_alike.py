@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.evaluators.core._jobs import JobTerms
 from skope_ope.evaluators.core._target import Target
 from skope_ope.logs import BanditLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
@@ -12,7 +13,7 @@ BLOCK = 1024  # rounds: the first tells most policies apart, and no table is lar
 ROUNDING = 1e-12
 
 
-def act_alike(policy, other, logs):
+def act_alike(policy, other, logs, values=()):
     """Tell whether two policies take the same actions with the same probabilities.
 
     Parameters
@@ -24,6 +25,9 @@ def act_alike(policy, other, logs):
         counts where it is known, and the propensities otherwise.
     logs : BanditLogs or SlateLogs
         The rounds.
+    values : sequence of PolicyValue, default=()
+        Those of both on these rounds. What their pass has seen of the logged actions
+        tells most policies apart, and nobody is asked again.
 
     Returns
     -------
@@ -37,15 +41,31 @@ def act_alike(policy, other, logs):
         return False
     if other is None and logs.propensity is None:
         return False
-    for start in range(0, len(logs), BLOCK):
-        stop = min(start + BLOCK, len(logs))
+    blocks = [(low, min(low + BLOCK, len(logs))) for low in range(0, len(logs), BLOCK)]
+    values = values[: len(targets)]  # the logger has no value of a pass
+    if values and any(_differ_as_seen(logs, values, slice(*one)) for one in blocks):
+        return False
+    for start, stop in blocks:
         rounds = logs[start:stop]
-        tables = [one.chunk(rounds, start, stop) for one in targets]
+        tables = [one.chunk(rounds, start) for one in targets]
         if other is None:
             tables.append(_of_logger(rounds))
         if not _equal(*tables, rounds.action_index):
             return False
     return True
+
+
+def _differ_as_seen(logs, values, rows):
+    """Whether policies, or one and the logger, differ in what was logged."""
+    terms = [value._rows._terms for value in values]
+    if not all(isinstance(one, JobTerms) for one in terms):
+        return False
+    seen = [one.logged_proba(rows) for one in terms]
+    if len(seen) == 1:
+        seen.append(_of_logger(logs)[rows])
+    if any(one is None for one in seen):
+        return False
+    return not _equal(*seen, logs.action_index[rows])
 
 
 def _of_logger(rounds):

@@ -8,7 +8,7 @@ import pytest
 
 from skope_ope.exceptions import LogsWarning
 from skope_ope.readers import _csv_columns
-from skope_ope.readers._csv_columns import read_csv
+from skope_ope.readers._csv_columns import read_rows
 from skope_ope.readers._texts import Texts
 
 
@@ -23,8 +23,13 @@ def csv_file(tmp_path):
     return write
 
 
+@pytest.fixture(params=["what is installed", "our own"])
+def read_csv(request):
+    return read_rows if request.param == "our own" else _csv_columns.read_csv
+
+
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
-def test_columns_come_by_name_and_kind(csv_file, name):
+def test_columns_come_by_name_and_kind(read_csv, csv_file, name):
     path = csv_file(
         'a,b,c,d\n1,0.5,"x, y",2026-01-01\n2,1e-3,z,2026-01-02T12:00\n', name
     )
@@ -41,18 +46,18 @@ def test_columns_come_by_name_and_kind(csv_file, name):
     )
 
 
-def test_one_column_may_be_of_several_kinds(csv_file):
+def test_one_column_may_be_of_several_kinds(read_csv, csv_file):
     columns = read_csv(csv_file("a\n1\n2\n"), [("a", "label"), ("a", "number")])
     assert columns["a", "label"].dtype.kind == "i"
     assert columns["a", "number"].dtype.kind == "f"
 
 
-def test_numbers_may_be_written_as_truth_values(csv_file):
+def test_numbers_may_be_written_as_truth_values(read_csv, csv_file):
     columns = read_csv(csv_file("r\nTrue\nFalse\n1\n"), [("r", "number")])
     np.testing.assert_array_equal(columns["r", "number"], [1, 0, 1])
 
 
-def test_features_may_be_missing(csv_file):
+def test_features_may_be_missing(read_csv, csv_file):
     path = csv_file("x,y\n1,\nNA,b\n ,b\nnan,\n")
     columns = read_csv(path, [("x", "feature"), ("y", "feature")])
     np.testing.assert_array_equal(columns["x", "feature"], [1, np.nan, np.nan, np.nan])
@@ -63,7 +68,7 @@ def test_blocks_join_and_a_late_text_makes_a_column_of_texts(csv_file, monkeypat
     monkeypatch.setattr(_csv_columns, "BLOCK", 2)
     told = []
     path = csv_file("x,y,z\n" + "".join(f"{i},{i},{i}\n" for i in range(5)) + "a,5,b\n")
-    columns = read_csv(
+    columns = read_rows(
         path, [("x", "feature"), ("y", "feature"), ("z", "feature")], told.append
     )
     assert columns["x", "feature"].array().tolist() == ["0", "1", "2", "3", "4", "a"]
@@ -72,12 +77,12 @@ def test_blocks_join_and_a_late_text_makes_a_column_of_texts(csv_file, monkeypat
     assert told == [2, 4, 6, 2, 4, 6]  # read twice, for x and z
 
 
-def test_moments_may_be_numbers(csv_file):
+def test_moments_may_be_numbers(read_csv, csv_file):
     columns = read_csv(csv_file("t\n1.5\n2\n"), [("t", "moment")])
     np.testing.assert_array_equal(columns["t", "moment"], [1.5, 2])
 
 
-def test_labels_lose_the_blanks_around_them(csv_file, monkeypatch):
+def test_labels_lose_the_blanks_around_them(read_csv, csv_file, monkeypatch):
     monkeypatch.setattr(_csv_columns, "BLOCK", 2)
     columns = read_csv(
         csv_file("a,b\n1, x\n 2,x \n1,y\n"), [("a", "label"), ("b", "label")]
@@ -87,7 +92,7 @@ def test_labels_lose_the_blanks_around_them(csv_file, monkeypatch):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_text_among_numbers_is_told(csv_file, monkeypatch, late):
+def test_a_text_among_numbers_is_told(read_csv, csv_file, monkeypatch, late):
     monkeypatch.setattr(_csv_columns, "BLOCK", 4 if late else 100)
     cells = [*range(9), "NA", "n.a.", *range(9)]
     path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
@@ -100,21 +105,21 @@ def test_a_text_among_numbers_is_told(csv_file, monkeypatch, late):
     assert told[0].message.value == 1
 
 
-def test_texts_of_which_many_are_no_numbers_are_not_told(csv_file, recwarn):
+def test_texts_of_which_many_are_no_numbers_are_not_told(read_csv, csv_file, recwarn):
     cells = ["10115", "SW1A", "75001", "10115"] * 5
     path = csv_file("x\n" + "".join(f"{cell}\n" for cell in cells))
     assert isinstance(read_csv(path, [("x", "feature")])["x", "feature"], Texts)
     assert not recwarn
 
 
-def test_words_for_missing_are_labels_among_texts(csv_file):
+def test_words_for_missing_are_labels_among_texts(read_csv, csv_file):
     path = csv_file("a,b\nNA,1\nb,none\n")
     columns = read_csv(path, [("a", "label"), ("b", "label")])
     assert columns["a", "label"].tolist() == ["NA", "b"]
     assert columns["b", "label"].tolist() == ["1", "none"]
 
 
-def test_quoted_line_ends_count_as_lines(csv_file):
+def test_quoted_line_ends_count_as_lines(read_csv, csv_file):
     path = csv_file('a,b\n1,"x\r\n\ny"\n\n2,"z"\nfour,\n', "log.csv.gz")
     with pytest.raises(ValueError, match="line 7: column 'a' is 'four'"):
         read_csv(path, [("a", "number")])
@@ -150,24 +155,24 @@ def test_quoted_line_ends_count_as_lines(csv_file):
         (["soon"], "moment", r"line 2: column 'a' is 'soon', expected a number or a d"),
     ],
 )
-def test_bad_cells_are_named_with_their_line(csv_file, cells, kind, message):
+def test_bad_cells_are_named_with_their_line(read_csv, csv_file, cells, kind, message):
     path = csv_file("a,b\n" + "".join(f"{cell},0\n" for cell in cells))
     with pytest.raises(ValueError, match=message) as caught:
         read_csv(path, [("a", kind)])
     assert str(path) in str(caught.value)
 
 
-def test_moments_do_not_mix_numbers_and_datetimes(csv_file, monkeypatch):
+def test_moments_do_not_mix_numbers_and_datetimes(read_csv, csv_file, monkeypatch):
     monkeypatch.setattr(_csv_columns, "BLOCK", 1)
     with pytest.raises(ValueError, match=r"line 3: column 't'.* mixed"):
         read_csv(csv_file("t\n1\n2026-01-01\n"), [("t", "moment")])
 
 
-def test_a_row_of_another_length_is_named(csv_file):
+def test_a_row_of_another_length_is_named(read_csv, csv_file):
     with pytest.raises(ValueError, match="line 3: 1 cells under 2 column names"):
         read_csv(csv_file("a,b\n1,2\n3\n"), [("a", "number")])
 
 
-def test_a_header_alone_is_an_empty_file(csv_file):
+def test_a_header_alone_is_an_empty_file(read_csv, csv_file):
     with pytest.raises(ValueError, match="is empty"):
         read_csv(csv_file("a,b\n"), [("a", "number")])

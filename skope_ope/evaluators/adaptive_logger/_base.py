@@ -17,7 +17,7 @@ from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._overlap import Overlap, Support, weight_entries
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import CornerReach
+from skope_ope.evaluators.core._reach import CornerReach, terms_at
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
@@ -204,10 +204,12 @@ def _corners(scored, form, limits, max_weight=None, spare=0.0):
         largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
     elif largest is None:
         largest, source = np.full(len(w), w.max()), LOGGED
-    corners = [
-        [form.terms(v + largest * (end - q)), form.terms(v.copy())] for end in limits
-    ]
-    own = [form.terms(v + w * (end - q)) for end in limits]
+
+    def terms(weight, end):
+        return terms_at(*form.terms(v + weight * (end - q)))
+
+    corners = [[terms(some, end) for some in (largest, 0.0)] for end in limits]
+    own = [terms(w, end) for end in limits]
     return corners, own, float(largest.max()), source
 
 

@@ -51,7 +51,7 @@ class ScoredRounds:
                 f"weighting={self.weighting!r} needs the policy's probabilities of all "
                 "actions, an array of shape (n_rounds, n_actions)."
             )
-        return np.asarray(self._target.chunk(self.logs, 0, len(self.logs)))
+        return np.asarray(self._target.chunk(self.logs, 0))
 
     @cached_property
     def logger(self):

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What walks over rounds share: checked probabilities and model values by chunk."""
+"""What walks over rounds share: answers by chunk, and checks of probabilities."""
 
 from itertools import chain
 
@@ -12,7 +12,7 @@ from skope_ope.logs._validation import (
     check_distributions,
 )
 
-CHUNK_ENTRIES = 1 << 18  # model values or probabilities asked for at once
+CHUNK_ENTRIES = 1 << 18  # answers asked for at once, where nothing else is said
 
 
 def check_block(proba, n_rows, n_actions, offered, first_row):
@@ -81,27 +81,35 @@ def _wrong_shape(found, expected):
     )
 
 
-class ModelChunks:
-    """Model values of consecutive rounds, predicted a chunk at a time.
+class Chunks:
+    """What a policy or a model says of consecutive rounds, asked a chunk at a time.
 
     Parameters
     ----------
-    predict : callable
-        `predict(rounds, start)` gives model values of all actions.
+    ask : callable
+        `ask(rounds, start)` gives an array with a row for each of `rounds`, which
+        begin at the row `start` of the logs.
     logs : BanditLogs
         The rounds.
+    size : int, default=None
+        Rounds asked about at once; `None`: so many that there are `CHUNK_ENTRIES`
+        answers.
     """
 
-    def __init__(self, predict, logs):
-        self.predict, self.logs = predict, logs
+    def __init__(self, ask, logs, size=None):
+        self.ask, self.logs = ask, logs
+        self.size = CHUNK_ENTRIES // logs.n_actions if size is None else size
         self._start = self._stop = 0
-        self._values = None
+        self._said = None
 
     def rows(self, start, stop):
-        """Model values of the rounds start..stop-1; rounds are asked for in order."""
+        """Return the answers about start..stop-1; rounds are asked for in order."""
         if stop > self._stop:
-            chunk = max(CHUNK_ENTRIES // self.logs.n_actions, stop - start)
-            self._start, self._stop = start, min(start + chunk, len(self.logs))
-            rounds = self.logs[self._start : self._stop]
-            self._values = self.predict(rounds, self._start)
-        return self._values[start - self._start : stop - self._start]
+            self._said = None  # makes room for what follows
+            whole = start == 0 and self.size >= len(self.logs)
+            rounds = self.logs
+            if not whole:
+                rounds = rounds[start : start + max(self.size, stop - start)]
+            self._said = self.ask(rounds, start)
+            self._start, self._stop = start, start + len(rounds)
+        return self._said[start - self._start : stop - self._start]

@@ -219,7 +219,7 @@ class Estimate(_Certain):
                 influence += (b if frame.n_strata == 1 else b[codes]) * column
         return np.bincount(frame.cell_cluster, influence, len(frame.clusters))
 
-    def round_values(self, terms, design):
+    def round_values(self, terms, design, rows=None):
         """Return z_i, ndarray of shape (n_rounds,).
 
         Parameters
@@ -228,23 +228,29 @@ class Estimate(_Certain):
             Terms of rewards less the offset.
         design : Design
             Weight, stratum and cluster of every round.
+        rows : slice or ndarray of int, default=None
+            The rounds that the terms are of; `None`: all.
         """
         n = design.n_rounds
-        influence, _ = self._influence(terms, design)
+        influence, _ = self._influence(terms, design, rows)
         return self.value + sqrt(n * max(n - 1, 1)) * influence
 
-    def _influence(self, terms, design):
+    def _influence(self, terms, design, rows=None):
         """Return psi of every round, and the size of what cancels in it."""
-        influence, size = np.zeros(design.n_rounds), 0.0
-        slopes = [self._of_rounds(b, design.stratum) for b in self.slopes]
+        influence, size = 0.0, 0.0
+        stratum, omega = (
+            codes if codes is None or rows is None else codes[rows]
+            for codes in (design.stratum, design.omega)
+        )
+        slopes = [self._of_rounds(b, stratum) for b in self.slopes]
         for b, term, near in zip(slopes, terms, self.origin, strict=False):
             part = b * (term - near)
-            influence += part
             size += sqrt(dot(part, part))
+            influence = part + influence
         influence += slopes[-1]
-        if design.omega is not None:
-            influence *= design.omega
-            size *= float(design.omega.max(initial=0))
+        if omega is not None:
+            influence *= omega
+            size *= float(omega.max(initial=0))
         return influence, size
 
     def _of_rounds(self, slope, stratum):
@@ -310,9 +316,9 @@ class GivenEstimate(_Certain):
         self.independent_error, self.combine = independent_error, combine
         self._round_values = round_values
 
-    def round_values(self, terms, design):
+    def round_values(self, terms, design, rows=None):
         """Return the given round values."""
-        return self._round_values
+        return self._round_values if rows is None else self._round_values[rows]
 
 
 def difference(a, b):

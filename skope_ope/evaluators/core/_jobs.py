@@ -5,13 +5,18 @@
 from dataclasses import dataclass, replace
 
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._engine import TermStore, run
+from skope_ope.evaluators.core._engine import run
+from skope_ope.evaluators.core._kept_rounds import KeptRounds, blocks
 
 
-def evaluate_jobs(jobs, positive):
+def evaluate_jobs(jobs, positive, n_jobs=1):
     """Return the results of several jobs, from one pass over the rounds."""
-    observed = observers_of(jobs, positive)
-    run(positive.all_logs, jobs, positive, observed.values())
+    observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive)
+    observers = [*observed.values(), *kept.bounds_in_pass]
+    all_jobs = [*jobs, *kept.in_pass]
+    run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)
+    for job in jobs:
+        job.kept = kept
     with beyond_floats():
         return [job.evaluator._policy_value(job, positive, observed) for job in jobs]
 
@@ -44,60 +49,38 @@ def rerun(job, positive, offset, sums=None):
     return again
 
 
-def terms_of_job(job, positive, offset):
-    """Return the terms of all rounds, of rewards less an offset."""
-    store = TermStore(len(positive.all_logs))
-    return rerun(job, positive, offset, store).sums.terms
-
-
 @dataclass(frozen=True, eq=False)
 class JobTerms:
-    """The terms of all rounds, from a pass of their own when they are called for.
+    """The terms of all rounds, formed when they are called for.
 
     Attributes
     ----------
     job : Job
         What was done before.
-    positive : PositiveRounds
-        The rounds.
     offset : float
         What is subtracted from all rewards.
     """
 
     job: object
-    positive: object
     offset: float
 
     def __call__(self):
         """Return the terms, ndarray of shape (n_terms, n_rounds)."""
-        return terms_of_job(self.job, self.positive, self.offset)
+        return self.job.kept.terms(self.job, self.offset)
 
+    def logged_proba(self, rows):
+        """Return what the policy was seen to do, None where that is not at hand."""
+        return self.job.kept.logged_proba(self.job, rows)
 
-class _Last:
-    """Keeps the terms of the block that is at hand."""
+    def of(self, rows, offset=None):
+        """Return the terms of some rounds, of rewards less this or another offset."""
+        job, offset = self.job, self.offset if offset is None else offset
+        return job.evaluator._terms(job.kept.rounds(job, offset, rows))
 
-    def __init__(self):
-        self.block = self.terms = None
-
-    def add(self, block, terms):
-        """Keep the terms of a block."""
-        self.block, self.terms = block, terms
-
-
-class _Handing:
-    """Observes the begin of blocks, and hands on the terms of the one before."""
-
-    def __init__(self, kept, take):
-        self.kept, self.take = kept, take
-
-    def begin(self, block=None):
-        """Hand on what all jobs gave for the last block, if there was one."""
-        first = self.kept[0].block
-        if first is not None:
-            self.take(first.low, first.high, [one.terms for one in self.kept])
-
-    def see(self, key, target):
-        """Nothing is to be seen."""
+    @property
+    def positive(self):
+        """The rounds."""
+        return self.job.kept.positive
 
 
 def run_together(sources, take, offset):
@@ -113,13 +96,6 @@ def run_together(sources, take, offset):
     offset : float
         What is subtracted from all rewards.
     """
-    positive = sources[0].positive
-    kept = [_Last() for _ in sources]
-    jobs = [
-        replace(one.job, design=None, sums=last)
-        for one, last in zip(sources, kept, strict=True)
-    ]
-    handing = _Handing(kept, take)
-    observed = observers_of(jobs, positive).values()
-    run(positive.all_logs, jobs, positive, [handing, *observed], offset)
-    handing.begin()
+    for block in blocks(len(sources[0].positive.all_logs)):
+        terms = [one.of(block.rows, offset) for one in sources]
+        take(block.low, block.high, terms)

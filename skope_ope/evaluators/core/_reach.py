@@ -7,19 +7,18 @@ the range of the rewards and the largest importance weight are known, so is the 
 round value: that of a round with the largest weight and the best or worst reward.
 """
 
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import inf, nan
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import Extract, known_shift, terms_of
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._jobs import observers_of
-from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.evaluators.core._weight_bound import LOGGED, WeightBound, stated_weight
+from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.logs._known_range import known_range
 
 # What larger weights than the bound may bring is below this share of a standard error:
@@ -197,9 +196,9 @@ class CornerReach:
     corners : callable
         Takes a range of the rewards, a bound on the weights, or None, and what share of
         the policy's probability may have larger ones. Returns for the worst and for the
-        best reward a list of terms of all rounds (with the largest and with the
-        smallest weight); for both the terms of all rounds with their own weights; the
-        bound that was used; and where it comes from.
+        best reward a list of functions of some rounds that give their terms (with the
+        largest and with the smallest weight); for both such a function with their own
+        weights; the bound that was used; and where it comes from.
     rows : ndarray of int, default=None
         Places of the rounds of the estimate; `None`: all.
     reward : ndarray, default=None
@@ -209,11 +208,23 @@ class CornerReach:
         model: the estimate can be compared with one that has none.
     lost : float, default=0.0
         Share of the policy's decisions of which the logs tell nothing.
+    alike : bool, default=False
+        Whether rounds of a stratum have the same corners.
     """
 
-    def __init__(self, limits, corners, rows=None, reward=None, weights=None, lost=0.0):
+    def __init__(
+        self,
+        limits,
+        corners,
+        rows=None,
+        reward=None,
+        weights=None,
+        lost=0.0,
+        alike=False,
+    ):
         self.limits, self.corners, self.rows = limits, corners, rows
         self.reward, self.weights, self.lost = reward, weights, lost
+        self.alike = alike
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `PolicyValue`, or None where no range is known.
@@ -244,17 +255,25 @@ class CornerReach:
         about = max_weight, source, of_group, self.lost
         return Reach(*limits, best, worst, *about)
 
-    def _changes(self, value, terms):
-        """Return the deviations of round values with some terms."""
+    def _changes(self, value, terms, rows=None):
+        """Return the deviations of the round values of some rounds, with some terms."""
+        places = slice(None) if rows is None else rows
         if self.rows is not None:
-            terms = [term[self.rows] for term in terms]
-        return value._estimate.round_values(terms, value._rows.design) - value.value
+            places = self.rows[places]
+        design = value._rows.design
+        return value._estimate.round_values(terms(places), design, rows) - value.value
 
     def _extremes(self, value, corners):
         """Return the lowest and the highest deviation."""
-        changes = [self._changes(value, terms) for terms in corners]
-        lows, highs = ([f(change) for change in changes] for f in (np.min, np.max))
-        return float(min(lows)), float(max(highs))
+        lows, highs, design = [], [], value._rows.design
+        parts = [block.rows for block in blocks(design.n_rounds)]
+        alike = self.alike and design.n_strata == 1 and design.omega is None
+        for terms in corners:
+            for rows in [slice(0, 1)] if alike else parts:
+                change = self._changes(value, terms, rows)
+                lows.append(float(change.min()))
+                highs.append(float(change.max()))
+        return float(np.min(lows)), float(np.max(highs))  # NaN stays
 
     def _of_group(self, value, own):
         """Return what a typical group may add upwards and downwards."""
@@ -284,9 +303,9 @@ class CornerReach:
     def take(self, rows):
         """Return the reach of the rounds at some places (an array of ints)."""
         places = rows if self.rows is None else self.rows[rows]
-        return CornerReach(
-            self.limits, self.corners, places, self.reward, self.weights, self.lost
-        )
+        out = copy(self)
+        out.rows = places
+        return out
 
 
 def _typical(size):
@@ -383,48 +402,38 @@ def reach_of_job(job, positive, lost=0.0):
     """
     logs, plain = positive.all_logs, None
     if job.source is not None:
-        plain = partial(weights_of_job, job, positive)
-    corners = partial(_corners, job, positive)
+        plain = partial(_weights, job)
     given = {"reward": logs.reward, "weights": plain, "lost": lost}
-    return CornerReach(known_range(logs), corners, **given)
+    return CornerReach(
+        known_range(logs), partial(_corners, job), alike=plain is None, **given
+    )
 
 
-def _corners(job, positive, limits, max_weight=None, spare=0.0):
-    """Return the terms of all rounds with the largest weight, or none.
+def _corners(job, limits, max_weight=None, spare=0.0):
+    """Return the terms of rounds with the largest weight, or none.
 
     A round of every stratum is as heavy as the heaviest that the stratum may have.
     """
-    logs, evaluator = positive.all_logs, job.evaluator
-    weight = evaluator._tallied_weight
-    parts = Extract(lambda r: [x for x in (weight(r), r.q, r.v) if x is not None])
-    bound = WeightBound(logs, job.target, several=job.design.n_strata > 1)
-    observers = [*observers_of([job], positive).values(), bound]
-    w, *model = terms_of(
-        parts, logs, job.target, job.source, positive, observers, bound.needs_tables
-    )
-    q, v = (part - job.offset for part in model) if model else (None, None)
-    largest, source = bound.largest(w, job.design, spare)
+    w, design = _weights(job), job.design
+    largest, source = job.kept.bound(job).largest(w, design, spare)
     if max_weight is not None:
-        largest, source = np.full(len(w), stated_weight(max_weight, w)), "stated"
-    known = {"q": q, "v": v, "n_rounds": len(logs), "shift": known_shift(logs)}
+        largest, source = np.full(len(largest), stated_weight(max_weight, w)), "stated"
 
-    def terms(weights, end):
-        reward = np.full(len(w), end - job.offset)
-        return evaluator._terms(StoredRounds(w=weights, b=weights, r=reward, **known))
+    def terms(weights, end, rows):
+        if weights is largest:
+            several = len(largest) > 1
+            weights = largest[design.stratum[rows]] if several else largest[0]
+        rounds = job.kept.rounds(job, job.offset, rows, weights, end)
+        return job.evaluator._terms(rounds)
 
-    none = np.zeros(len(w))
-    corners = [[terms(weights, end) for weights in (largest, none)] for end in limits]
-    own = [terms(w, end) for end in limits]
+    corners = [[partial(terms, some, end) for some in (largest, 0.0)] for end in limits]
+    own = [partial(terms, None, end) for end in limits]
     return corners, own, float(largest.max()), source
 
 
-def weights_of_job(job, positive):
+def _weights(job):
     """Return the importance weights of all rounds, as the evaluator takes them."""
-    weight = job.evaluator._tallied_weight
-    parts = Extract(lambda rounds: (weight(rounds),))
-    observers = observers_of([job], positive).values()
-    [w] = terms_of(parts, positive.all_logs, job.target, None, positive, observers)
-    return w
+    return job.kept.parts(job)[0]
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
@@ -447,5 +456,10 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
         Not needed.
     """
     _refuse_stated(max_weight)
-    own = [(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
+    own = [terms_at(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
     return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
+
+
+def terms_at(*terms):
+    """Return the function of some rounds that gives their terms, of those of all."""
+    return lambda rows: tuple(term[rows] for term in terms)

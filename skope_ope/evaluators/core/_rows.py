@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._kept_rounds import blocks
 
 
 class Rows:
@@ -48,6 +49,16 @@ class Rows:
         return self._terms() if callable(self._terms) else self._terms
 
     @property
+    def come_in_blocks(self):
+        """Whether terms of some rounds can be had, and those of all are not formed."""
+        return hasattr(self._terms, "of") and "terms" not in vars(self)
+
+    def blocks_of_terms(self):
+        """Yield the terms of some rounds and their places; they are not stored."""
+        for block in blocks(self.n_rounds):
+            yield self._terms.of(block.rows), block.rows
+
+    @property
     def counted(self):
         """Rounds of positive sample weight, ndarray of bool of shape (n_rounds,)."""
         omega = self.design.omega
@@ -71,7 +82,9 @@ class Rows:
     def take(self, rows):
         """Return the rounds at some places (an array of ints)."""
         left_out = None if self.left_out is None else self.left_out[rows]
-        return Rows(self.design.take(rows), self.terms[:, rows], left_out=left_out)
+        return Rows(
+            self.design.take(rows), self.terms.take(rows, axis=1), left_out=left_out
+        )
 
     def without(self, left_out):
         """Return the rounds without some of them (a mask), which then weigh nothing."""

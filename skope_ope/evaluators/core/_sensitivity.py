@@ -11,7 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
-from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
+from skope_ope.evaluators.core._reach import CornerReach, terms_at, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.intervals import breakdown_gamma, sensitivity_bounds
 from skope_ope.intervals._sensitivity import check_gamma, extreme_weights
@@ -303,8 +303,8 @@ def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None, spare=0
     raised = weight * gamma
     lowered = weight / gamma + min(weight, 1.0) * (1 - 1 / gamma)
     ends = zip(limits, (raised, lowered)[::-sign], strict=True)
-    none = np.zeros(n), np.zeros(n)
-    corners = [[(np.full(n, w * end), np.full(n, w)), none] for end, w in ends]
+    none = terms_at(*np.zeros((2, n)))
+    corners = [[terms_at(np.full(n, w * end), np.full(n, w)), none] for end, w in ends]
     return corners, own, raised, reach.source
 
 

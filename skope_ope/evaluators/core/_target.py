@@ -31,7 +31,7 @@ class Target:
     column : str or None
         The name of the column that stands for a policy.
     array : ndarray or None
-        The array that stands for a policy.
+        The array that stands for a policy, of any kind of real numbers.
     logged_only : bool
         Whether only the logged action's probability is known.
     """
@@ -52,11 +52,15 @@ class Target:
         out.array = self.array[positive.mask]
         return out
 
-    def chunk(self, rounds, start, stop):
-        """Probabilities of the rounds start..stop-1; `rounds` are these rows."""
+    def chunk(self, rounds, start):
+        """Probabilities of `rounds`, which begin at the row `start` of the logs."""
         if self.array is not None:
-            return self.array[start:stop]
+            return np.asarray(self.array[start : start + len(rounds)], dtype=np.float64)
         return np.asarray(policy_probabilities(self.policy, rounds), dtype=np.float64)
+
+    def logged(self, rounds, start):
+        """Probabilities of the logged actions, of a policy that answers alone."""
+        return self.policy.logged_proba(rounds)
 
     def answers_alone(self, logs):
         """Whether the policy tells all that its support and its weights need.

@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope.exceptions import SingleTrajectoryWarning, SupportWarning
 from skope_ope.logs._coded_labels import coded_labels
-from skope_ope.logs._factorise import in_order, rows_of_codes
+from skope_ope.logs._factorise import factorise, rows_of_codes
 
 _CODED = {  # fields of logs with the names of their labels and codes
     "action": ("actions", "action_index"),
@@ -42,15 +42,11 @@ class ValuesOfGroups:
             compared: the same estimator on the rounds of the group. NaN, and a
             warning, where no estimate can be formed from them.
         """
-        distinct, codes = self._coded(key)
+        places = self._places(key)
         if not self.independent_rounds:
             warned = SingleTrajectoryWarning(_NO_GROUP_ERROR, 1)
             python_warnings.warn(warned, stacklevel=2)
-        places = rows_of_codes(codes, len(distinct))
-        values = {
-            label: self._of_group(rows, label)
-            for label, rows in zip(distinct.tolist(), places, strict=True)
-        }
+        values = {label: self._of_group(rows, label) for label, rows in places.items()}
         lost = [label for label, value in values.items() if np.isnan(value.value)]
         if lost and not np.isnan(self.value):
             first = values[lost[0]].warnings[0]
@@ -58,28 +54,32 @@ class ValuesOfGroups:
             warned = type(first)(f"{text} first: {first}", first.value)
             python_warnings.warn(warned, stacklevel=2)
         if self._mixture is not None:
-            doubt = self._mixture.doubt(list(values), places, self._rows.design)
+            rows = list(places.values())
+            doubt = self._mixture.doubt(list(values), rows, self._rows.design)
             if doubt is not None:
                 python_warnings.warn(doubt, stacklevel=2)
                 values = {k: v._with_warnings([doubt]) for k, v in values.items()}
         return values
 
-    def _coded(self, key):
-        """Return sorted distinct labels, and the code of every round."""
+    def _places(self, key):
+        """Return the rounds of every label, in the order of `factorise`."""
         logs = self._rows.logs
         given = self._rows.labels(key) if isinstance(key, str) else key
         if isinstance(key, str) and key in _CODED and key not in logs.columns:
-            labels, codes = (getattr(logs, name) for name in _CODED[key])
-            some = np.zeros(len(labels), dtype=np.intp)
-            some[codes] = np.arange(len(codes))  # a round of every label
-            return in_order(given.take(some), codes)
-        labels, *coded = coded_labels("key", given)
-        if len(labels) != self.n_rounds:
+            distinct, codes = (getattr(logs, name) for name in _CODED[key])
+        else:
+            given, distinct, codes = coded_labels("key", given, copy=False)
+        if len(codes) != self.n_rounds:
             raise ValueError(
                 f"key must have one label per round ({self.n_rounds}), got "
-                f"{len(labels)}."
+                f"{len(codes)}."
             )
-        return in_order(*coded)
+        places = [rows for rows in rows_of_codes(codes, len(distinct)) if len(rows)]
+        places.sort(key=lambda rows: rows[0])
+        labels, code = factorise(given[[rows[0] for rows in places]])
+        return dict(
+            zip(labels.tolist(), [places[k] for k in np.argsort(code)], strict=True)
+        )
 
     def _of_first(self, sizes):
         """Return the values of the first rounds, one for every number of them.

@@ -78,12 +78,17 @@ class WeightBound:
         table, mu = target.table, self.by_action
         if mu is None:
             mu = self.proba[target.block.rows]
-        ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
+        if mu.min() > 0:
+            ratio = table / mu
+        else:
+            ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
         self.found = max(self.found, float(ratio.max()))
-        some = ratio > 0
-        bins = bins_of(ratio[some])
-        lowest = bins.min(initial=np.iinfo(np.int64).max)
-        mass = np.bincount(bins - lowest, table[some])  # no sort: bins are few
+        bins = bins_of(ratio).ravel()
+        lowest = int(bins.min())
+        bins -= lowest
+        mass = np.bincount(bins, table.ravel())  # no sort: bins are few
+        if lowest == 0:  # weights of zero are none
+            mass[0] = 0.0
         seen = np.flatnonzero(mass)
         self.mass.append((lowest + seen, mass[seen]))
 
@@ -100,7 +105,7 @@ class WeightBound:
         return min(float(edges_of(seen[[place]] + 1)[0]), self.found)
 
     def largest(self, w, design, spare=0.0):
-        """Return the bound of every round, and where it comes from.
+        """Return the bound of every stratum, and where it comes from.
 
         Parameters
         ----------
@@ -116,15 +121,15 @@ class WeightBound:
             source = "propensities of the actions"
             if self.proba is not None:
                 source = "logging_proba"
-            return np.full(len(w), max(known, logged)), source
+            return np.full(design.n_strata, max(known, logged)), source
         if not logged > 0:
             smallest = float(self.logs.propensity.min())
-            return np.full(len(w), 1 / smallest), "smallest propensity"
-        if design.n_strata == 1:
-            return np.full(len(w), logged), LOGGED
-        by_stratum = np.zeros(design.n_strata)
-        np.maximum.at(by_stratum, design.stratum, w)
-        return by_stratum[design.stratum], LOGGED
+            return np.full(design.n_strata, 1 / smallest), "smallest propensity"
+        by_stratum = np.full(design.n_strata, logged)
+        if design.n_strata > 1:
+            by_stratum[:] = 0.0
+            np.maximum.at(by_stratum, design.stratum, w)
+        return by_stratum, LOGGED
 
 
 def largest_weight(target, positive, w):

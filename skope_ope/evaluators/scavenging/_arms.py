@@ -229,9 +229,10 @@ class ArmsEstimate(Estimate):
             counted = counted * arms.omega
         return np.bincount(self.design.stratum, counted, self.design.n_strata) > 0
 
-    def round_values(self, terms=None, design=None):
+    def round_values(self, terms=None, design=None, rows=None):
         """Return z_i, ndarray of shape (n_rounds,)."""
-        return super().round_values(self.terms if terms is None else terms, self.design)
+        terms = self.terms if terms is None else terms
+        return super().round_values(terms, self.design, rows)
 
 
 def _shares(stratum_of, mixes, sought, mass, units):

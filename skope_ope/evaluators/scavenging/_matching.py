@@ -154,7 +154,7 @@ def target_of_arms(evaluator, policy, logs):
         if target.policy is not None:
             policy_probabilities(target.policy, logs[:1])
         else:
-            check_distributions("policy", target.array)
+            check_distributions("policy", np.asarray(target.array, dtype=np.float64))
     except ValueError as error:
         raise ValueError(_of_loggers(str(error), logs)) from error
     return target

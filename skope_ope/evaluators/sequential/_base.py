@@ -133,7 +133,9 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _segments(self, target, logs, known):
         """Return the parts of the logs, after a walk through each of them."""
-        policy = target.array if target.policy is None else target.policy
+        policy = target.policy
+        if policy is None:
+            policy = np.asarray(target.array, dtype=np.float64)
         u = self._uniforms(logs)
         bounds = np.linspace(0, len(logs), self.n_splits + 1).astype(int)
         segments = []

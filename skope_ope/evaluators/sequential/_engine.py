@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from skope_ope.evaluators.core._blocks import (
     CHUNK_ENTRIES,
-    ModelChunks,
+    Chunks,
     check_answer,
     check_block,
     check_chances,
@@ -307,7 +307,7 @@ class _ModelValues:
         self.v = self.q = self.chunks = None
         if predict is not None:
             self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
-            self.chunks = ModelChunks(predict, logs)
+            self.chunks = Chunks(predict, logs)
 
     def add(self, start, proba):
         """Take the probabilities of the rows from `start` on."""

@@ -137,7 +137,7 @@ def switched_mass(grid, rounds, target, logs, omega):
         chunk = max(BLOCK_ENTRIES // logs.n_actions, 1)
         for start in range(0, len(logs), chunk):
             rows = slice(start, min(start + chunk, len(logs)))
-            pi = target.chunk(logs[rows], rows.start, rows.stop)
+            pi = target.chunk(logs[rows], rows.start)
             mu = logs.logging_proba[rows]
             w = np.divide(pi, mu, out=np.full(pi.shape, np.inf), where=mu > 0)
             w[pi == 0] = 0

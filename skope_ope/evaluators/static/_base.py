@@ -5,7 +5,6 @@
 from copy import copy
 from functools import partial
 from math import isfinite, isnan
-from operator import attrgetter
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from skope_ope.evaluators.core._engine import Job, run, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
+from skope_ope.evaluators.core._kept_rounds import PLAIN_WEIGHT
 from skope_ope.evaluators.core._overlap import Support
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
@@ -173,7 +173,7 @@ class StaticEvaluator(BaseEvaluator):
             warned.append(unformed_warning(self))
         warned.extend(beyond)
         warned.extend(self._own_warnings(job, estimate, positive))
-        terms = JobTerms(job, positive, estimate.offset)
+        terms = JobTerms(job, estimate.offset)
         rows = Rows(job.design, terms, logs=logs)
         return PolicyValue(
             estimate,
@@ -227,7 +227,7 @@ class StaticEvaluator(BaseEvaluator):
     @property
     def _tallied_weight(self):
         """Function of an `TargetBlock` that gives the importance weights."""
-        return attrgetter("w")
+        return PLAIN_WEIGHT
 
     def _told_by_rounds(self, part):
         """Whether a round tells by itself what its logger could not do."""

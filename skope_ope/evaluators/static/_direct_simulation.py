@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from skope_ope.evaluators.core._blocks import ModelChunks, check_answer, check_block
+from skope_ope.evaluators.core._blocks import Chunks, check_answer, check_block
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._adaptive import fresh
 
@@ -32,7 +32,7 @@ def simulate(policy, logs, predict):
     """
     policy = fresh(policy, logs)
     context = policy.context_of(logs)
-    model = ModelChunks(predict, logs)
+    model = Chunks(predict, logs)
     uniforms = draws(logs)
     # 0/1 rewards are drawn from the model: its means are no rewards.
     binary = bool(((logs.reward == 0) | (logs.reward == 1)).all())

@@ -174,7 +174,7 @@ class StaticFacts:
         """Mean total variation distance of the policy from the logger."""
         total, target = 0.0, self.job.target.of(self.positive)
         for rows, mu in self._logging_blocks():
-            pi = target.chunk(self.logs[rows], rows.start, rows.stop)
+            pi = target.chunk(self.logs[rows], rows.start)
             total += np.abs(pi - mu).sum() / 2
         return float(total / len(self.logs))
 

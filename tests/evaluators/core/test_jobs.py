@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose
 from skope_ope import IPS, SNIPS, DoublyRobust
 from skope_ope.evaluators.core._engine import TermStore
 from skope_ope.evaluators.core._jobs import (
+    JobTerms,
     evaluate_jobs,
     observers_of,
     rerun,
-    terms_of_job,
+    run_together,
 )
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
@@ -42,12 +43,24 @@ def test_one_pass_gives_what_each_evaluator_gives_alone():
 
 def test_terms_of_rewards_less_an_offset():
     positive = PositiveRounds(LOGS)
-    [job] = prepared(positive, SNIPS())
-    evaluate_jobs([job], positive)
-    terms = terms_of_job(job, positive, 0.25)
-    assert_allclose(terms, [W * (D8.reward - 0.25), W], rtol=1e-14)
-    [plain] = prepared(positive, IPS())
-    assert_allclose(terms_of_job(plain, positive, 0.25), [W * D8.reward], rtol=1e-14)
+    jobs = prepared(positive, SNIPS(), IPS())
+    evaluate_jobs(jobs, positive)
+    moved, plain = (JobTerms(job, 0.25) for job in jobs)
+    assert moved.positive is positive
+    assert_allclose(moved(), [W * (D8.reward - 0.25), W], rtol=1e-14)
+    assert_allclose(plain(), [W * D8.reward], rtol=1e-14)  # it does not move with them
+
+
+def test_terms_of_several_jobs_come_block_by_block():
+    positive = PositiveRounds(LOGS)
+    jobs = prepared(positive, SNIPS(), DoublyRobust(reward_model="q_hat"))
+    evaluate_jobs(jobs, positive)
+    sources, seen = [JobTerms(job, 0.0) for job in jobs], []
+    run_together(sources, lambda *block: seen.append(block), 0.0)
+    [(low, high, terms)] = seen
+    assert (low, high) == (0, 8)
+    for source, found in zip(sources, terms, strict=True):
+        assert_allclose(found, source(), rtol=1e-14)
 
 
 def test_a_second_pass_has_sums_of_its_own():

@@ -32,12 +32,12 @@ def test_arrays_stand_for_a_policy(policy):
     assert target.column == ("pi" if isinstance(policy, str) else None)
     assert not target.logged_only
     expected = PI.astype(np.float32) if getattr(policy, "dtype", 0) == "f4" else PI
-    assert_array_equal(target.chunk(LOGS[3:7], 3, 7), expected[3:7])
+    assert_array_equal(target.chunk(LOGS[3:7], 3), expected[3:7])
 
 
 def test_an_array_is_not_copied():
     assert Target(PI, LOGS).array is PI
-    assert np.shares_memory(Target(PI, LOGS).chunk(LOGS[3:7], 3, 7), PI)
+    assert np.shares_memory(Target(PI, LOGS).chunk(LOGS[3:7], 3), PI)
 
 
 @pytest.mark.parametrize(
@@ -50,24 +50,22 @@ def test_objects_are_asked_a_chunk_at_a_time(policy):
     assert target.array is None
     assert not target.logged_only
     assert isinstance(target.policy, FunctionPolicy)
-    parts = [target.chunk(LOGS[low : low + 4], low, low + 4) for low in (0, 4, 8)]
+    parts = [target.chunk(LOGS[low : low + 4], low) for low in (0, 4, 8)]
     assert_array_equal(np.vstack(parts), PI)
 
 
 def test_objects_follow_the_actions_of_the_logs():
     target = Target(ConstantPolicy(2), LOGS)
-    assert_array_equal(target.chunk(LOGS[:2], 0, 2), [[0, 0, 1]] * 2)
-    assert target.chunk(LOGS[:2], 0, 2).dtype == np.float64
-    assert_array_equal(
-        Target(UniformPolicy(), LOGS).chunk(LOGS[:1], 0, 1), [[1 / 3] * 3]
-    )
+    assert_array_equal(target.chunk(LOGS[:2], 0), [[0, 0, 1]] * 2)
+    assert target.chunk(LOGS[:2], 0).dtype == np.float64
+    assert_array_equal(Target(UniformPolicy(), LOGS).chunk(LOGS[:1], 0), [[1 / 3] * 3])
 
 
 def test_probabilities_of_the_logged_actions():
     logged = PI[np.arange(N), LOGS.action_index]
     target = Target(logged, LOGS)
     assert target.logged_only
-    assert_array_equal(target.chunk(LOGS[3:7], 3, 7), logged[3:7])
+    assert_array_equal(target.chunk(LOGS[3:7], 3), logged[3:7])
     column = Target("logged", LOGS.with_columns(logged=logged))
     assert column.logged_only
 

@@ -121,7 +121,7 @@ def test_grids():
 
 def test_many_rounds_allow_for_the_error_of_the_bias():
     logs, policy, _ = make_bandit_logs(1000, random_state=0, return_truth=True)
-    w = Target(policy, logs).chunk(logs, 0, 1000)[range(1000), logs.action_index]
+    w = Target(policy, logs).chunk(logs, 0)[range(1000), logs.action_index]
     w = w / logs.propensity
     log, width = np.log(40), np.ptp(logs.reward)
     expected = np.sqrt(2 * (w**2).mean() * log / 1000) + 2 * w.max() * log / 3000

@@ -1,0 +1,214 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a pass saw of the rounds, a few numbers of each: nobody is asked again.
+
+Round values and intervals follow from the weight of every round and from what the model
+says of its logged action and of the policy. Where a policy or a model predicts, the
+pass that gives the values keeps these; where tables stand for both, they are looked up
+when they are first wanted, once for all evaluators of a policy.
+"""
+
+from functools import partial
+from operator import attrgetter
+
+import numpy as np
+
+from skope_ope.evaluators.core._engine import (
+    BLOCK,
+    Extract,
+    Job,
+    TermStore,
+    known_shift,
+    run,
+)
+from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._weight_bound import WeightBound
+from skope_ope.logs._known_range import known_range
+
+PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
+
+
+class KeptRounds:
+    """Weights and model values of the logged actions, for the jobs of one pass.
+
+    Parameters
+    ----------
+    jobs : list of Job
+        Those of the pass.
+    positive : PositiveRounds
+        The rounds that enter, and their sample weights.
+
+    Attributes
+    ----------
+    in_pass : list of Job
+        What has to run beside the jobs, so that no policy or model predicts twice.
+    bounds_in_pass : list of _BoundOf
+        What has to observe the pass.
+    """
+
+    def __init__(self, jobs, positive):
+        self.positive, self.logs = positive, positive.all_logs
+        self._makers = {}  # not the jobs, which hold this in turn
+        for job in jobs:
+            self._makers |= job.evaluator._observers
+        self._stores, self._bounds = {}, {}
+        for job in sorted(jobs, key=lambda job: job.source is None):
+            if self._found(job) is None:
+                parts = Extract(partial(_parts, weight_of(job)))
+                store = Job(parts, job.target, job.source, sums=TermStore(self.n))
+                self._stores[_key(job)] = store
+        self.in_pass = [one for one in self._stores.values() if _predicts(one)]
+        self.bounds_in_pass = []
+        logs = self.logs
+        if logs.propensity is not None and logs.loggers is None and known_range(logs):
+            self._bound_in_pass()
+
+    @property
+    def n(self):
+        """Number of rounds."""
+        return len(self.logs)
+
+    def _bound_in_pass(self):
+        """Let the bounds of the weights of policies that predict be found."""
+        for target in {id(one.target): one.target for one in self.in_pass}.values():
+            if target.policy is None or target.answers_alone(self.logs):
+                continue
+            bound = self._bounds[id(target)] = WeightBound(self.logs, target)
+            if bound.needs_tables:
+                self.bounds_in_pass.append(_BoundOf(id(target), bound))
+
+    def _found(self, job):
+        """Return what keeps the numbers of a job, or None."""
+        found = self._stores.get(_key(job))
+        if found is None and job.source is None:  # one with a model has the weights
+            wanted = _key(job)[:2]
+            found = next((s for k, s in self._stores.items() if k[:2] == wanted), None)
+        return found
+
+    def holds(self, job):
+        """Whether the numbers of a job are at hand, without one more pass."""
+        return self._found(job).sums.terms is not None
+
+    def parts(self, job):
+        """Return weights, and model values of actions and policy; None: unknown."""
+        store = self._found(job)
+        if store.sums.terms is None:
+            self._run(store)
+        terms = list(store.sums.terms)
+        w = None if self.logs.propensity is None else terms.pop(0)
+        return (w, *terms) if job.source is not None else (w, None, None)
+
+    def logged_proba(self, job, rows):
+        """Return the policy's probabilities of logged actions, None if not known."""
+        if weight_of(job) is not PLAIN_WEIGHT or not self.holds(job):
+            return None
+        w, *_ = self.parts(job)
+        return None if w is None else w[rows] * self.logs.propensity[rows]
+
+    def bound(self, job):
+        """Return the `WeightBound` of the policy of a job."""
+        key = id(job.target)
+        if key not in self._bounds:
+            several = job.design.n_strata > 1
+            bound = self._bounds[key] = WeightBound(self.logs, job.target, several)
+            if bound.needs_tables:
+                self._run(self._found(job), [bound])
+        return self._bounds[key]
+
+    def _run(self, store, bounds=()):
+        again = Job(store.evaluator, store.target, store.source, sums=store.sums)
+        tellers = [_Teller(make(self.positive)) for make in self._makers.values()]
+        observers = [*tellers, *bounds]
+        run(self.logs, [again], self.positive, observers, tables=bool(bounds))
+
+    def rounds(self, job, offset, rows=slice(None), weight=None, reward=None):
+        """Return some rounds as the formula of an evaluator takes them.
+
+        Parameters
+        ----------
+        job : Job
+            What was done.
+        offset : float
+            What is subtracted from rewards and model values, if terms move with them.
+        rows : slice or ndarray of int, default=all
+            Which rounds.
+        weight, reward : float or ndarray, default=None
+            What they might have had; `None`: their own.
+        """
+        w, q, v = (None if x is None else x[rows] for x in self.parts(job))
+        r = self.logs.reward[rows]
+        r = r if reward is None else np.full(len(r), reward)
+        w = w if weight is None else np.broadcast_to(weight, len(r))
+        if offset and job.evaluator._moves is not None:
+            r = r - offset
+            q, v = (None if x is None else x - offset for x in (q, v))
+        n, shift = self.n, known_shift(self.logs)
+        return StoredRounds(w=w, b=w, r=r, q=q, v=v, n_rounds=n, shift=shift)
+
+    def terms(self, job, offset):
+        """Return the terms of all rounds, ndarray of shape (n_terms, n_rounds)."""
+        store = TermStore(self.n)
+        for block in blocks(self.n):
+            store.add(block, job.evaluator._terms(self.rounds(job, offset, block.rows)))
+        return store.terms
+
+
+class _Rows:
+    """Places of consecutive rounds."""
+
+    def __init__(self, low, high):
+        self.low, self.high, self.rows = low, high, slice(low, high)
+
+
+def blocks(n):
+    """Yield blocks of rounds that fit the cache."""
+    for low in range(0, n, BLOCK):
+        yield _Rows(low, min(low + BLOCK, n))
+
+
+class _Teller:
+    """Tells a block what an observer knows of it; what is seen was seen before."""
+
+    def __init__(self, observer):
+        self.begin = observer.begin
+
+    def see(self, key, target):
+        """Nothing is to be done."""
+
+
+class _BoundOf:
+    """Shows a bound what its own policy does, in a pass with others."""
+
+    def __init__(self, key, bound):
+        self.key, self.bound = key, bound
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, target):
+        """Hand on what the policy does."""
+        if key == self.key:
+            self.bound.see(key, target)
+
+
+def weight_of(job):
+    """Return the function of a block of rounds that gives the importance weights."""
+    return job.evaluator._tallied_weight
+
+
+def _key(job):
+    weight = weight_of(job)
+    return id(job.target), getattr(weight, "__func__", weight), id(job.source)
+
+
+def _parts(weight, rounds):
+    parts = weight(rounds), rounds.q, rounds.v
+    return [part for part in parts if part is not None]
+
+
+def _predicts(job):
+    """Whether a pass has to ask a policy or a model, and no table."""
+    source = job.source
+    looked_up = source is None or hasattr(source, "table_of")
+    asks = not looked_up and getattr(source, "asks_models", True)
+    return job.target.policy is not None or asks
