@@ -580,6 +580,6 @@ def test_an_event_of_many_lines_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "log.vw"
     path.write_text("0:1:0.5 |a x\n\n" + "|a x\n" * 100)
     with pytest.raises(
-        ValueError, match=r"log\.vw, line 3: the event .* than 100 char"
+        ValueError, match=r"log\.vw, line 3: the event .* than 100 "
     ):
         read_vw(path, format="cb_adf")
