@@ -24,10 +24,8 @@ from skope_ope.evaluators.core._engine import (
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
-from skope_ope.reward_models._sources import ArraySource, ColumnSource, NumberSource
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
-TABLES = (ArraySource, ColumnSource, NumberSource)
 
 
 class KeptRounds:
@@ -210,5 +208,7 @@ def _parts(weight, rounds):
 
 def _predicts(job):
     """Whether a pass has to ask a policy or a model, and no table."""
-    model = job.source is not None and not isinstance(job.source, TABLES)
-    return job.target.policy is not None or model
+    source = job.source
+    looked_up = source is None or hasattr(source, "table_of")
+    asks = not looked_up and getattr(source, "asks_models", True)
+    return job.target.policy is not None or asks
