@@ -3,11 +3,11 @@
 """The one-call start: several policies and evaluators in one pass."""
 
 from collections.abc import Iterator, Mapping
-from numbers import Integral
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._defaults import default_evaluators
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._passes import values_of
@@ -165,11 +165,7 @@ def _check_arguments(policies, logs, n_jobs):
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
             "logs), got a list."
         )
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(
-            f"n_jobs must be None or an int other than 0, got {n_jobs!r}; -1 is all "
-            "processors."
-        )
+    check_n_jobs(n_jobs)
 
 
 def _learns(policy):
