@@ -62,10 +62,11 @@ def test_values_do_not_depend_on_jobs(small_blocks, model, fields):
     model = rng.random((N, K)) if isinstance(model, str) else model
     policies = {"softmax": FunctionPolicy(softmax), "table": softmax(logs.context)}
     policies["uniform"] = UniformPolicy()
-    one, two, many = (
-        numbers(evaluate(policies, logs, reward_model=model, n_jobs=n_jobs))
-        for n_jobs in (None, 2, 3 * N)
-    )
+    with parallel_config("threading"):
+        one, two, many = (
+            numbers(evaluate(policies, logs, reward_model=model, n_jobs=n_jobs))
+            for n_jobs in (None, 2, 3 * N)
+        )
     assert_array_equal(one, two)
     assert_array_equal(one, many)
 
@@ -127,7 +128,8 @@ def test_what_workers_warn_of_is_told_once(small_blocks, backend):
         warnings.catch_warnings(record=True) as told,
     ):
         warnings.simplefilter("default")
-        evaluate(FunctionPolicy(warns), logs_of(), n_jobs=2)
+        # two whole stretches: a chunk that is left over is asked about here
+        evaluate(FunctionPolicy(warns), logs_of(2 * 480), n_jobs=2)
     assert [str(one.message) for one in told].count("this policy is old") == 1
 
 
