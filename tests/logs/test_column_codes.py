@@ -46,7 +46,7 @@ CODED = {
 @pytest.mark.parametrize("column", CODED.values(), ids=CODED)
 def test_codes_stand_for_the_texts(column):
     found = column_codes(column)
-    assert found.labels.dtype == object
+    assert found.labels.dtype.kind in "OU"
     assert len(set(found.labels)) == len(found.labels)
     assert found.labels[found.codes].tolist() == TEXTS
     assert found.codes.dtype == np.intp
