@@ -89,12 +89,12 @@ def _of_polars(values):
 
     if not isinstance(values, polars.Series) or values.null_count():
         return None
+    if values.dtype not in (polars.String, polars.Categorical, polars.Enum):
+        return None
     labels = texts = values.unique()
     if values.dtype == polars.String:
         kind = polars.Enum(texts)
         labels, values = labels.cast(kind), values.cast(kind)
-    elif values.dtype not in (polars.Categorical, polars.Enum):
-        return None
     # numbers of categories may be those of all columns there ever were
     numbers, codes = (one.to_physical().to_numpy() for one in (labels, values))
     place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.intp)

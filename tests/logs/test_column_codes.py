@@ -81,6 +81,7 @@ UNCODED = {
     "polars, numbers": pl.Series([1, 2]),
     "polars, missing": pl.Series(["a", None]),
     "polars, missing category": pl.Series(["a", None], dtype=pl.Categorical),
+    "polars, objects": pl.Series([object(), "a"], dtype=pl.Object),
     "polars, frame": pl.DataFrame({"a": TEXTS}),
     "pyarrow, numbers": pa.array([1, 2]),
     "pyarrow, missing": pa.array(["a", None]),
