@@ -33,7 +33,7 @@ def evaluate(
     *,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     random_state=None,
     n_jobs=None,
     sample_weight=None,
@@ -65,8 +65,9 @@ def evaluate(
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
-    cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the shared reward model.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are held out of the fits of the shared reward model. `None`: as
+        each evaluator says, which is 5 folds unless it was given others.
     random_state : int, RandomState instance or None, default=None
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
@@ -118,7 +119,7 @@ def quiet_table(
     logs,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     sample_weight=None,
     random_state=None,
     n_jobs=None,

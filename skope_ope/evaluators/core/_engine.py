@@ -129,10 +129,11 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
         do not depend on it.
     """
     shift = known_shift(logs)
-    if offset is None:
+    moving = [job for job in jobs if job.evaluator._moves is not None]
+    if offset is None and moving:
         offset = far_from_zero(logs.reward[:BLOCK])
-    for job in jobs:
-        job.offset = offset if job.evaluator._moves is not None else 0.0
+    for job in moving:
+        job.offset = offset
     rows = BLOCK if logs.group is None else GROUPED_BLOCK
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
