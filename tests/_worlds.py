@@ -143,7 +143,7 @@ def one_log(logs, i):
 
 
 def exact_moments(world, n_rounds, statistic):
-    """Exact mean and variance of ``statistic(log)`` over all logs.
+    """Exact mean and variance of ``statistic(log)``, one number or some, over all logs.
 
     `statistic` is called with one log after the other; logs of probability 0 are
     left out.

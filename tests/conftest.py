@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 # The tests' arrays are small, and pytest-xdist runs one process per core: threads of
 # BLAS and OpenMP would only wait for each other. numpy, which nothing has imported yet,
@@ -24,6 +25,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="of every parametrized test run the first case, and all of test_common.py",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Leave the tests' own docstrings alone: none of them holds an example."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 def pytest_collection_modifyitems(config, items):

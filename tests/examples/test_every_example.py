@@ -5,6 +5,7 @@
 import ast
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,17 @@ import pytest
 from tests.examples._assertions import EXAMPLES
 
 SCRIPTS = sorted(EXAMPLES.rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in SCRIPTS}
-ASSERTIONS = {
-    path: [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    for path, tree in TREES.items()
-}
 FAMILIES = "static", "sequential", "scavenging", "multi_logger", "slate"
 N_EXAMPLES = 3  # of each family
+
+
+@cache
+def tree_of(path):
+    return ast.parse(path.read_text())
+
+
+def assertions_of(path):
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Assert)]
 
 
 def names_in(tree):
@@ -36,16 +41,19 @@ def helpers_of(path):
     """Return the modules beside a script that it imports."""
     imported = {
         node.module
-        for node in ast.walk(TREES[path])
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ImportFrom)
     }
     beside = (path.with_name(f"{name}.py") for name in imported if name)
-    return [other for other in beside if other in TREES]
+    return [other for other in beside if other in SCRIPTS]
 
 
+@cache
 def uses(path):
     """Return the names in a script and in what it imports from its folder."""
-    return {name for one in (path, *helpers_of(path)) for name in names_in(TREES[one])}
+    return {
+        name for one in (path, *helpers_of(path)) for name in names_in(tree_of(one))
+    }
 
 
 def test_every_assertion_is_seen_to_fail_by_a_test():
@@ -53,8 +61,9 @@ def test_every_assertion_is_seen_to_fail_by_a_test():
     here = Path(__file__).parent
     missing = [
         f"tests/examples/test_{path.stem.lstrip('_')}.py"
-        for path, found in ASSERTIONS.items()
-        if found and not (here / f"test_{path.stem.lstrip('_')}.py").exists()
+        for path in SCRIPTS
+        if assertions_of(path)
+        and not (here / f"test_{path.stem.lstrip('_')}.py").exists()
     ]
     assert not missing, "examples assert and no test breaks them: " + ", ".join(missing)
 
@@ -82,8 +91,8 @@ def test_constants_are_known(text, depends):
 def test_no_assertion_is_a_constant():
     constant = [
         f"{path.relative_to(EXAMPLES).as_posix()}:{node.lineno}"
-        for path, found in ASSERTIONS.items()
-        for node in found
+        for path in SCRIPTS
+        for node in assertions_of(path)
         if not depends_on_the_run(node.test)
     ]
     assert constant == []

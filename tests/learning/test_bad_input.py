@@ -42,7 +42,7 @@ class NoClassifier(BaseEstimator):
         return np.zeros(len(X))
 
 
-POLICIES = [IPSPolicy(), DRPolicy(), OffsetTree(), RewardModelPolicy(Ridge())]
+POLICIES = [IPSPolicy(), DRPolicy(cv=3), OffsetTree(), RewardModelPolicy(Ridge())]
 every_policy = pytest.mark.parametrize(
     "policy", POLICIES, ids=lambda policy: type(policy).__name__
 )

@@ -85,7 +85,7 @@ def test_weighted_accuracy_is_the_estimated_value_up_to_a_constant(global_random
 @pytest.mark.parametrize("offers", [False, True], ids=["all offered", "some"])
 def test_a_perfect_classifier_gives_the_best_policy(global_random_seed, offers):
     """In expectation over all logs, whatever the baseline or the model."""
-    for seed in range(5):
+    for seed in range(3):
         mu, q, available = random_world(10 * global_random_seed + seed, offers=offers)
         logs = all_that_can_happen(mu, q, available)
         wrong = np.random.RandomState(seed).normal(size=(6, 5))  # by context

@@ -4,9 +4,12 @@
 import json
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn import ensemble
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
 
 import skope_ope
@@ -51,6 +54,8 @@ def test_python_start_runs(capsys, monkeypatch, tmp_path):
             "hour": rng.randint(24, size=n_rounds) / 24,
         }
     )
+    quick = partial(HistGradientBoostingRegressor, max_iter=10)
+    monkeypatch.setattr(ensemble, "HistGradientBoostingRegressor", quick)
     start, search = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names = {"frame": frame}
     with warnings.catch_warnings():

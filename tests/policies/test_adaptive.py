@@ -74,7 +74,7 @@ def test_all_of_them_are_here():
 def test_the_engine_lives_the_life_of_single_rows(
     policy, available, monkeypatch, global_random_seed
 ):
-    logs = make_logs(200, seed=global_random_seed, available=available)
+    logs = make_logs(130, seed=global_random_seed, available=available)
     draws = np.random.RandomState(global_random_seed).random_sample(len(logs))
     told, _, _ = row_by_row(policy, logs, draws)
     assert len(told) > 20

@@ -57,7 +57,7 @@ DUMMY = DummyClassifier(strategy="prior")
 LEARNERS = [
     ClassifierPolicy(DUMMY, epsilon=0.5),
     IPSPolicy(DUMMY, epsilon=0.5),
-    DRPolicy(DUMMY, epsilon=0.5),
+    DRPolicy(DUMMY, epsilon=0.5, n_steps=1),
     OffsetTree(DUMMY, epsilon=0.5),
     RewardModelPolicy(Ridge(), epsilon=0.5),
 ]

@@ -274,7 +274,7 @@ def test_parameters_of_the_model_can_be_tuned():
 def test_an_evaluation_keeps_nothing_of_rounds_times_actions(encoding, monkeypatch):
     monkeypatch.setattr(_engine, "BLOCK_ENTRIES", 1 << 15)
     monkeypatch.setattr(_engine, "BLOCK", 500)
-    n_rounds, n_actions = 20_000, 50
+    n_rounds, n_actions = 12_000, 50
     logs = BanditLogs(
         np.ones((n_rounds, 2)),
         np.arange(n_rounds) % n_actions,

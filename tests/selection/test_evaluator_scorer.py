@@ -125,31 +125,39 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("name", GRIDS)
+SEARCHES = {
+    "grid": lambda est, grid, s: GridSearchCV(est, grid, scoring=s, cv=3),
+    "random": lambda est, grid, s: RandomizedSearchCV(
+        est, grid, scoring=s, cv=3, n_iter=2, random_state=0
+    ),
+    "halving": lambda est, grid, s: HalvingGridSearchCV(
+        est, grid, scoring=s, cv=3, random_state=0, factor=2
+    ),
+    "one standard error": lambda est, grid, s: GridSearchCV(
+        est,
+        grid,
+        scoring=s,
+        cv=ShuffleSplit(3, train_size=0.5, random_state=0),
+        refit=one_standard_error,
+    ),
+}
+
+
+# A search does not ask what it searches: all searches meet a grid of each kind of
+# parameters, of an evaluator and of a Pipeline; all grids meet the plain search.
 @pytest.mark.parametrize(
-    "search",
+    ("search", "name"),
     [
-        lambda est, grid, s: GridSearchCV(est, grid, scoring=s, cv=3),
-        lambda est, grid, s: RandomizedSearchCV(
-            est, grid, scoring=s, cv=3, n_iter=2, random_state=0
-        ),
-        lambda est, grid, s: HalvingGridSearchCV(
-            est, grid, scoring=s, cv=3, random_state=0, factor=2
-        ),
-        lambda est, grid, s: GridSearchCV(
-            est,
-            grid,
-            scoring=s,
-            cv=ShuffleSplit(3, train_size=0.5, random_state=0),
-            refit=one_standard_error,
-        ),
+        *(("grid", name) for name in GRIDS),
+        *((search, "static") for search in list(SEARCHES)[1:]),
+        *((search, "pipeline") for search in list(SEARCHES)[1:]),
+        ("halving", "sequential"),
     ],
-    ids=["grid", "random", "halving", "one standard error"],
 )
 def test_searches(name, search):
     logs, policy = problem()
     estimator, grid = GRIDS[name]
-    found = search(estimator, grid, EvaluatorScorer(policy)).fit(logs)
+    found = SEARCHES[search](estimator, grid, EvaluatorScorer(policy)).fit(logs)
     assert np.isfinite(found.cv_results_["mean_test_score"]).all()
     if name != "choice of evaluators":  # the direct method warns of its error
         assert np.isfinite(found.best_estimator_.score(policy))
@@ -219,7 +227,8 @@ def test_several_scores():
 @pytest.mark.parametrize("what", ["member", "classifier", "validator", "other policy"])
 def test_what_changes_deep_inside_is_noticed(what):
     logs, policy = problem()
-    folds, validator = list(KFold(3).split(logs)), DoublyRobust(reward_model=Ridge())
+    folds = list(KFold(3).split(logs))
+    validator = DoublyRobust(reward_model=Ridge(), cv=2)
     mixture = MixturePolicy([policy, UniformPolicy()], [0.5, 0.5])
     scorer = EvaluatorScorer(mixture, validator)
     search = GridSearchCV(IPS(), {"cmax": [None, 1.0]}, scoring=scorer, cv=folds)
@@ -243,8 +252,11 @@ def test_other_rewards_of_the_same_rows_are_not_mistaken():
     logs, policy = problem()
     folds = list(KFold(3).split(logs))
     search = GridSearchCV(
-        DRos(reward_model=Ridge()), {"lam": [1, 10]}, scoring=EvaluatorScorer(policy)
-    ).set_params(cv=folds)
+        DRos(reward_model=Ridge(), cv=2),
+        {"lam": [1, 10]},
+        scoring=EvaluatorScorer(policy),
+        cv=folds,
+    )
     one = losses_of(search.fit(logs))
     other = losses_of(search.fit(logs.replace(reward=1 - logs.reward)))
     fresh = clone(search).set_params(scoring=EvaluatorScorer(policy))
@@ -255,7 +267,7 @@ def test_other_rewards_of_the_same_rows_are_not_mistaken():
 
 def test_rows_are_put_in_order():
     logs, policy = problem(400)
-    estimator, grid = DRns(reward_model=Ridge(), random_state=0), {"q": [0.05, 0.5]}
+    estimator, grid = DRns(reward_model=Ridge(), cv=2, random_state=0), {"q": [0, 0.5]}
     splitter = ShuffleSplit(3, train_size=0.5, random_state=0)
     found = [
         losses_of(

@@ -174,7 +174,7 @@ def test_scores_by_the_range(shift):
     """NaN far from it, its end near it, the value itself within."""
     seen = set()
     evaluator = PseudoInverse(self_normalized=True)
-    for seed in range(12):
+    for seed in range(5):
         logs, slates = heavy(seed, 60, shift, reward_range=(shift, 1 + shift))
         for one in slates:
             policy = EmpiricalSlatePolicy(one)
@@ -210,7 +210,7 @@ def test_scores_by_the_range(shift):
 def test_values_that_are_not_divided_by_the_weights_stand():
     beyond = 0
     for evaluator in (PseudoInverse(), PseudoInverse(control_variates="single")):
-        for seed in range(5):
+        for seed in range(3):
             logs, slates = heavy(seed)
             for one in slates:
                 policy = EmpiricalSlatePolicy(one)

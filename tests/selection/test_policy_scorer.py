@@ -97,7 +97,12 @@ def test_searches(evaluator):
     outer = cross_validate(search, logs, cv=2)["test_score"]
     assert np.isfinite(outer).all()
     _, _, test = learning_curve(
-        POLICY, logs, None, scoring=PolicyScorer(evaluator), cv=3
+        POLICY,
+        logs,
+        None,
+        scoring=PolicyScorer(evaluator),
+        cv=3,
+        train_sizes=[0.5, 1.0],
     )
     assert np.isfinite(test).all()
 
@@ -279,8 +284,8 @@ def test_honest_outer_fold_on_a_world_without_effects(global_random_seed):
 @ignore
 @pytest.mark.theory
 def test_nested_search_gains_nothing_where_nothing_matters(global_random_seed):
-    """Over 200 worlds; the best score of the inner search is optimistic there."""
-    n_worlds, rng = 200, np.random.RandomState(global_random_seed)
+    """Over 100 worlds; the best score of the inner search is optimistic there."""
+    n_worlds, rng = 100, np.random.RandomState(global_random_seed)
     search = GridSearchCV(
         Pipeline([("policy", POLICY)]),
         [

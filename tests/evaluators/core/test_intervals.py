@@ -530,7 +530,12 @@ def test_scavenging():
 
 
 @pytest.mark.parametrize(
-    "evaluator", [Replay(), RejectionSampling(random_state=0), DRns(random_state=0)]
+    "evaluator",
+    [
+        Replay(),
+        pytest.param(RejectionSampling(random_state=0), marks=pytest.mark.theory),
+        pytest.param(DRns(random_state=0), marks=pytest.mark.theory),
+    ],
 )
 def test_sequential_evaluators_of_a_stationary_policy(evaluator):
     hits, n_logs = 0, 100

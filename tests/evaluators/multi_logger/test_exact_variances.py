@@ -84,11 +84,12 @@ def test_the_stratified_variance_is_unbiased():
         assert_allclose(exact_moments(squared_error, 2)[0], variance, rtol=1e-6)
 
 
-def squared_error(evaluator):
-    """The squared standard error of an evaluator as a statistic of logs."""
+def value_and_squared_error(evaluator):
+    """Both as a statistic of logs: of a pair, the moments are pairs as well."""
 
     def statistic(logs, pi):
-        return evaluator.fit(logs).evaluate(pi).standard_error ** 2
+        result = evaluator.fit(logs).evaluate(pi)
+        return result.value, result.standard_error**2
 
     return statistic
 
@@ -107,8 +108,8 @@ def squared_error(evaluator):
 )
 def test_cells_of_one_round_never_understate_the_variance(evaluator, sizes):
     """Over all logs: an error that is too large on average, or none."""
-    _, variance = TOY.exact_moments(score(evaluator), sizes)
-    error, _ = TOY.exact_moments(squared_error(evaluator), sizes)
+    statistic = value_and_squared_error(evaluator)
+    (_, error), (variance, _) = TOY.exact_moments(statistic, sizes)
     # a round that weighs more than all rounds of the other: nothing tells its spread
     weights = np.ones(2)
     if evaluator.pooling == "weighted":

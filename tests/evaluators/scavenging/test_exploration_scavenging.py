@@ -403,6 +403,7 @@ def test_whole_slates_are_actions():
         ExplorationScavenging().fit(logs).evaluate(target, other)
 
 
+@pytest.mark.theory
 @pytest.mark.parametrize("self_normalized", [False, True])
 def test_intervals_cover(self_normalized, global_random_seed):
     rng = np.random.RandomState(global_random_seed)

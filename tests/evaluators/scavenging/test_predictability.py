@@ -119,7 +119,7 @@ def test_frequencies_within_strata():
 
 def test_items_of_slots():
     """Of 12 items in 4 slots, at random: nothing; the third by the context: found."""
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.RandomState(seed)
         X = rng.randn(1000, 2)
         slate = np.argsort(rng.random_sample((1000, 12)), axis=1)[:, :4]

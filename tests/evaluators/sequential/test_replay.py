@@ -91,6 +91,7 @@ def test_clopper_pearson_is_for_shares_of_ones():
         static.confidence_interval(method="exact")
 
 
+@pytest.mark.theory
 def test_intervals_of_a_stationary_policy_cover(global_random_seed):
     """Given T the accepted rewards are independent draws: both intervals hold."""
     rng = np.random.RandomState(global_random_seed)

@@ -116,7 +116,7 @@ def test_bad_parameters():
 
 @pytest.mark.parametrize("available", [False, True])
 def test_keeps_the_contract(available):
-    logs = make_logs(80, n_actions=3, available=available)
+    logs = make_logs(60, n_actions=3, available=available)
     check_adaptive_policy(EpochGreedy(), logs)
     growing = EpochGreedy(SGDRegressor(), exploit=lambda epoch: epoch)
     check_adaptive_policy(growing, logs)

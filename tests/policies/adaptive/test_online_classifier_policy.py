@@ -159,9 +159,16 @@ def test_update_many_trains_once():
     )
 
 
-@pytest.mark.parametrize("kind", ["sparse", "pandas", "polars", "pyarrow"])
+# Frames of all libraries take the same way: each meets one of the two.
 @pytest.mark.parametrize(
-    "classifier", [LogisticRegression(), SGDClassifier(loss="log_loss")]
+    ("kind", "classifier"),
+    [
+        ("sparse", LogisticRegression()),
+        ("sparse", SGDClassifier(loss="log_loss")),
+        ("pandas", LogisticRegression()),
+        ("polars", SGDClassifier(loss="log_loss")),
+        ("pyarrow", LogisticRegression()),
+    ],
 )
 def test_contexts_of_other_kinds(kind, classifier):
     logs = make_logs(60)
@@ -217,16 +224,17 @@ def test_bad_classifiers():
         OnlineClassifierPolicy(random_state=None).fit(TWO)
 
 
+# GaussianNB and SGDClassifier learn in part, the other two anew: each way of learning
+# meets both kinds of offers.
 @pytest.mark.parametrize(
-    "policy",
+    ("policy", "available"),
     [
-        OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=1),
-        OnlineClassifierPolicy(LogisticRegression(), update_every=4),
-        OnlineClassifierPolicy(SGDClassifier(loss="log_loss"), epsilon=0.5),
-        OnlineClassifierPolicy(RandomForestClassifier(2), update_every=20),
+        (OnlineClassifierPolicy(GaussianNB(), epsilon=0, update_every=1), True),
+        (OnlineClassifierPolicy(LogisticRegression(), update_every=4), False),
+        (OnlineClassifierPolicy(SGDClassifier(loss="log_loss"), epsilon=0.5), False),
+        (OnlineClassifierPolicy(RandomForestClassifier(2), update_every=20), True),
     ],
 )
-@pytest.mark.parametrize("available", [False, True])
 def test_keeps_the_contract(policy, available):
     # fewer rounds than the checks have by themselves: every training is a fit
     check_adaptive_policy(policy, make_logs(60, n_actions=3, available=available))

@@ -56,7 +56,7 @@ INNER = [
 @pytest.mark.parametrize("inner", INNER, ids=lambda policy: type(policy).__name__)
 @pytest.mark.parametrize("available", [False, True])
 def test_is_a_policy_per_segment(inner, available, global_random_seed):
-    logs = make_logs(200, seed=global_random_seed, available=available)
+    logs = make_logs(140, seed=global_random_seed, available=available)
     accepted, proba, _ = row_by_row(SegmentedPolicy(inner, sign), logs)
     assert len(accepted) > 20
     for segment in ("high", "low"):
