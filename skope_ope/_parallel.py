@@ -6,9 +6,19 @@ import os
 import warnings
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from numbers import Integral
 
 from joblib import effective_n_jobs
 from sklearn.utils.parallel import Parallel, delayed
+
+
+def check_n_jobs(n_jobs):
+    """Raise unless `n_jobs` is None or a number of workers."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None or an int other than 0, got {n_jobs!r}; -1 is all "
+            "processors."
+        )
 
 
 def run_tasks(tasks, n_jobs=None, **options):

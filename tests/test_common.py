@@ -342,13 +342,15 @@ UNDER_SCIKIT_LEARNS_CONTRACT = [
 REPRESENTATIVES = representatives(UNDER_SCIKIT_LEARNS_CONTRACT)
 
 
-def lasting_id(estimator):
-    """The estimator without addresses: processes of pytest-xdist must agree on it."""
-    return re.sub(r" ?at ?0x[0-9a-f]+", "", repr(estimator))
+def without_addresses(estimator):
+    """Name a test alike in every process: functions show where they lie in memory."""
+    return re.sub(" at 0x[0-9a-f]+", "", repr(estimator))
 
 
 # A test per check would take as long to set up as to run: there are 1,400 of them.
-@pytest.mark.parametrize("estimator", UNDER_SCIKIT_LEARNS_CONTRACT, ids=lasting_id)
+@pytest.mark.parametrize(
+    "estimator", UNDER_SCIKIT_LEARNS_CONTRACT, ids=without_addresses
+)
 def test_scikit_learns_contract(estimator):
     expected = expected_to_fail(estimator)
     n_checks, wrong = 0, []

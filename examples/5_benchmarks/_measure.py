@@ -62,7 +62,9 @@ def ratio(times, name, base):
 
 def times_of(call, other, n_repeats=5, clock=process_time):
     """Return how many times of `other` a call takes."""
-    return ratio(alternate({"it": call, "other": other}, n_repeats, clock), "it", "other")
+    return ratio(
+        alternate({"it": call, "other": other}, n_repeats, clock), "it", "other"
+    )
 
 
 def peak_mib(call):
@@ -77,7 +79,9 @@ def peak_mib(call):
 
 def missing(name, hint="pip install"):
     """Say that something is not measured because a package is not installed."""
-    print(f"  {name} cannot be imported ({hint}): left out, with what is asserted of it")
+    print(
+        f"  {name} cannot be imported ({hint}): left out, with what is asserted of it"
+    )
 
 
 # %%

@@ -3,11 +3,11 @@
 """The one-call start: several policies and evaluators in one pass."""
 
 from collections.abc import Iterator, Mapping
-from numbers import Integral
 
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._defaults import default_evaluators
 from skope_ope.evaluators._names import evaluator_named
 from skope_ope.evaluators._passes import values_of
@@ -33,7 +33,7 @@ def evaluate(
     *,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     random_state=None,
     n_jobs=None,
     sample_weight=None,
@@ -65,8 +65,9 @@ def evaluate(
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
-    cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the shared reward model.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are held out of the fits of the shared reward model. `None`: as
+        each evaluator says, which is 5 folds unless it was given others.
     random_state : int, RandomState instance or None, default=None
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
@@ -118,7 +119,7 @@ def quiet_table(
     logs,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     sample_weight=None,
     random_state=None,
     n_jobs=None,
@@ -164,11 +165,7 @@ def _check_arguments(policies, logs, n_jobs):
             "several policies go into a dict by name: evaluate({'a': ..., 'b': ...}, "
             "logs), got a list."
         )
-    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
-        raise ValueError(
-            f"n_jobs must be None or an int other than 0, got {n_jobs!r}; -1 is all "
-            "processors."
-        )
+    check_n_jobs(n_jobs)
 
 
 def _learns(policy):

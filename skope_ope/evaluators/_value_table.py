@@ -93,6 +93,7 @@ class ValueTable(Mapping):
         n_resamples=None,
         block_length=None,
         random_state=0,
+        n_jobs=None,
     ):
         """Two-sided intervals of all values.
 
@@ -110,7 +111,7 @@ class ValueTable(Mapping):
             1 - (1 - level) / m for the m rows of the table (Bonferroni), several
             evaluators of a policy included: whichever row is looked at afterwards, the
             promise holds. A table with one evaluator pays for its policies alone.
-        max_weight, n_resamples, block_length, random_state : optional
+        max_weight, n_resamples, block_length, random_state, n_jobs : optional
             As in `PolicyValue.confidence_interval`.
 
         Returns
@@ -139,6 +140,7 @@ class ValueTable(Mapping):
             n_resamples=n_resamples,
             block_length=block_length,
             random_state=random_state,
+            n_jobs=n_jobs,
         )
         found = dict(zip(self._values, found, strict=True))
         warn_once(((_text_of(key), one) for key, one in found.items()), stacklevel=2)

@@ -28,6 +28,7 @@ def bootstrap_interval(
     block_length=None,
     n_resamples=None,
     random_state=0,
+    n_jobs=None,
 ):
     r"""Return the studentised bootstrap interval of a mean or of a ratio [1]_.
 
@@ -62,6 +63,8 @@ def bootstrap_interval(
         Number of resamples. `None`: 2,000, or as many as put 25 beyond each limit.
     random_state : int, RandomState instance or None, default=0
         Seeds the draws.
+    n_jobs : int, default=None
+        Threads that share more than 8,192 units. The limits do not depend on it.
 
     Returns
     -------
@@ -93,7 +96,7 @@ def bootstrap_interval(
     >>> bool(0.52 < low < 0.54 and 0.66 < high < 0.68)
     True
     """
-    given = divisor, group, block_length, n_resamples, random_state
+    given = divisor, group, block_length, n_resamples, random_state, n_jobs
     return _interval(z, level, True, *given)
 
 
@@ -106,6 +109,7 @@ def percentile_interval(
     block_length=None,
     n_resamples=None,
     random_state=0,
+    n_jobs=None,
 ):
     r"""Return the percentile bootstrap interval of a mean or of a ratio.
 
@@ -132,6 +136,8 @@ def percentile_interval(
         Number of resamples. `None`: 2,000, or as many as put 25 beyond each limit.
     random_state : int, RandomState instance or None, default=0
         Seeds the draws.
+    n_jobs : int, default=None
+        Threads that share more than 8,192 units. The limits do not depend on it.
 
     Returns
     -------
@@ -151,11 +157,11 @@ def percentile_interval(
     >>> bool(0.52 < low < 0.54 and 0.66 < high < 0.68)
     True
     """
-    given = divisor, group, block_length, n_resamples, random_state
+    given = divisor, group, block_length, n_resamples, random_state, n_jobs
     return _interval(z, level, False, *given)
 
 
-def _interval(z, level, studentized, divisor, group, length, n_resamples, seed):
+def _interval(z, level, studentized, divisor, group, length, n_resamples, seed, n_jobs):
     check_level(level)
     terms = as_numbers("z", z)
     below = np.ones(len(terms)) if divisor is None else as_numbers("divisor", divisor)
@@ -176,7 +182,7 @@ def _interval(z, level, studentized, divisor, group, length, n_resamples, seed):
     n_resamples = number_of_resamples(n_resamples, level)
     draws = units.draws(n_resamples, seed_of(seed))
     pairs = [(0, 0), (1, 0), (1, 1)] if studentized else []
-    sums = Resampling(2, pairs, draws, units.length)
+    sums = Resampling(2, pairs, draws, units.length, n_jobs)
     sums.add(columns)
     mean = Statistic(lambda m: (m[0], (1.0,)), [0.0], [1 / mass], [mass])
     found = resampled(sums.finish(), [(1, mean)], pairs, units)

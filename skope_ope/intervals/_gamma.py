@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
+BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
+
 
 class Deviations(NamedTuple):
     """Sums of the deviations of round values from their mean.
@@ -69,22 +71,37 @@ def deviations_of(round_values, value, group=None):
     group : ndarray of int of shape (n_rounds,), default=None
         Group of every round; deviations are summed by group.
     """
-    change = round_values - value
-    n = len(change)
+    n = len(round_values)
     if group is not None:
-        change = np.bincount(group, change)
-    up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
-    square = change * change
-    return Deviations(
-        n,
-        float(up.sum()),
-        float(up @ up),
-        float(down.sum()),
-        float(down @ down),
-        float(max(square @ up, square @ down)),
-        float(change.max()),
-        float(change.min()),
+        return deviations_of_blocks([np.bincount(group, round_values - value)], n)
+    starts = range(0, n, BLOCK)
+    return deviations_of_blocks(
+        (round_values[start : start + BLOCK] - value for start in starts), n
     )
+
+
+def deviations_of_blocks(changes, n):
+    """Return the `Deviations` of n rounds, from arrays of some deviations each.
+
+    Parameters
+    ----------
+    changes : iterable of ndarray
+        Deviations of round values from the value, or their sums by group.
+    n : int
+        Number of rounds.
+    """
+    sums, largest, least = np.zeros(6), [], []
+    for change in changes:
+        up = np.maximum(change, 0.0)
+        down, square = up - change, change * change
+        parts = up.sum(), up @ up, down.sum(), down @ down, square @ up, square @ down
+        sums += parts
+        largest.append(change.max())
+        least.append(change.min())
+    *four, third_up, third_down = sums.tolist()
+    third = max(third_up, third_down)
+    ends = float(np.max(largest)), float(np.min(least))  # NaN stays
+    return Deviations(n, *four, third, *ends)
 
 
 def gamma_interval(round_values, up, down, level=0.95, *, group=None):

@@ -8,11 +8,17 @@ the counts of all resamples in a tile are one matrix, whose product with the col
 the tile adds to the sums. Neither the counts nor the columns are ever there as a whole.
 """
 
+from functools import partial
+
 import numpy as np
+from joblib import effective_n_jobs
+
+from skope_ope._parallel import check_n_jobs, run_tasks
 
 TILE = 8192  # units whose counts are drawn together
 CHUNK = 32  # resamples whose Poisson counts are at hand: 2 MiB
 DRAWN = 16  # of those that are drawn one by one, with all that this needs
+MOST_WAITING = 64  # tiles that wait for workers
 LARGEST_COUNT = 9  # of a Poisson variable of mean one in 65,536 draws
 
 
@@ -44,7 +50,6 @@ class Draws:
         drawn = self.units if n_drawn is None else np.array([n_drawn])
         self.poisson = n_drawn is None and drawn[drawn > 0].min() > TILE
         self.left = np.repeat(drawn[:, None], n_resamples, axis=1)
-        self._counts = np.empty((CHUNK, TILE)) if self.poisson else None
 
     def of_tile(self, number, n):
         """Yield the places of some resamples and their counts of the units of a tile.
@@ -60,8 +65,10 @@ class Draws:
         """
         source = np.random.SFC64([self.seed, number])
         if self.poisson:
+            counts = np.empty((CHUNK, n))
             for chunk in self._chunks(CHUNK):
-                yield chunk, self._poisson_counts(source, chunk.stop - chunk.start, n)
+                some = counts[: chunk.stop - chunk.start]
+                yield chunk, _poisson_counts(source, some)
             return
         rng, places = np.random.Generator(source), self._places(number * TILE, n)
         for chunk in self._chunks(DRAWN):
@@ -72,16 +79,6 @@ class Draws:
     def _chunks(self, size):
         for start in range(0, self.n_resamples, size):
             yield slice(start, min(start + size, self.n_resamples))
-
-    def _poisson_counts(self, source, n_resamples, n):
-        """Look the counts up by random numbers of 16 bits, four from each of 64."""
-        fours = -(-n // 4)
-        bits = source.random_raw(n_resamples * fours).view(np.uint16)
-        bits = bits.reshape(n_resamples, 4 * fours)[:, :n]
-        # memory that is at hand: fresh pages cost more than what is put there
-        out = self._counts[:n_resamples] if n == TILE else None
-        # there are as many entries as numbers, so that nothing wraps
-        return np.take(POISSON, bits, mode="wrap", out=out)
 
     def _places(self, start, n):
         """Return the samples that units of a tile belong to, and where these are."""
@@ -105,6 +102,19 @@ class Draws:
             drawn.append(np.repeat(first, some) + at[which])
         counts = np.bincount(np.concatenate(drawn), minlength=n * len(first))
         return counts.reshape(len(first), n).astype(float)
+
+
+def _poisson_counts(source, out):
+    """Look counts up by random numbers of 16 bits, four from each of 64.
+
+    They are put where memory is at hand: fresh pages cost more.
+    """
+    n_resamples, n = out.shape
+    fours = -(-n // 4)
+    bits = source.random_raw(n_resamples * fours).view(np.uint16)
+    bits = bits.reshape(n_resamples, 4 * fours)[:, :n]
+    # there are as many entries as numbers, so that nothing wraps
+    return np.take(POISSON, bits, mode="wrap", out=out)
 
 
 def _poisson_table():
@@ -134,6 +144,9 @@ class Resampling:
     block_length : int, default=1
         Rounds that a unit has: units are all runs of so many consecutive rounds, and
         their columns are sums over the run.
+    n_jobs : int, default=None
+        Tiles at a time, where their counts do not depend on those before. The sums are
+        the same to the last digit.
 
     Attributes
     ----------
@@ -141,9 +154,15 @@ class Resampling:
         The sums, after `finish`; first those over every unit once.
     """
 
-    def __init__(self, n_columns, pairs, draws, block_length=1):
+    def __init__(self, n_columns, pairs, draws, block_length=1, n_jobs=None):
         self.n_columns, self.pairs, self.draws = n_columns, list(pairs), draws
         self.length, self._filled, self._n_tiles = block_length, 0, 0
+        self.n_jobs, self._waiting = n_jobs, []
+        check_n_jobs(n_jobs)
+        workers = effective_n_jobs(n_jobs)
+        self._at_once = 1
+        if workers > 1 and draws.poisson:
+            self._at_once = min(4 * workers, MOST_WAITING)
         self._buffer = np.empty((n_columns, TILE + block_length - 1))
         self.sums = np.zeros((draws.n_resamples + 1, n_columns + len(self.pairs)))
 
@@ -162,7 +181,14 @@ class Resampling:
         """Add what is left, and return the sums."""
         if self._filled >= self.length:
             self._take_tile()
+        self._work()
         return self.sums
+
+    def _work(self):
+        """Add the sums of the tiles that wait, in their order."""
+        tasks, self._waiting = self._waiting, []
+        for found in run_tasks(tasks, self.n_jobs, prefer="threads"):
+            self.sums += found
 
     def _take_tile(self):
         x, overlap = self._buffer[:, : self._filled], self.length - 1
@@ -172,13 +198,22 @@ class Resampling:
             units[:, 1:] -= total[:, : -overlap - 1]
             x, rest = units, x[:, -overlap:].copy()
         columns, place = _distinct_products(x, self.pairs)
-        self.sums[0] += columns.sum(axis=1)[place]
-        for chunk, counts in self.draws.of_tile(self._n_tiles, x.shape[1]):
-            found = counts @ columns.T
-            self.sums[1 + chunk.start : 1 + chunk.stop] += found[:, place]
+        task = partial(_sums_of_tile, self.draws, self._n_tiles, columns, place)
+        self._waiting.append(task)
+        if len(self._waiting) == self._at_once:
+            self._work()
         if overlap:
             self._buffer[:, :overlap] = rest
         self._filled, self._n_tiles = overlap, self._n_tiles + 1
+
+
+def _sums_of_tile(draws, number, columns, place):
+    """Return the sums of a tile, first those over every unit once."""
+    out = np.empty((draws.n_resamples + 1, len(place)))
+    out[0] = columns.sum(axis=1)[place]
+    for chunk, counts in draws.of_tile(number, columns.shape[1]):
+        out[1 + chunk.start : 1 + chunk.stop] = (counts @ columns.T)[:, place]
+    return out
 
 
 def _distinct_products(x, pairs):

@@ -11,7 +11,7 @@ class ColumnCodes:
     Parameters
     ----------
     labels : ndarray of shape (n_labels,)
-        In any order; some may be in no row.
+        Distinct, in any order; some may be in no row.
     codes : ndarray of int of shape (n_rounds,)
         Position of every row's label.
     """
@@ -118,7 +118,7 @@ def _of_pyarrow(values):
     if isinstance(values, pyarrow.ChunkedArray):  # of no or several chunks
         return None
     labels, codes = values.dictionary, values.indices
-    if labels.null_count:
+    if labels.null_count or len(labels.unique()) < len(labels):
         return None
     return labels.to_numpy(zero_copy_only=False), codes.to_numpy(zero_copy_only=False)
 

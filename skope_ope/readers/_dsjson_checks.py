@@ -14,6 +14,7 @@ from skope_ope.readers._numbers import quoted, whole_number
 from skope_ope.readers._vw_event import MalformedLineError
 
 DECISIVE = ("a", "c", "p", "pdrop", "Timestamp", "_skipLearn")  # besides the label
+NUMBERS = (float, int)  # as JSON holds them; truth values are none
 FLOAT32 = 1e-6  # how far copies of 32-bit numbers may be off
 SUM_ROUNDING = 1e-3  # how far the sum of probabilities may be off in any case
 FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
@@ -21,8 +22,11 @@ FEWEST_DIGITS = 2  # behind the point: no logger rounds more than that
 
 def check_keys(event, decisive=()):
     """Raise if a key of the label, or one of `decisive`, has two values."""
+    labels = [key.lower() for key, _ in event.items() if key.startswith("_label")]
+    if isinstance(event, dict) and len(set(labels)) == len(labels):
+        return  # keys of a dictionary differ, but for the case of letters
     first = {}
-    for key, value in event:
+    for key, value in event.items():
         if key in decisive or key.startswith("_label"):
             known = first.setdefault(key.lower(), value)
             if known is not value and known != value:
@@ -114,8 +118,8 @@ def logging_proba(ranking, proba, position, propensity, n_actions):
 
 def _places(ranking, position, n_actions):
     """Return {base: place of the logged action in `a`} of the possible bases."""
-    wrong = [action for action in ranking if not is_integer(action)]
-    if wrong:
+    if set(map(type, ranking)) != {int}:
+        wrong = [action for action in ranking if not is_integer(action)]
         raise MalformedLineError(
             f"'a' holds {quoted(wrong[0])}, no number of an action"
         )
@@ -145,7 +149,7 @@ def _places(ranking, position, n_actions):
 def checked_sum(proba, n_actions):
     """Return the sum of probabilities, one unless they leave out actions."""
     for p in _checked_list("p", proba):
-        if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+        if type(p) not in NUMBERS or not 0 <= p <= 1:
             raise MalformedLineError(f"{quoted(p)} is no probability of an action")
     total, size = sum(proba), len(proba)
     excess = total - 1.0 if size < n_actions else abs(total - 1.0)

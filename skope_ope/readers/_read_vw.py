@@ -10,26 +10,28 @@ from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions, validate_params
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers._json_lines import load
 from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._text_files import (
+    LONGEST,
     empty_file,
     first_line,
     read_lines,
     sample_lines,
 )
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
-from skope_ope.readers._vw_json import load, parse_dsjson, parse_json
+from skope_ope.readers._vw_json import DSJsonParser, parse_json
 from skope_ope.readers._vw_rounds import VWRounds
 from skope_ope.readers._vw_slate_rounds import VWSlateRounds
 from skope_ope.readers._vw_slates import parse_slates_json, parse_slates_text
 from skope_ope.readers._vw_text import parse_adf, parse_cb, split_label
 
 PARSERS = {
-    "cb": parse_cb,
-    "cb_eval": lambda line: parse_cb(line, evaluated=True),
-    "cb_adf": parse_adf,
-    "json": parse_json,
-    "dsjson": parse_dsjson,
+    "cb": lambda: parse_cb,
+    "cb_eval": lambda: partial(parse_cb, evaluated=True),
+    "cb_adf": lambda: parse_adf,
+    "json": lambda: parse_json,
+    "dsjson": DSJsonParser,  # remembers actions
 }
 SLATES = ("ccb", "slates")
 SAMPLE = 1000  # lines that are looked at to tell the format
@@ -238,7 +240,7 @@ def _events_of(path, format):
             return _single_lines(path), partial(parse_slates_json, kind=format)
         return _blocks(path), partial(parse_slates_text, kind=format)
     units = _blocks if format == "cb_adf" else _single_lines
-    return units(path), PARSERS[format]
+    return units(path), PARSERS[format]()
 
 
 def _warn_skipped(path, n_rounds, unlabelled, malformed, complaint):
@@ -283,13 +285,20 @@ def _single_lines(path):
 
 def _blocks(path):
     """Yield (number of the first line, [(number, line), ...]) between empty lines."""
-    block = []
+    block, size = [], 0
     for number, line in read_lines(path):
         if line.strip():
             block.append((number, line))
+            size += len(line)
+            if size > LONGEST:
+                raise ValueError(
+                    f"{path}, line {block[0][0]}: the event that begins there is "
+                    f"longer than {LONGEST:,} characters, the most that it may have. "
+                    "Put an empty line between events; format='cb' has one a line."
+                )
         elif block:
             yield block[0][0], block
-            block = []
+            block, size = [], 0
     if block:
         yield block[0][0], block
 
@@ -326,7 +335,7 @@ def _tell_json(text):
     votes = {"dsjson": 0, "json": 0}
     for line in text:
         try:
-            keys = {key for key, _ in load(line)}
+            keys = {key for key, _ in load(line).items()}
         except MalformedLineError:
             continue
         if "c" in keys and "_multi" not in keys:

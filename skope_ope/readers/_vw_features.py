@@ -5,6 +5,8 @@
 import numpy as np
 from scipy import sparse
 
+from skope_ope.readers._dsjson_actions import Action
+
 BATCH = 2000  # rows that wait as names before they are hashed
 
 
@@ -45,10 +47,20 @@ class ActionFeatures:
 
     def __init__(self, n_columns):
         self._rows = HashedRows(n_columns)
-        self._seen = {}
+        self._seen, self._row_of = {}, {}
 
     def add(self, pairs):
         """Take the features of one action and return the number of their row."""
+        if not isinstance(pairs, Action):
+            return self._add(pairs)
+        row = self._row_of.get(pairs)
+        if row is None:
+            if len(self._row_of) >= 10 * BATCH:
+                self._row_of.clear()
+            row = self._row_of[pairs] = self._add(pairs)
+        return row
+
+    def _add(self, pairs):
         key = tuple(pairs)
         row = self._seen.get(key)
         if row is None:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Vowpal Wabbit's JSON formats: `--json` and `--dsjson`, one event a line."""
 
-import json
 import math
 
+from skope_ope.readers._dsjson_actions import LIFTED, KnownActions
 from skope_ope.readers._dsjson_checks import (
     DECISIVE,
     check_keys,
@@ -12,46 +12,18 @@ from skope_ope.readers._dsjson_checks import (
     label_base,
     logging_proba,
 )
+from skope_ope.readers._json_lines import OBJECTS, DoubtError, Pairs, load, plain_loader
 from skope_ope.readers._numbers import number, quoted
 from skope_ope.readers._text_files import utc_microseconds
 from skope_ope.readers._vw_event import (
     MOST_ACTIONS,
     MalformedLineError,
+    OtherLogError,
     VWEvent,
     check_outcome,
     other_log,
 )
 from skope_ope.readers._vw_text import parse_cb
-
-
-class Pairs(list):
-    """The (key, value) pairs of an object: a key may come twice, and both count."""
-
-    def get(self, key, default=None):
-        """Return the last value of `key`."""
-        for name, value in reversed(self):
-            if name == key:
-                return value
-        return default
-
-
-def load(line):
-    """Read one line of JSON; objects become `Pairs`."""
-    try:
-        event = json.loads(line, object_pairs_hook=Pairs, parse_constant=_refuse)
-    except MalformedLineError:
-        raise
-    except (ValueError, RecursionError) as error:  # also for integers without end
-        raise MalformedLineError(f"not valid JSON ({error})") from error
-    if not isinstance(event, Pairs):
-        raise MalformedLineError(
-            f"the line holds {quoted(line)}; an event is one JSON object on one line"
-        )
-    return event
-
-
-def _refuse(constant):
-    raise MalformedLineError(f"{constant} is not a number to reckon with; drop it")
 
 
 def parse_json(line):
@@ -62,21 +34,45 @@ def parse_json(line):
     return _parse(event, event)
 
 
+class DSJsonParser:
+    """Parse lines of `--dsjson`; None where the event is not to be learned from.
+
+    What is wrong with a line is said by `parse_dsjson`, which reads all of it.
+    """
+
+    def __init__(self):
+        self._load = plain_loader()
+        self._actions = KnownActions(self._load, features_of)
+
+    def __call__(self, line):
+        """Parse one line."""
+        try:
+            rest, actions = self._actions.lift(line)
+            return _parse_dsjson(self._load(rest), actions)
+        except (DoubtError, MalformedLineError, OtherLogError):
+            return parse_dsjson(line)
+
+
 def parse_dsjson(line):
     """Parse one line of `--dsjson`; None where the event is not to be learned from."""
-    event = load(line)
+    return _parse_dsjson(load(line))
+
+
+def _parse_dsjson(event, actions=None):
     check_keys(event, DECISIVE)
     container = event.get("c")
     if container is None:
         container = Pairs()
-    if not isinstance(container, Pairs):
+    if not isinstance(container, OBJECTS):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
+    if actions is not None and container.get("_multi") != LIFTED:
+        raise DoubtError  # the actions stand elsewhere
     _refuse_other_logs(event, container)
     if not container and _label(event) is not None:
         raise MalformedLineError("there is a label, and no 'c' with the decision")
     if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
-    parsed = _parse(event, container)
+    parsed = _parse(event, container, actions)
     if parsed is None:
         return None
     return parsed._replace(
@@ -90,7 +86,9 @@ def _checked_twins(event, parsed):
     """Return what is told twice, where it agrees: the distribution, the counting."""
     if parsed.actions is None:
         return {}
-    action = next((v for key, v in event if key.lower() == "_label_action"), None)
+    action = next(
+        (v for key, v in event.items() if key.lower() == "_label_action"), None
+    )
     return {
         "base": None if action is None else label_base(action, parsed.action),
         "proba": logging_proba(
@@ -113,17 +111,40 @@ def is_skipped(event):
     return skipped
 
 
-def _parse(event, container):
+def _parse(event, container, actions=None):
     multi = container.get("_multi")
     if multi is None:
         return _parse_single(event, container)
-    logged = _label(event)
+    logged, position = _label(event), event.get("_labelIndex")
+    if actions is None:
+        actions, tags, logged, position = _actions(multi, logged, position)
+    else:
+        tags = [action.tag for action in actions]
+    if logged is None:
+        return None
+    if position is None:
+        raise MalformedLineError(
+            "a cost is given and '_labelIndex' is not; it says which entry of "
+            "'_multi' was chosen, counted from 0"
+        )
+    if not is_integer(position) or not 0 <= position < len(actions):
+        raise MalformedLineError(
+            f"'_labelIndex' is {quoted(position)} and '_multi' has {len(actions)} "
+            "actions, counted from 0"
+        )
+    outcome = check_outcome(*logged[1:])
+    return VWEvent(
+        position, *outcome, features_of(container), actions=actions, tags=tags
+    )
+
+
+def _actions(multi, logged, position):
+    """Return features and tags of the actions, and the label with its position."""
     if not isinstance(multi, list) or isinstance(multi, Pairs) or not multi:
         raise MalformedLineError("'_multi' must be an array with one object per action")
-    position = event.get("_labelIndex")
     actions, tags = [], []
     for k, action in enumerate(multi):
-        if not isinstance(action, Pairs):
+        if not isinstance(action, OBJECTS):
             raise MalformedLineError(f"'_multi' holds {quoted(action)}, not an object")
         own = _label(action)
         if own is not None:
@@ -137,22 +158,7 @@ def _parse(event, container):
             logged, position = own, k
         actions.append(features_of(action))
         tags.append(action.get("_tag"))
-    if logged is None:
-        return None
-    if position is None:
-        raise MalformedLineError(
-            "a cost is given and '_labelIndex' is not; it says which entry of "
-            "'_multi' was chosen, counted from 0"
-        )
-    if not is_integer(position) or not 0 <= position < len(multi):
-        raise MalformedLineError(
-            f"'_labelIndex' is {quoted(position)} and '_multi' has {len(multi)} "
-            "actions, counted from 0"
-        )
-    outcome = check_outcome(*logged[1:])
-    return VWEvent(
-        position, *outcome, features_of(container), actions=actions, tags=tags
-    )
+    return actions, tags, logged, position
 
 
 def _parse_single(event, container):
@@ -174,7 +180,9 @@ def _parse_single(event, container):
 def _label(event):
     """Return (action, cost, probability), None where one of the last is absent."""
     parts = {
-        key[7:].lower(): value for key, value in event if key.startswith("_label_")
+        key[7:].lower(): value
+        for key, value in event.items()
+        if key.startswith("_label_")
     }
     whole = event.get("_label")
     if isinstance(whole, str):
@@ -184,8 +192,8 @@ def _label(event):
                 f"the label {quoted(whole)} is not of the form action:cost:probability"
             )
         found = dict(zip(("action", "cost", "probability"), words, strict=False))
-    elif isinstance(whole, Pairs):
-        found = {key.lower(): value for key, value in whole}
+    elif isinstance(whole, OBJECTS):
+        found = {key.lower(): value for key, value in whole.items()}
     else:
         found, parts = parts, {}
     if parts.get("cost") is not None:
@@ -202,7 +210,7 @@ def _label(event):
 
 def as_number(name, value):
     try:
-        if isinstance(value, (Pairs, list, bool)):
+        if isinstance(value, (dict, list, bool)):
             raise TypeError
         return number(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -212,18 +220,18 @@ def as_number(name, value):
 
 
 def _refuse_other_logs(event, container):
-    keys = {key for key, _ in event} | {key for key, _ in container}
+    keys = {key for part in (event, container) for key, _ in part.items()}
     if "_slots" in keys or "_outcomes" in keys:
         actions = container.get("_multi")
         actions = actions if isinstance(actions, list) else []
         # slates say for each action to which slot it belongs
-        slates = any(isinstance(a, Pairs) and "_slot_id" in dict(a) for a in actions)
+        slates = any(isinstance(a, OBJECTS) and "_slot_id" in dict(a) for a in actions)
         raise other_log("slates" if slates else "ccb")
     if "_label_ca" in keys:
         raise other_log("ca")
     observations = event.get("o")
     if isinstance(observations, list) and any(
-        isinstance(o, Pairs) and "_definitely_bad" in dict(o) for o in observations
+        isinstance(o, OBJECTS) and "_definitely_bad" in dict(o) for o in observations
     ):
         raise other_log("igl")
 
@@ -240,7 +248,7 @@ def features_of(container):
 def _walk(container, path, out):
     """Append the (name, value) pairs of an object, named `path^key`."""
     prefix = f"{path}^" if path else ""
-    for key, value in container:
+    for key, value in container.items():
         if key.startswith("_"):
             if key == "_text" and isinstance(value, str):
                 out.extend((prefix + word, 1.0) for word in value.split())
@@ -251,7 +259,7 @@ def _walk(container, path, out):
                 )
         elif isinstance(value, str):
             out.append((f"{prefix}{key}={value}", 1.0))
-        elif isinstance(value, Pairs):
+        elif isinstance(value, OBJECTS):
             _walk(value, f"{path}.{key}" if path else key, out)
         elif isinstance(value, list):
             _walk_array(value, f"{path}.{key}" if path else key, out)
@@ -263,7 +271,7 @@ def _walk_array(array, path, out):
     """Objects add to the namespace, numbers are numbered, texts are features."""
     number = 0
     for value in array:
-        if isinstance(value, Pairs):
+        if isinstance(value, OBJECTS):
             _walk(value, path, out)
         elif isinstance(value, list):
             raise MalformedLineError(f"{quoted(path)} holds an array inside an array")

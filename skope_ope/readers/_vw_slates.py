@@ -13,6 +13,7 @@ from skope_ope.readers._dsjson_checks import (
     checked_sum,
     is_integer,
 )
+from skope_ope.readers._json_lines import Pairs, load
 from skope_ope.readers._numbers import quoted, whole_number
 from skope_ope.readers._vw_event import (
     MalformedLineError,
@@ -21,11 +22,9 @@ from skope_ope.readers._vw_event import (
     check_outcome,
 )
 from skope_ope.readers._vw_json import (
-    Pairs,
     as_number,
     features_of,
     is_skipped,
-    load,
     timestamp_of,
     weight_of,
 )

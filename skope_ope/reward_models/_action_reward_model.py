@@ -16,7 +16,7 @@ from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
-from skope_ope.reward_models._design import design
+from skope_ope.reward_models._design import design, designs
 
 
 class ActionRewardModel(BaseEstimator):
@@ -109,7 +109,7 @@ class ActionRewardModel(BaseEstimator):
             raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
         if not (len(logs) if rows is None else len(rows)):
             raise ValueError("the logs are empty: a model needs at least one round.")
-        reward = logs.reward if rows is None else logs.reward[rows]
+        reward = logs.reward if rows is None else logs.reward.take(rows)
         self.classifier_ = is_classifier(self.model)
         if self.classifier_:
             if not hasattr(self.model, "predict_proba"):
@@ -120,7 +120,7 @@ class ActionRewardModel(BaseEstimator):
                 )
             _check_binary(reward)
         weight = self._weights(logs, sample_weight)
-        weight = weight if weight is None or rows is None else weight[rows]
+        weight = weight if weight is None or rows is None else weight.take(rows)
         self.actions_ = logs.actions
         self.n_features_in_ = logs.n_features
         self.action_context_ = logs.action_context
@@ -128,11 +128,11 @@ class ActionRewardModel(BaseEstimator):
         usable = None if weight is None or not weight.any() else weight
         self.mean_reward_ = float(np.average(reward, weights=usable))
         if self.encoding == "per_action":
-            codes = logs.action_index if rows is None else logs.action_index[rows]
+            codes = logs.action_index if rows is None else logs.action_index.take(rows)
             self.models_ = []
             for code, mine in enumerate(rows_by_code(codes, logs.n_actions)):
-                own_weight = None if weight is None else weight[mine]
-                mine = mine if rows is None else rows[mine]
+                own_weight = None if weight is None else weight.take(mine)
+                mine = mine if rows is None else rows.take(mine)
                 self.models_.append(self._fit_action(logs, code, mine, own_weight))
         else:
             logs = logs if rows is None else logs[rows]
@@ -164,7 +164,7 @@ class ActionRewardModel(BaseEstimator):
             return None
         X = take_rows(logs.context, rows)
         label = f"action {plain(logs.actions[code])!r}"
-        return self._fit_one(X, logs.reward[rows], weight, label)
+        return self._fit_one(X, logs.reward.take(rows), weight, label)
 
     def _fit_one(self, X, reward, weight, label):
         if self.classifier_:
@@ -237,19 +237,31 @@ class ActionRewardModel(BaseEstimator):
         """
         check_is_fitted(self)
         fitted = match_actions(self.actions_, logs.actions)
-        q_hat = np.empty((len(logs), logs.n_actions))
-        for column, code in enumerate(fitted):
-            if self.encoding == "per_action":
-                model, X = self.models_[code], logs.context
-            else:  # one action at a time: nothing of n * K rows is ever built
-                model, X = self.models_[0], self._design_of(logs, column, code)
-            try:
-                with encoding_explained(X):
-                    q_hat[:, column] = self._predict_one(model, X)
-            except ValueError as error:
-                self._explain(error, f"action {plain(logs.actions[column])!r}")
-                raise
+        q_hat = np.empty((logs.n_actions, len(logs))).T  # written by column
+        if self.encoding == "per_action":
+            for column, code in enumerate(fitted):
+                q_hat[:, column] = self._asked(
+                    self.models_[code], logs.context, logs.actions[column]
+                )
+            return q_hat
+        labels = logs.actions
+        if self.encoding == "one_hot":  # indicator columns as they were in fit
+            logs, codes = _with_actions(logs, self.actions_), fitted
+        else:
+            codes = np.arange(logs.n_actions)
+        model = self.models_[0]
+        for rows, column, X in designs(logs, codes, self.encoding, model):
+            q_hat[rows, column] = self._asked(model, X, labels[column])
         return q_hat
+
+    def _asked(self, model, X, label):
+        """Return the predictions of a model for an action."""
+        try:
+            with encoding_explained(X):
+                return self._predict_one(model, X)
+        except ValueError as error:
+            self._explain(error, f"action {plain(label)!r}")
+            raise
 
     @staticmethod
     def _explain(error, label):
@@ -259,11 +271,6 @@ class ActionRewardModel(BaseEstimator):
                 " Few rounds per action: ActionRewardModel(model, encoding='one_hot')."
             )
         error.add_note(note)
-
-    def _design_of(self, logs, column, code):
-        if self.encoding == "one_hot":  # indicator columns as they were in fit
-            logs, column = _with_actions(logs, self.actions_), code
-        return design(logs, np.full(len(logs), column), self.encoding)
 
     def _predict_one(self, model, X):
         if model is None:

@@ -8,6 +8,8 @@ from scipy import sparse
 from skope_ope.logs._frames import add_columns, import_narwhals
 from skope_ope.logs._validation import is_frame
 
+DESIGN_ENTRIES = 1 << 20  # of a block: with many actions fewer rows
+
 
 def design(logs, codes, encoding):
     """Join the contexts of the rounds with what stands for their actions.
@@ -26,20 +28,98 @@ def design(logs, codes, encoding):
     if is_frame(logs.context):
         return _frame_design(logs, codes, encoding)
     if encoding == "one_hot":
-        features = (np.arange(len(codes)), codes)
-        if sparse.issparse(logs.context):
-            ones = np.ones(len(codes))
-            one_hot = sparse.csr_matrix(
-                (ones, features), shape=(len(codes), logs.n_actions)
-            )
-            return sparse.hstack([logs.context, one_hot], format="csr")
-        one_hot = np.zeros((len(codes), logs.n_actions))
-        one_hot[features] = 1.0
-        return np.hstack([logs.context, one_hot])
+        return _with_indicators(logs.context, codes, logs.n_actions)
     features = _action_features(logs, codes)
     if sparse.issparse(logs.context):
         return sparse.hstack([logs.context, sparse.csr_matrix(features)], format="csr")
     return np.hstack([logs.context, features])
+
+
+def _with_indicators(context, codes, n_actions):
+    features = (np.arange(len(codes)), codes)
+    if sparse.issparse(context):
+        ones = np.ones(len(codes))
+        one_hot = sparse.csr_matrix((ones, features), shape=(len(codes), n_actions))
+        return sparse.hstack([context, one_hot], format="csr")
+    one_hot = np.zeros((len(codes), n_actions))
+    one_hot[features] = 1.0
+    return np.hstack([context, one_hot])
+
+
+def designs(logs, codes, encoding, model=None):
+    """Yield the design of the rounds for one action after the other.
+
+    It is rewritten in place where it can be: a model reads each before the next one
+    is asked for. Arrays come in blocks of a bounded number of entries.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    codes : ndarray of int
+        The actions.
+    encoding : {"one_hot", "action_context"}
+        See `design`.
+    model : estimator, default=None
+        What reads them. A linear model of scikit-learn is given arrays with indicators
+        as sparse matrices, on which its work does not grow with their number.
+
+    Yields
+    ------
+    rows : slice
+        Some of the rounds.
+    column : int
+        Which of the actions.
+    X : array, sparse matrix or frame
+        The design of these rounds.
+    """
+    context, one_hot = logs.context, encoding == "one_hot"
+    is_array = isinstance(context, np.ndarray)
+    if one_hot and is_array and _is_linear(model):
+        context = sparse.csr_matrix(context.astype(np.float64, copy=False))
+    if one_hot and sparse.issparse(context):
+        made = _sparse_designs(context, codes, logs.n_actions)
+    elif is_array:
+        yield from _array_designs(logs, codes, encoding)
+        return
+    else:
+        made = (design(logs, np.full(len(logs), code), encoding) for code in codes)
+    for column, X in enumerate(made):
+        yield slice(None), column, X
+
+
+def _is_linear(model):
+    # they take whatever they were fitted on; models around a model have no coef_
+    own = type(model).__module__.startswith("sklearn.linear_model.")
+    return own and hasattr(model, "coef_")
+
+
+def _sparse_designs(context, codes, n_actions):
+    n_rounds, n_features = context.shape
+    X = _with_indicators(context, np.full(n_rounds, codes[0]), n_actions)
+    indicators = np.flatnonzero(X.indices >= n_features)
+    for code in codes.tolist():
+        X.indices[indicators] = n_features + code
+        yield X
+
+
+def _array_designs(logs, codes, encoding):
+    n, n_features = len(logs), logs.n_features
+    first = logs[:1]
+    width = design(first, np.full(len(first), codes[0]), encoding).shape[1]
+    block = max(DESIGN_ENTRIES // width, 1)
+    for start in range(0, n, block):
+        rows = slice(start, start + block)
+        part = logs[rows] if block < n else logs
+        X = design(part, np.full(len(part), codes[0]), encoding)
+        told = X[:, n_features:]
+        for column, code in enumerate(codes.tolist()):
+            if encoding == "one_hot":
+                told[:, codes[column - 1]] = 0.0  # that of the action before
+                told[:, code] = 1.0
+            else:
+                told[:] = _action_features(part, np.full(len(part), code))
+            yield rows, column, X
 
 
 def _action_features(logs, codes):

@@ -30,7 +30,9 @@ from skope_ope.selection._policy_scorer import check_search_evaluator
     told_by=lambda first, *others, **named: hasattr(first, "evaluate"),
 )
 @dropped_keyword("correction", NO_CORRECTION)
-def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0.95):
+def compare_policies(
+    policies, logs, *, evaluator=None, baseline=LOGGER, level=0.95, n_jobs=None
+):
     """Decide whether one of a few policies should replace a baseline.
 
     Each policy is compared with the baseline in pairs, round by round: its gain. The
@@ -57,6 +59,8 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
     level : float, default=0.95
         Coverage of the intervals of all gains together. Where no policy is better,
         "deploy" is the answer with a probability of about (1 - level) / 2 at most.
+    n_jobs : int, default=None
+        As `evaluate` takes it. The comparison does not depend on it.
 
     Returns
     -------
@@ -89,7 +93,8 @@ def compare_policies(policies, logs, *, evaluator=None, baseline=LOGGER, level=0
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
     evaluator = _evaluator(evaluator, logs)
-    table = quiet_table(policies, logs, {"": evaluator}, cv=getattr(evaluator, "cv", 5))
+    cv = getattr(evaluator, "cv", 5)
+    table = quiet_table(policies, logs, {"": evaluator}, cv=cv, n_jobs=n_jobs)
     values = {name: table[name, ""] for name in policies}
     warn_once(values.items(), stacklevel=4)
     comparison, warned = comparison_of(values, policies, logs, baseline, level)

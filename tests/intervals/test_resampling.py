@@ -121,3 +121,23 @@ def test_memory_does_not_grow_with_the_resamples(monkeypatch):
     assert many < few + 8 * 3 * 640 * 3 and many < 8 * 2**20
     monkeypatch.setattr(_resampling, "CHUNK", 640)
     assert peak(640) > 3 * many
+
+
+@pytest.mark.parametrize(("n", "length"), [(3 * TILE + 5, 1), (900, 1), (2 * TILE, 4)])
+def test_sums_do_not_depend_on_the_number_of_workers(n, length):
+    columns = [np.linspace(0, 1, n), np.ones(n)]
+    units, drawn = n - length + 1, None if length == 1 else n // length
+    found = []
+    for n_jobs in (None, 1, 2, 500):
+        draws = Draws(units, 40, 3, None, drawn)
+        sums = Resampling(2, [(0, 0)], draws, length, n_jobs)
+        sums.add(columns)
+        found.append(sums.finish())
+    for one in found[1:]:
+        assert_array_equal(one, found[0])
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "two"])
+def test_a_number_of_workers_is_an_int(n_jobs):
+    with pytest.raises(ValueError, match="n_jobs must be None or an int other than 0"):
+        Resampling(2, [], Draws(50, 40, 3), 1, n_jobs)

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What walks over rounds share: answers by chunk, and checks of probabilities."""
 
-from collections import deque
-from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -102,30 +100,16 @@ class Chunks:
         self.ask, self.logs = ask, logs
         self.size = CHUNK_ENTRIES // logs.n_actions if size is None else size
         self._start = self._stop = 0
-        self._said, self._ahead = None, deque()
+        self._said = None
 
     def rows(self, start, stop):
         """Return the answers about start..stop-1; rounds are asked for in order."""
         if stop > self._stop:
             self._said = None  # makes room for what follows
-            if not self._ahead:
-                size = max(self.size, stop - start)
-                self._ahead.append((start, self._about(start, start + size)()))
-            self._start, self._said = self._ahead.popleft()
-            self._stop = self._start + len(self._said)
+            whole = start == 0 and self.size >= len(self.logs)
+            rounds = self.logs
+            if not whole:
+                rounds = rounds[start : start + max(self.size, stop - start)]
+            self._said = self.ask(rounds, start)
+            self._start, self._stop = start, start + len(rounds)
         return self._said[start - self._start : stop - self._start]
-
-    def tasks(self, start, stop):
-        """Return functions that give the answers about start..stop-1, by chunk."""
-        stop = min(stop, len(self.logs))
-        chunks = range(start, stop, self.size)
-        return {low: self._about(low, min(low + self.size, stop)) for low in chunks}
-
-    def know(self, answers):
-        """Take the answers that tasks gave, by where they begin."""
-        self._ahead.extend(answers.items())
-
-    def _about(self, start, stop):
-        whole = start == 0 and stop >= len(self.logs)
-        rounds = self.logs if whole else self.logs[start:stop]
-        return partial(self.ask, rounds, start)

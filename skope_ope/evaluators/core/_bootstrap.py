@@ -49,7 +49,13 @@ class ResampledValue:
 
 
 def resampled_values(
-    values, level, studentized=True, n_resamples=None, block_length=None, random_state=0
+    values,
+    level,
+    studentized=True,
+    n_resamples=None,
+    block_length=None,
+    random_state=0,
+    n_jobs=None,
 ):
     """Return the `ResampledValue` of every `PolicyValue`, of the same resamples.
 
@@ -61,7 +67,7 @@ def resampled_values(
         Coverage, which tells how many resamples are needed.
     studentized : bool, default=True
         Whether resamples have standard errors.
-    n_resamples, block_length, random_state : optional
+    n_resamples, block_length, random_state, n_jobs : optional
         See `PolicyValue.confidence_interval`.
     """
     n_resamples, seed = number_of_resamples(n_resamples, level), seed_of(random_state)
@@ -74,7 +80,7 @@ def resampled_values(
             buckets.append(bucket)
         places[place] = bucket, len(bucket.plans)
         bucket.plans.append(plan)
-    done = {id(one): one.resample(n_resamples, seed) for one in buckets}
+    done = {id(one): one.resample(n_resamples, seed, n_jobs) for one in buckets}
     return [done[id(bucket)][number] for bucket, number in places.values()]
 
 
@@ -325,7 +331,7 @@ class _Bucket:
             <= MOST_COLUMNS
         )
 
-    def resample(self, n_resamples, seed):
+    def resample(self, n_resamples, seed, n_jobs=None):
         """Return the `ResampledValue` of every plan."""
         pairs, starts, start = [], [], 0
         for plan in self.plans:
@@ -334,7 +340,7 @@ class _Bucket:
             start += plan.n_columns
         units = self.plans[0].units
         draws = units.draws(n_resamples, seed)
-        sums = Resampling(start, pairs, draws, units.length)
+        sums = Resampling(start, pairs, draws, units.length, n_jobs)
         events = [_Events(plan) for plan in self.plans]
         self._feed(partial(_add, sums, events))
         found, place = sums.finish(), start

@@ -9,22 +9,18 @@ not grow with the number of actions either.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
 
 import numpy as np
 from joblib import effective_n_jobs
 
-from skope_ope._parallel import run_tasks
-from skope_ope.evaluators.core._blocks import Chunks
 from skope_ope.evaluators.core._drowned import beyond_floats
-from skope_ope.evaluators.core._rounds import Block, Rounds, TargetBlock
+from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
+from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import Sums
 
 BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
-MODEL_ENTRIES = 1 << 24  # predictions of models that are asked per action
-PER_WORKER = 2  # chunks of a stretch: workers that are done early wait for the others
 FAR = 5  # ranges that rewards are away from zero where they are shifted
 
 
@@ -132,165 +128,46 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
         threads where the caller says nothing else. Terms are added in order, so sums
         do not depend on it.
     """
-    predictors = Predictors(logs, jobs, tables, n_jobs)
     shift = known_shift(logs)
-    if offset is None:
+    moving = [job for job in jobs if job.evaluator._moves is not None]
+    if offset is None and moving:
         offset = far_from_zero(logs.reward[:BLOCK])
-    for job in jobs:
-        job.offset = offset if job.evaluator._moves is not None else 0.0
-    for low in range(0, len(logs), predictors.block):
-        high = min(low + predictors.block, len(logs))
-        predictors.look_ahead(low)
-        block = Block(logs, low, high, positive, shift, predictors.offsets)
+    for job in moving:
+        job.offset = offset
+    rows = BLOCK if logs.group is None else GROUPED_BLOCK
+    predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
+    blocks = Blocks(logs, predictors.block, positive, shift)
+    said = predictors.walk()
+    workers = effective_n_jobs(n_jobs)
+    if workers > 1 and predictors.slow and not (tables or _need_tables(observers)):
+        said = Ahead(predictors, blocks, workers)
+    for low in blocks.starts(0, len(logs)):
+        block = blocks.at(low)
         with beyond_floats():
-            _take_block(block, predictors, observers)
+            _take_block(block, predictors.jobs_of, said, observers)
 
 
-def _take_block(block, predictors, observers):
+def _need_tables(observers):
+    """Whether observers look at what policies do beside the logged actions."""
+    return any(getattr(observer, "needs_tables", True) for observer in observers)
+
+
+def _take_block(block, jobs_of, said, observers):
     """Show a block to the observers and hand its terms to the jobs."""
     for observer in observers:
         observer.begin(block)
-    for key, jobs in predictors.jobs_of.items():
-        target = predictors.target(key, block)
+    for key, jobs in jobs_of.items():
+        target = said.target(key, block)
         for observer in observers:
             observer.see(key, target)
         made = {}
         for job in jobs:
             name = id(job.source), job.offset
             if name not in made:
-                made[name] = Rounds(
-                    target, predictors.model(job.source, block), job.offset
-                )
+                made[name] = Rounds(target, said.values(job.source, target), job.offset)
             if job.design is None:
                 job.begin(block, block.positive.design)
             job.take(block, made[name])
-
-
-class Predictors:
-    """The policies and models of some jobs, and the rounds that they are asked about.
-
-    Policies are asked about a bounded number of entries at once. So are models that
-    read a table; those that ask a scikit-learn model for every action have a bound of
-    their own, for every call of it takes its time. What is asked at once does not
-    depend on the number of workers.
-
-    Parameters
-    ----------
-    logs : BanditLogs
-        The rounds.
-    jobs : list of Job
-        Jobs with the same target, or source, share what it predicts.
-    tables : bool, default=False
-        Whether the probabilities of all actions are wanted in any case.
-    n_jobs : int, default=1
-        Chunks that are predicted at a time.
-    """
-
-    def __init__(self, logs, jobs, tables=False, n_jobs=1):
-        self.logs, self.n_jobs = logs, n_jobs
-        self.targets = {id(job.target): job.target for job in jobs}
-        self.jobs_of = {
-            key: [job for job in jobs if id(job.target) == key] for key in self.targets
-        }
-        sources = {id(j.source): j.source for j in jobs if j.source is not None}
-        self.alone = {
-            key
-            for key, target in self.targets.items()
-            if not tables
-            and target.answers_alone(logs)
-            and all(job.source is None for job in self.jobs_of[key])
-        }
-        n_actions = logs.n_actions
-        wide = tables or bool(sources) or self._has_tables()
-        rows = BLOCK if logs.group is None else GROUPED_BLOCK
-        entries = BLOCK_ENTRIES // (n_actions if wide else 1)
-        self.block = max(min(rows, entries, len(logs)), 1)
-        self.offsets = np.arange(0, self.block * n_actions, n_actions)
-        calls = max(entries, min(BLOCK, MODEL_ENTRIES // n_actions))
-        self._slow = []  # what is worth a worker
-        self._policies = {
-            key: self._answers_of(key, target, self._whole_blocks(entries))
-            for key, target in self.targets.items()
-        }
-        self._models = {
-            key: self._values_of(source, entries, calls)
-            for key, source in sources.items()
-        }
-
-    def _has_tables(self):
-        """Whether something has an entry for every action of a round."""
-        logged = (
-            key in self.alone or target.logged_only
-            for key, target in self.targets.items()
-        )
-        return self.logs.available is not None or not all(logged)
-
-    def _whole_blocks(self, rows):
-        return max(rows // self.block, 1) * self.block
-
-    def _answers_of(self, key, target, size):
-        """Return a function that gives what a policy does in consecutive rounds."""
-        if target.array is not None:
-            return partial(_rows_of, target.array)
-        if key in self.alone:
-            return Chunks(target.logged, self.logs, size).rows
-        return self._asked(target.chunk, size)
-
-    def _values_of(self, source, entries, calls):
-        """Return a function that gives the values of a model in consecutive rounds."""
-        if hasattr(source, "table_of"):
-            return partial(_rows_of, source.table_of(self.logs))
-        predict = source.bind(self.logs)
-        if not getattr(source, "asks_models", True):
-            return Chunks(predict, self.logs, self._whole_blocks(entries)).rows
-        return self._asked(predict, self._whole_blocks(calls))
-
-    def _asked(self, ask, size):
-        chunks = Chunks(ask, self.logs, size)
-        self._slow.append(chunks)
-        return chunks.rows
-
-    @cached_property
-    def _stretch(self):
-        """Rounds that workers predict before their blocks are taken; 0: there are none.
-
-        The workers of a stretch are waited for, so all of them have several chunks.
-        """
-        workers = effective_n_jobs(self.n_jobs) if self._slow else 1
-        most = max((chunks.size for chunks in self._slow), default=0)
-        return most * workers * PER_WORKER if workers > 1 else 0
-
-    def look_ahead(self, low):
-        """Let workers predict the rounds of a stretch, where one begins at `low`."""
-        if not self._stretch or low % self._stretch:
-            return
-        stop = low + self._stretch
-        asked = [(chunks, chunks.tasks(low, stop)) for chunks in self._slow]
-        tasks = [task for _, part in asked for task in part.values()]
-        answers = iter(run_tasks(tasks, self.n_jobs, prefer="threads"))
-        for chunks, part in asked:
-            chunks.know({start: next(answers) for start in part})
-
-    def target(self, key, block):
-        """Return what a policy does in a block."""
-        mass_on = None
-        if key in self.alone:
-            mass_on = partial(self._mass_on, self.targets[key].policy, block)
-        return TargetBlock(block, self._policies[key](block.low, block.high), mass_on)
-
-    def _mass_on(self, policy, block, codes):
-        whole = block.high - block.low == len(self.logs)
-        return policy.mass_on(self.logs if whole else self.logs[block.rows], codes)
-
-    def model(self, source, block):
-        """Return the values of a model in a block, or None."""
-        if source is None:
-            return None
-        return self._models[id(source)](block.low, block.high)
-
-
-def _rows_of(table, low, high):
-    return table[low:high]
 
 
 def known_shift(logs):

@@ -300,6 +300,7 @@ NAMES = (*METHODS, *RESAMPLED)
 USERS = {  # which methods use an option
     "max_weight": ("auto", "gamma", *WEIGHT_BOUNDED),
     "n_resamples": RESAMPLED,
+    "n_jobs": RESAMPLED,
     "block_length": RESAMPLED,
 }
 

@@ -19,6 +19,7 @@ class IntervalsOfValue:
         n_resamples=None,
         block_length=None,
         random_state=0,
+        n_jobs=None,
     ):
         """Two-sided interval for the value.
 
@@ -65,6 +66,9 @@ class IntervalsOfValue:
             of as many rounds in stored order are resampled. `None`: rounds, or groups.
         random_state : int, default=0
             Seed of the resamples; other methods draw nothing.
+        n_jobs : int, default=None
+            Threads that share the resamples of more than 8,192 rounds, for "bootstrap"
+            and "percentile". The limits do not depend on it.
 
         Returns
         -------
@@ -92,6 +96,7 @@ class IntervalsOfValue:
             n_resamples=n_resamples,
             block_length=block_length,
             random_state=random_state,
+            n_jobs=n_jobs,
         )
         for warning in found.warnings:
             python_warnings.warn(warning, stacklevel=2)
@@ -115,7 +120,8 @@ class IntervalsOfValue:
         method : str, default="auto"
             As in `confidence_interval`.
         **options : dict
-            `max_weight`, `n_resamples`, `block_length`, `random_state`: as there.
+            `max_weight`, `n_resamples`, `block_length`, `random_state`, `n_jobs`: as
+            there.
 
         Returns
         -------
@@ -145,7 +151,8 @@ class IntervalsOfValue:
         method : str, default="auto"
             As in `confidence_interval`.
         **options : dict
-            `max_weight`, `n_resamples`, `block_length`, `random_state`: as there.
+            `max_weight`, `n_resamples`, `block_length`, `random_state`, `n_jobs`: as
+            there.
 
         Returns
         -------

@@ -72,9 +72,9 @@ class JobTerms:
         """Return what the policy was seen to do, None where that is not at hand."""
         return self.job.kept.logged_proba(self.job, rows)
 
-    def of(self, rows, offset):
-        """Return the terms of some rounds, of rewards less an offset."""
-        job = self.job
+    def of(self, rows, offset=None):
+        """Return the terms of some rounds, of rewards less this or another offset."""
+        job, offset = self.job, self.offset if offset is None else offset
         return job.evaluator._terms(job.kept.rounds(job, offset, rows))
 
     @property

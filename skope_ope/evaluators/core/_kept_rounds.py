@@ -24,10 +24,8 @@ from skope_ope.evaluators.core._engine import (
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
-from skope_ope.reward_models._sources import ArraySource, ColumnSource, NumberSource
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
-TABLES = (ArraySource, ColumnSource, NumberSource)
 
 
 class KeptRounds:
@@ -193,6 +191,25 @@ class _BoundOf:
             self.bound.see(key, target)
 
 
+def weights_of_job(job):
+    """Return the importance weights of all rounds, as the evaluator takes them."""
+    return job.kept.parts(job)[0]
+
+
+def largest_weight(job, w):
+    """Return the largest weight that a policy may have, and where it comes from.
+
+    Parameters
+    ----------
+    job : Job
+        What was done for the policy.
+    w : ndarray of shape (n_rounds,)
+        Weights of the logged actions.
+    """
+    largest, source = job.kept.bound(job).largest(w, job.design)
+    return float(largest.max()), source
+
+
 def weight_of(job):
     """Return the function of a block of rounds that gives the importance weights."""
     return job.evaluator._tallied_weight
@@ -210,5 +227,7 @@ def _parts(weight, rounds):
 
 def _predicts(job):
     """Whether a pass has to ask a policy or a model, and no table."""
-    model = job.source is not None and not isinstance(job.source, TABLES)
-    return job.target.policy is not None or model
+    source = job.source
+    looked_up = source is None or hasattr(source, "table_of")
+    asks = not looked_up and getattr(source, "asks_models", True)
+    return job.target.policy is not None or asks

@@ -21,6 +21,8 @@ from math import log
 
 import numpy as np
 
+from skope_ope.evaluators.core._sums import total
+
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
 PSI = -np.log1p(-LAMBDAS) - LAMBDAS
 SURE = log(1000)  # of the logarithm of an e-value
@@ -72,9 +74,9 @@ def deviations(sums, factor=1.0, expected=1.0):
         return float(change.sum()), float(change @ change), float(sizes.max())
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
-    total = factor * (sums.first[0] + near * sums.mass)
-    square = np.square(factor) * squares_about(sums, expected)
-    return float(np.sum(total)), float(np.sum(square)), float(np.max(factor)) * most
+    above = total(factor * (sums.first[0] + near * sums.mass))
+    square = total(np.square(factor) * squares_about(sums, expected))
+    return above, square, float(np.max(factor)) * most
 
 
 def squares_about(sums, value):
@@ -96,16 +98,16 @@ def evidence_above(sums, factor=1.0, lowest=0.0):
     lowest : float, default=0.0
         The smallest that a weight can be: those of slates may be negative.
     """
-    total, square, unit = deviations(sums, factor)
+    above, square, unit = deviations(sums, factor)
     unit *= 1 - lowest
-    return log_evidence(total / unit, square / unit**2)
+    return log_evidence(above / unit, square / unit**2)
 
 
 def evidence_below(sums, largest, factor=1.0, expected=1.0):
     """Return ln E of a mean below `expected`, where no weight exceeds `largest`."""
-    total, square, unit = deviations(sums, factor, expected)
+    above, square, unit = deviations(sums, factor, expected)
     unit *= largest
-    return log_evidence(-total / unit, square / unit**2)
+    return log_evidence(-above / unit, square / unit**2)
 
 
 def surprise(weight, n_units):

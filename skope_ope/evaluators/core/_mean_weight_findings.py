@@ -58,12 +58,14 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
     """
     if overlap.sums.first is None or not 0 < overlap.sum_w2 < inf:
         return []
-    causes = _causes_above(logs, logged_only, given)
     if not isnan(overlap.constant_weight):
-        return _constant_findings(overlap, logs, causes, logged_only)
-    mean, evidence = overlap.mean_weight, overlap.evidence_above()
-    if evidence > SURE and mean > 1 + EFFECT:
-        return [high_mean_finding(mean, evidence, causes)]
+        return _constant_findings(overlap, logs, logged_only, given)
+    mean = overlap.mean_weight
+    if mean > 1 + EFFECT:
+        evidence = overlap.evidence_above()
+        if evidence > SURE:
+            causes = _causes_above(logs, logged_only, given)
+            return [high_mean_finding(mean, evidence, causes)]
     if mean >= 1 - EFFECT or overlap.missing_mass > 1e-9 or logs is None:
         return []
     largest = max(UNSEEN / logs.propensity.min(), UNSEEN * overlap.max_w, USUAL)
@@ -111,7 +113,7 @@ def _low_mean_finding(mean, evidence, causes):
     )
 
 
-def _constant_findings(overlap, logs, causes, logged_only):
+def _constant_findings(overlap, logs, logged_only, given):
     """Return what weights that are all alike tell: they have no errors to count in."""
     weight = overlap.constant_weight
     if abs(weight - 1) <= EFFECT or overlap.missing_mass > 1e-9:
@@ -120,15 +122,18 @@ def _constant_findings(overlap, logs, causes, logged_only):
         units = int(overlap.sums.frame.units.sum())
         if surprise(weight, units) <= SURE:
             return []
+        causes = _causes_above(logs, logged_only, given)
     elif logs is None or _never_left(logs):
         return []
+    else:
+        causes = _causes_below(logs, logged_only)
     return [
         Finding(
             "constant_weight",
             "error",
             f"All importance weights are {weight:.4g}, where 1 is their mean: weighted "
             f"rewards count {weight:.3g} times what they should.",
-            causes if weight > 1 else _causes_below(logs, logged_only),
+            causes,
             number=weight,
             effect=weight - 1,
             category=PropensityWarning,

@@ -5,8 +5,6 @@
 from functools import cached_property
 from math import copysign, inf, isnan, log, nan, sqrt
 
-import numpy as np
-
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._mean_weight import (
@@ -16,7 +14,7 @@ from skope_ope.evaluators.core._mean_weight import (
     squares_about,
 )
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import Sums, total
 
 
 def sums_of_weights(sums):
@@ -61,31 +59,39 @@ class Overlap:
 
     def __init__(self, design, n):
         self.n = n
-        self.sums, self.bounded = Sums(design), Sums(design)
+        self.sums = self.bounded = Sums(design)  # one, up to the first large weight
         self.max_w = self.min_w = self.missing = 0.0
 
     def add(self, block, w, missing=0.0):
         """Add the weights of the rounds of a block of the design."""
-        self.sums.add(block, (w,))
         largest = plain = float(w.max())
         self.min_w = min(self.min_w, float(w.min()))
         if block.omega is not None:
             largest = float((block.omega * w).max())
-        self.bounded.add(block, (bounded(w, self.n, plain),))
+        small = bounded(w, self.n, plain)
+        if small is not w and self.bounded is self.sums:
+            self.bounded = self.sums.copied()
+        self.sums.add(block, (w,))
+        if self.bounded is not self.sums:
+            self.bounded.add(block, (small,))
         self.max_w = max(self.max_w, largest)
         self.missing += missing
 
     @cached_property
+    def _totals(self):
+        if self.sums.first is None:  # the propensities are not known
+            return 0.0, 0.0
+        return sums_of_weights(self.sums)
+
+    @property
     def sum_w(self):
         """Sum of the weights."""
-        if self.sums.first is None:  # the propensities are not known
-            return 0.0
-        return sums_of_weights(self.sums)[0]
+        return self._totals[0]
 
-    @cached_property
+    @property
     def sum_w2(self):
         """Sum of the squared weights."""
-        return 0.0 if self.sums.first is None else sums_of_weights(self.sums)[1]
+        return self._totals[1]
 
     @cached_property
     def effective_sample_size(self):
@@ -108,10 +114,10 @@ class Overlap:
         sums = self.sums
         if sums.first is None or self.n < 2:
             return nan
-        first, second = map(np.sum, sums_of_weights(sums))
+        first, second = map(total, self._totals)
         if not 0 < second < inf:
             return nan
-        spread = np.sum(squares_about(sums, first / np.sum(sums.mass)))
+        spread = total(squares_about(sums, first / total(sums.mass)))
         return self.mean_weight if spread <= ALIKE * second else nan
 
     @cached_property
@@ -176,6 +182,8 @@ class Support:
     overlaps : dict
         `Overlap` of every target, by its key.
     """
+
+    needs_tables = False  # what is missing is a number of every block
 
     def __init__(self, positive):
         self.positive, self.overlaps = positive, {}

@@ -26,7 +26,7 @@ from skope_ope.evaluators.core._warnings import (
     one_unit_warnings,
     outside_warnings,
 )
-from skope_ope.intervals._gamma import deviations_of
+from skope_ope.intervals._gamma import deviations_of, deviations_of_blocks
 from skope_ope.logs._html import table_html, warning_rows
 
 
@@ -161,9 +161,16 @@ class PolicyValue(
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or of their sums by group."""
-        design = self._rows.design
-        group = design.cluster if design.clustered else None
-        return deviations_of(self.round_values, self.value, group)
+        rows, design = self._rows, self._rows.design
+        given = "round_values" in vars(self) or not self._estimate.needs_terms
+        if given or design.clustered or not rows.come_in_blocks:
+            group = design.cluster if design.clustered else None
+            return deviations_of(self.round_values, self.value, group)
+        changes = (
+            self._estimate.round_values(terms, design, some) - self.value
+            for terms, some in rows.blocks_of_terms()
+        )
+        return deviations_of_blocks(changes, rows.n_rounds)
 
     def _reach(self, max_weight=None, error=None):
         """Return the `Reach` of the round values, or None where no range is known."""

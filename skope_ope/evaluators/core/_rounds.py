@@ -153,8 +153,8 @@ class Rounds:
     ----------
     target : TargetBlock
         What the policy does.
-    table : ndarray of shape (n, n_actions), default=None
-        Model values of all actions.
+    values : tuple of two ndarray of shape (n,), default=None
+        Model values of the policy and of the logged actions, see `model_values`.
     offset : float, default=0.0
         Constant that is subtracted from all rewards and model values.
 
@@ -178,7 +178,7 @@ class Rounds:
         Who acted, for evaluators that ask.
     """
 
-    def __init__(self, target, table=None, offset=0.0):
+    def __init__(self, target, values=None, offset=0.0):
         block = target.block
         self._target, self.pi, self.w = target, target.pi, target.w
         self.n_rounds, self.shift, self.loggers = (
@@ -189,11 +189,8 @@ class Rounds:
         self.offset = offset
         self.r = block.reward - offset if offset else block.reward
         self.q = self.v = None
-        if table is not None:
-            q = as_floats(table)
-            self.v, self.q = _model_value(target.table, q, block.low), block.logged(q)
-            if offset:
-                self.v, self.q = self.v - offset, self.q - offset
+        if values is not None:
+            self.v, self.q = (one - offset if offset else one for one in values)
 
     @property
     def b(self):
@@ -255,9 +252,23 @@ def check_logged(pi, low):
     return pi
 
 
-def _model_value(pi, q, low):
-    """Return the model value of the policy in every row, sum_a pi(a|x) q(x, a)."""
-    v = np.einsum("ij,ij->i", pi, q)
+def model_values(target, table):
+    """Return the values of a model for what a policy does, and for what was logged.
+
+    Parameters
+    ----------
+    target : TargetBlock
+        What the policy does.
+    table : ndarray of shape (n, n_actions)
+        Model values of all actions.
+
+    Returns
+    -------
+    v, q : ndarray of shape (n,)
+        The value of the policy, sum_a pi(a|x) q(x, a), and that of the logged action.
+    """
+    q = as_floats(table)
+    v = np.einsum("ij,ij->i", target.table, q)
     if not isfinite(dot(v, v)):  # then one of the entries may be at fault
-        check_finite("reward_model", q, low)
-    return v
+        check_finite("reward_model", q, target.block.low)
+    return v, target.block.logged(q)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
+from skope_ope.evaluators.core._kept_rounds import blocks
 
 
 class Rows:
@@ -46,6 +47,16 @@ class Rows:
     def terms(self):
         """Terms of the rounds, ndarray of shape (k, n_rounds)."""
         return self._terms() if callable(self._terms) else self._terms
+
+    @property
+    def come_in_blocks(self):
+        """Whether terms of some rounds can be had, and those of all are not formed."""
+        return hasattr(self._terms, "of") and "terms" not in vars(self)
+
+    def blocks_of_terms(self):
+        """Yield the terms of some rounds and their places; they are not stored."""
+        for block in blocks(self.n_rounds):
+            yield self._terms.of(block.rows), block.rows
 
     @property
     def counted(self):

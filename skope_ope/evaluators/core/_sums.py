@@ -14,6 +14,7 @@ whatever origins they were taken about.
 """
 
 from ast import literal_eval
+from copy import copy
 
 import numpy as np
 
@@ -88,15 +89,17 @@ class Sums:
         terms : tuple of k ndarray of shape (n,)
             The terms.
         """
-        begins = self.first is None
+        begins, first = self.first is None, None
         if begins:
-            self.origin = [_middle(term) for term in terms]
+            self.origin, first = map(list, zip(*map(_middle, terms), strict=True))
+            if any(self.origin) or block.omega is not None:
+                first = None  # they are about another origin, or weighted
         pairs = zip(terms, self.origin, strict=True)
         x = [term - near if near else term for term, near in pairs]
         if block.omega is not None:
             x = [block.omega * column for column in x]
         if self._single:
-            first = [float(np.add.reduce(column)) for column in x]
+            first = first or [float(np.add.reduce(column)) for column in x]
             second = _products_of(x, block.omega) if self._products else []
         else:
             # two jobs with the same terms need one sum
@@ -114,6 +117,15 @@ class Sums:
         if self.frame.clustered:
             n = self._summed
             self._add_cells(block, terms[:n], x[:n], begins)
+
+    def copied(self):
+        """Return sums that hold the same by now, and go on by themselves."""
+        out = copy(self)
+        out._buffer = None
+        if self.totals is not None:
+            out.totals = [sums.copy() for sums in self.totals]
+            out._owned = set(range(self.n_terms))
+        return out
 
     def _added_by_stratum(self, x, block):
         total, columns = block.by_stratum, []
@@ -215,14 +227,14 @@ class Sums:
 
     def _plain(self, offset):
         """Return the sums of the terms over all strata, of rewards less an offset."""
-        mass = _total(self.mass)
-        total = [
-            _total(v) + near * mass
+        mass = total(self.mass)
+        summed = [
+            total(v) + near * mass
             for v, near in zip(self.first, self.origin, strict=True)
         ]
         if offset != self.offset:
-            total[0] += (self.offset - offset) * [*total, mass][self._follows]
-        return np.array(total)
+            summed[0] += (self.offset - offset) * [*summed, mass][self._follows]
+        return np.array(summed)
 
     @property
     def _follows(self):
@@ -380,23 +392,24 @@ def _common_origin(*parts):
     zero every part has an offset near them; others may be one round that is.
     """
     offset = min((part.offset for part in parts), key=abs)
-    mass = sum(_total(part.mass) for part in parts)
+    mass = sum(total(part.mass) for part in parts)
     if not mass:
         return parts[0].origin, offset
     return (sum(part._plain(offset) for part in parts) / mass).tolist(), offset
 
 
-def _total(values):
-    return float(np.sum(values))
+def total(values):
+    """Return the sum over the strata of a number of every stratum."""
+    return values if isinstance(values, float) else float(np.sum(values))
 
 
 def _middle(term):
-    """Return the mean of terms that are far from zero for their spread, or 0."""
-    total, n = float(term.sum()), len(term)
-    if not total * total > FAR * n * dot(term, term):
-        return 0.0
+    """Return the mean of terms far from zero for their spread, or 0, and their sum."""
+    whole, n = float(np.add.reduce(term)), len(term)
+    if not whole * whole > FAR * n * dot(term, term):
+        return 0.0, whole
     # the mean of equal terms may differ from them by rounding
-    return float(term[0]) if (term == term[0]).all() else total / n
+    return float(term[0]) if (term == term[0]).all() else whole / n, whole
 
 
 def _products_of(x, omega):

@@ -1,0 +1,225 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What policies and models say of the rounds of a pass, here or from workers."""
+
+from functools import partial
+
+import numpy as np
+
+from skope_ope._parallel import run_tasks
+from skope_ope.evaluators.core._blocks import Chunks
+from skope_ope.evaluators.core._drowned import beyond_floats
+from skope_ope.evaluators.core._rounds import Block, TargetBlock, model_values
+
+MODEL_ENTRIES = 1 << 24  # predictions of models that are asked per action
+PER_WORKER = 4  # chunks of a stretch: workers that are done early wait for the others
+
+
+class Blocks:
+    """The blocks of a pass.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        All rounds.
+    size : int
+        Rounds of a block.
+    positive : PositiveRounds
+        The rounds that enter, and their sample weights.
+    shift : float
+        Known lower bound of the rewards where it is negative, otherwise 0.
+    """
+
+    def __init__(self, logs, size, positive, shift):
+        self.logs, self.size = logs, size
+        self.positive, self.shift = positive, shift
+        self._offsets = np.arange(0, size * logs.n_actions, logs.n_actions)
+
+    def starts(self, low, high):
+        """Return where the blocks of the rounds low..high-1 begin."""
+        return range(low, min(high, len(self.logs)), self.size)
+
+    def at(self, low):
+        """Return the block that begins at a round."""
+        high = min(low + self.size, len(self.logs))
+        return Block(self.logs, low, high, self.positive, self.shift, self._offsets)
+
+
+class Predictors:
+    """The policies and models of some jobs, and how many rounds they are asked about.
+
+    Policies are asked about a bounded number of entries at once. So are models that
+    read a table; those that ask a scikit-learn model for every action have a bound of
+    their own, for every call of it takes its time.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    jobs : list of Job
+        Jobs with the same target, or source, share what it predicts.
+    rows, entries : int
+        What a block, and a table of it, hold at most.
+    tables : bool, default=False
+        Whether the probabilities of all actions are wanted in any case.
+
+    Attributes
+    ----------
+    block, chunk : int
+        Rounds of a block, and of the largest chunk that is asked about at once.
+    slow : bool
+        Whether a policy or a model predicts, which is worth a worker.
+    """
+
+    def __init__(self, logs, jobs, rows, entries, tables=False):
+        self.logs = logs
+        self.targets = {id(job.target): job.target for job in jobs}
+        self.jobs_of = {
+            key: [job for job in jobs if id(job.target) == key] for key in self.targets
+        }
+        self.sources = {id(j.source): j.source for j in jobs if j.source is not None}
+        self.alone = {
+            key
+            for key, target in self.targets.items()
+            if not tables
+            and target.answers_alone(logs)
+            and all(job.source is None for job in self.jobs_of[key])
+        }
+        n_actions = logs.n_actions
+        entries //= n_actions if tables or self._has_tables() else 1
+        self.block = max(min(rows, entries, len(logs)), 1)
+        calls = max(entries, min(rows, MODEL_ENTRIES // n_actions))
+        self._said = {}  # a table, or what is asked and about how many rounds
+        self.chunk, self.slow = self.block, False
+        for key, target in self.targets.items():
+            if target.array is not None:
+                self._said[key] = target.array
+            elif key in self.alone:
+                self._add(key, target.logged, entries)
+            else:
+                self._add(key, target.chunk, entries, slow=True)
+        for key, source in self.sources.items():
+            if hasattr(source, "table_of"):
+                self._said[key] = source.table_of(logs)
+            elif getattr(source, "asks_models", True):
+                self._add(key, source.bind(logs), calls, slow=True)
+            else:
+                self._add(key, source.bind(logs), entries)
+
+    def _has_tables(self):
+        """Whether something has an entry for every action of a round."""
+        logged = (
+            key in self.alone or target.logged_only
+            for key, target in self.targets.items()
+        )
+        available = self.logs.available is not None
+        return bool(self.sources) or available or not all(logged)
+
+    def _add(self, key, ask, rows, slow=False):
+        size = max(rows // self.block, 1) * self.block
+        self._said[key] = ask, size
+        self.chunk, self.slow = max(size, self.chunk), self.slow or slow
+
+    def walk(self):
+        """Return what is said of block after block."""
+        return Walk(self)
+
+    def rows_of(self, key):
+        """Return a function that gives what one says of the rounds low..high-1."""
+        said = self._said[key]
+        if isinstance(said, np.ndarray):
+            return lambda low, high: said[low:high]
+        return Chunks(said[0], self.logs, said[1]).rows
+
+    def mass_on(self, key, block, codes):
+        """Return the probability of some actions, of a policy that answers alone."""
+        whole = block.high - block.low == len(self.logs)
+        rounds = self.logs if whole else self.logs[block.rows]
+        return self.targets[key].policy.mass_on(rounds, codes)
+
+
+class Walk:
+    """What policies and models say of blocks in order, asked when it is wanted."""
+
+    def __init__(self, predictors):
+        self._predictors, self._rows = predictors, {}
+
+    def _of(self, key, block):
+        if key not in self._rows:
+            self._rows[key] = self._predictors.rows_of(key)
+        return self._rows[key](block.low, block.high)
+
+    def target(self, key, block):
+        """Return what a policy does in a block."""
+        mass_on = None
+        if key in self._predictors.alone:
+            mass_on = partial(self._predictors.mass_on, key, block)
+        return TargetBlock(block, self._of(key, block), mass_on)
+
+    def values(self, source, target):
+        """Return the values of a model for a policy and its actions, or None."""
+        if source is None:
+            return None
+        return model_values(target, self._of(id(source), target.block))
+
+
+class Ahead:
+    """The same from workers, who are asked about a stretch of many blocks at a time.
+
+    They hand back a few numbers of every round, and no table. These do not depend on
+    who found them, and what follows adds them up in order.
+
+    Parameters
+    ----------
+    predictors : Predictors
+        The policies and models.
+    blocks : Blocks
+        The rounds.
+    workers : int
+        How many there are.
+    """
+
+    def __init__(self, predictors, blocks, workers):
+        self._predictors, self._blocks, self._workers = predictors, blocks, workers
+        self._found = {}
+
+    def _of(self, key, block):
+        if block.low not in self._found:
+            self._found.clear()
+            chunk = self._predictors.chunk
+            stop = min(block.low + PER_WORKER * self._workers * chunk, block.n_rounds)
+            tasks = [
+                partial(_numbers, self._predictors, self._blocks, low, low + chunk)
+                for low in range(block.low, stop, chunk)
+            ]
+            for part in run_tasks(tasks, self._workers, prefer="threads"):
+                self._found |= part
+        return self._found[block.low][key]
+
+    def target(self, key, block):
+        """Return what a policy does in a block."""
+        pi, missing, _ = self._of(key, block)
+        target = TargetBlock(block, pi)
+        target.key, target.missing = key, missing
+        return target
+
+    def values(self, source, target):
+        """Return the values of a model for a policy and its actions, or None."""
+        if source is None:
+            return None
+        return self._of(target.key, target.block)[2][id(source)]
+
+
+def _numbers(predictors, blocks, low, high):
+    """Return what `Ahead` knows of the rounds low..high-1, by block and policy."""
+    walk, found = predictors.walk(), {}
+    for start in blocks.starts(low, high):
+        block, of_block = blocks.at(start), {}
+        with beyond_floats():
+            for key, jobs in predictors.jobs_of.items():
+                target = walk.target(key, block)
+                sources = {id(job.source): job.source for job in jobs}
+                values = {k: walk.values(one, target) for k, one in sources.items()}
+                of_block[key] = target.pi, target.missing, values
+        found[start] = of_block
+    return found
