@@ -348,11 +348,8 @@ class SlateLogs(Grouped, Recognised, RowContainer):
                     f"{name!r} cannot be replaced; one of {sorted(checks)} can. Build "
                     "new logs for the rest."
                 )
-            absent = values is None and name != "reward"
-            if name == "group":
-                out._set_group(values)
-            else:
-                out.__dict__[name] = None if absent else checks[name](values)
+            absent = values is None and name not in ("reward", "group")
+            out.__dict__[name] = None if absent else checks[name](values)
         return out
 
     def _check_reward(self, reward):
