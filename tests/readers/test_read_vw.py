@@ -579,7 +579,5 @@ def test_an_event_of_many_lines_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(_read_vw, "LONGEST", 100)
     path = tmp_path / "log.vw"
     path.write_text("0:1:0.5 |a x\n\n" + "|a x\n" * 100)
-    with pytest.raises(
-        ValueError, match=r"log\.vw, line 3: the event .* than 100 "
-    ):
+    with pytest.raises(ValueError, match=r"log\.vw, line 3: the event .* than 100 "):
         read_vw(path, format="cb_adf")
