@@ -72,9 +72,12 @@ def evaluate(
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn: policies in threads, fits and walks of
-        evaluators that make a pass of their own in processes where they are loops
-        over the rounds. It does not change the values (whatever is random needs a
+        Tasks at a time, as in scikit-learn: folds of the reward model (in processes),
+        chunks of rounds for which policies and models predict (in threads, so a
+        policy is asked about several chunks at once), evaluators that make a pass of
+        their own (in processes where they are loops over the rounds);
+        `joblib.parallel_config` chooses otherwise. Tables that are given are read in
+        one task. It does not change the values (whatever is random needs a
         `random_state` for that).
     sample_weight : array-like of shape (n_rounds,), default=None
         Weights of the rounds, multiplied with those of the logs.

@@ -46,13 +46,6 @@ class SharedModel:
         self._sources.append((model, cv, source))
         return source
 
-    def prepare(self, evaluators):
-        """Fit the models of some evaluators, but those that follow the policy."""
-        for evaluator in evaluators:
-            refits = evaluator.__sklearn_tags__().refits_reward_model
-            if evaluator._uses_model and not refits:
-                self.source_for(evaluator)
-
     def fitted(self, evaluator):
         """Fit a clone of an evaluator that makes a pass of its own over the rounds."""
         evaluator = clone(evaluator)
