@@ -112,6 +112,7 @@ def wheel_bytes():
 def main():
     parser = argparse.ArgumentParser(description="Cost of the import.")
     parser.add_argument("--repeats", type=int, default=11, help="alternating rounds")
+    parser.add_argument("--most", type=float, default=MOST, help="times sklearn.base")
     options = parser.parse_args()
     times = start_times(options.repeats)
     empty = times["pass"]
@@ -122,7 +123,7 @@ def main():
         for mine, other, idle in zip(ours, base, empty, strict=True)
     )
     print(f"import skope_ope / import sklearn.base: CPU {cpu:.3f}, wall {wall:.3f}")
-    assert cpu <= MOST, f"the import costs {cpu:.2f} times that of sklearn.base"
+    assert cpu <= options.most, f"the import costs {cpu:.2f} times that of sklearn.base"
     loaded = {name: modules_after(name) for name in STATEMENTS if name != "pass"}
     before, after = loaded.values()
     added = sorted(after - before)
