@@ -4,7 +4,8 @@ from tests.examples._assertions import every_assertion_can_fail
 
 
 def even(call, *arguments):
-    return (1.0, 1.0, 1.0, 1.0), []
+    seconds = 1.0 if call.__name__ == "naive" else 1000.0
+    return (seconds,) * 4, []
 
 
 test_every_assertion_can_fail = every_assertion_can_fail(

@@ -35,7 +35,7 @@ def mabwiser(monkeypatch):
 
 
 def even(calls, n_repeats):
-    return dict.fromkeys(calls, [1.0])
+    return {name: [1.0] for name in calls}
 
 
 check = every_assertion_can_fail(

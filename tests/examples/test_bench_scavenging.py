@@ -14,5 +14,5 @@ test_every_assertion_can_fail = every_assertion_can_fail(
         "growing": {"example:ratio": grown},
         "heavy": {"example:ratio": lambda *_: 1.0, "example:peak_mib": lambda _: 1e4},
     },
-    args=["--n-impressions", "200000"],
+    args=["--n-impressions", "1000000"],
 )
