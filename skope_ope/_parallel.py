@@ -8,8 +8,8 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from numbers import Integral
 
-from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn import config_context, get_config
 
 
 def check_n_jobs(n_jobs):
@@ -21,10 +21,10 @@ def check_n_jobs(n_jobs):
         )
 
 
-def run_tasks(tasks, n_jobs=None, **options):
+def run_tasks(tasks, n_jobs=None, told=None, **options):
     """Call functions without arguments, and return their results in order.
 
-    What they warn of is told here, whoever worked on them.
+    What they warn of is told here and once, whoever worked on them.
 
     Parameters
     ----------
@@ -33,6 +33,9 @@ def run_tasks(tasks, n_jobs=None, **options):
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn. There are never more workers than tasks,
         and none where one task runs at a time.
+    told : set, default=None
+        Warnings that are not told again, where several calls are parts of one;
+        those of this call are added. `None`: the call stands alone.
     **options
         Of `joblib.Parallel`, such as `prefer`.
 
@@ -45,13 +48,14 @@ def run_tasks(tasks, n_jobs=None, **options):
     RuntimeError
         If a worker process died.
     """
+    told = set() if told is None else told
     workers = min(effective_n_jobs(n_jobs), len(tasks))
     if workers < 2:
         return [task() for task in tasks]
     parallel = Parallel(n_jobs=workers, **options)
-    home = os.getpid()
+    heard = partial(_heard, os.getpid(), get_config())
     try:
-        done = parallel(delayed(partial(_heard, home))(task) for task in tasks)
+        done = parallel(delayed(heard)(task) for task in tasks)
     except BrokenProcessPool as error:
         raise RuntimeError(
             f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
@@ -60,20 +64,24 @@ def run_tasks(tasks, n_jobs=None, **options):
         ) from error
     for _, heard in done:
         for one in heard:
-            warnings.warn_explicit(*one)
+            if (key := (str(one[0]), *one[1:])) not in told:
+                told.add(key)
+                warnings.warn_explicit(*one)
     return [result for result, _ in done]
 
 
-def _heard(home, task):
+def _heard(home, config, task):
     """Return the result of a task, and what it warned of in a process of its own.
 
-    There the filters of the caller do not hold, and nobody reads what is printed.
+    There the filters of the caller do not hold, and nobody reads what is printed. In
+    threads they do: to record there would change them for all threads.
     """
-    if os.getpid() == home:
-        return task(), []
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        result = task()
+    with config_context(**config):
+        if os.getpid() == home:
+            return task(), []
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            result = task()
     return result, [
         (one.message, one.category, one.filename, one.lineno) for one in heard
     ]

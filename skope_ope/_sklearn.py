@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import (
     Interval,
     Options,
     StrOptions,
+    validate_parameter_constraints,
     validate_params,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "safe_indexing",
+    "validate_parameter_constraints",
     "validate_params",
 ]

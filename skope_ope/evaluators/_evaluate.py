@@ -33,7 +33,7 @@ def evaluate(
     *,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     random_state=None,
     n_jobs=None,
     sample_weight=None,
@@ -65,15 +65,19 @@ def evaluate(
     reward_model : model, number, array or str, default=None
         Shared by the evaluators whose own is None. `None`: the out-of-fold mean
         reward per action, or of all slates.
-    cv : int, splitter, iterable or "prefit", default=5
-        How rounds are held out of the fits of the shared reward model.
+    cv : int, splitter, iterable or "prefit", default=None
+        How rounds are held out of the fits of the shared reward model. `None`: as
+        each evaluator says, which is 5 folds unless it was given others.
     random_state : int, RandomState instance or None, default=None
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn: policies in threads, fits and walks of
-        evaluators that make a pass of their own in processes where they are loops
-        over the rounds. It does not change the values (whatever is random needs a
+        Tasks at a time, as in scikit-learn: folds of the reward model (in processes),
+        chunks of rounds for which policies and models predict (in threads, so a
+        policy is asked about several chunks at once), evaluators that make a pass of
+        their own (in processes where they are loops over the rounds);
+        `joblib.parallel_config` chooses otherwise. Tables that are given are read in
+        one task. It does not change the values (whatever is random needs a
         `random_state` for that).
     sample_weight : array-like of shape (n_rounds,), default=None
         Weights of the rounds, multiplied with those of the logs.
@@ -118,7 +122,7 @@ def quiet_table(
     logs,
     evaluators=None,
     reward_model=None,
-    cv=5,
+    cv=None,
     sample_weight=None,
     random_state=None,
     n_jobs=None,

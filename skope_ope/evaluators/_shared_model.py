@@ -16,8 +16,8 @@ class SharedModel:
     ----------
     reward_model : model, number, array, str or None
         Used where an evaluator's own is None.
-    cv : int, splitter, iterable or "prefit"
-        The folds that come with it.
+    cv : int, splitter, iterable, "prefit" or None
+        The folds that come with it; `None`: those of the evaluator.
     logs : BanditLogs or SlateLogs
         The rounds.
     n_jobs : int, default=None
@@ -31,9 +31,10 @@ class SharedModel:
 
     def model_of(self, evaluator):
         """Return the model that an evaluator uses, and its folds."""
-        if evaluator.reward_model is None:
-            return self.reward_model, self.cv
-        return evaluator.reward_model, evaluator.cv
+        model, cv = evaluator.reward_model, evaluator.cv
+        if model is not None:
+            return model, cv
+        return self.reward_model, cv if self.cv is None else self.cv
 
     def source_for(self, evaluator):
         """Return the predictions that an evaluator uses."""
@@ -45,20 +46,13 @@ class SharedModel:
         self._sources.append((model, cv, source))
         return source
 
-    def prepare(self, evaluators):
-        """Fit the models of some evaluators, but those that follow the policy."""
-        for evaluator in evaluators:
-            refits = evaluator.__sklearn_tags__().refits_reward_model
-            if evaluator._uses_model and not refits:
-                self.source_for(evaluator)
-
     def fitted(self, evaluator):
         """Fit a clone of an evaluator that makes a pass of its own over the rounds."""
         evaluator = clone(evaluator)
         params = evaluator.get_params(deep=False)
         if params.get("reward_model") is not None:
             return evaluator.fit(self.logs)
-        if evaluator._uses_model and "cv" in params:
+        if evaluator._uses_model and "cv" in params and self.cv is not None:
             evaluator.set_params(cv=self.cv)  # they come with the model
         return evaluator.fit(self.logs, self.reward_model)
 

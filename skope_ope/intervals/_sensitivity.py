@@ -14,6 +14,7 @@ The least of :math:`\sum w r / \sum w` gives the largest weights to all rewards 
 and the smallest to all above: a threshold.
 """
 
+from bisect import bisect_left
 from math import hypot, inf, sqrt
 from numbers import Real
 
@@ -62,10 +63,7 @@ def sensitivity_bounds(w, r, propensity, gamma, *, sample_weight=None):
     >>> low.round(4).tolist(), high.round(4).tolist()
     ([0.75, 0.5714], [0.75, 0.8696])
     """
-    rounds = _checked(w, r, propensity, sample_weight)
-    gamma = check_gamma(gamma)
-    certain, unsure, r = rounds
-    return _least(certain, unsure, r, gamma), -_least(certain, unsure, -r, gamma)
+    return ConfoundedRatio(w, r, propensity, sample_weight).bounds(gamma)
 
 
 def breakdown_gamma(w, r, propensity, baseline, *, sample_weight=None):
@@ -135,9 +133,11 @@ def extreme_weights(w, r, propensity, gamma, bound, sign):
     sign : {-1, 1}
         -1: it is the least; 1: the greatest.
     """
-    unsure = w - w * propensity
-    heavy = sign * (r - bound) >= 0  # at the bound any weight does
-    return w + unsure * np.where(heavy, gamma - 1.0, 1.0 / gamma - 1.0)
+    heavy = r >= bound if sign > 0 else r <= bound  # at the bound any weight does
+    found = np.where(heavy, gamma - 1.0, 1.0 / gamma - 1.0)
+    found *= w - w * propensity  # in place: new arrays would take most of the time
+    found += w
+    return found
 
 
 def check_gamma(gamma):
@@ -189,20 +189,64 @@ def _checked(w, r, propensity, sample_weight):
     return omega * w * p, omega * w * (1.0 - p), r[used]
 
 
-def _least(certain, unsure, r, gamma):
-    """Return the least ratio for every Gamma, by the best of all thresholds."""
-    weight = certain + unsure
-    # about the ratio itself no digits are lost, and a constant reward stays what it is
-    centre = min(max(float(weight @ r / weight.sum()), r.min()), r.max())
-    order = np.argsort(r)
-    change, unsure = r[order] - centre, unsure[order]
-    base, base_sum = certain.sum(), certain[order] @ change
-    heavy = np.concatenate([[0.0], np.cumsum(unsure)])  # the lowest rewards
-    heavy_sum = np.concatenate([[0.0], np.cumsum(unsure * change)])
-    least = np.zeros(len(gamma))
-    for i, g in enumerate(gamma):
-        if g > 1:
-            above = base_sum + heavy_sum * g + (heavy_sum[-1] - heavy_sum) / g
-            below = base + heavy * g + (heavy[-1] - heavy) / g
-            least[i] = min(float((above / below).min()), 0.0)
-    return np.maximum(centre + least, r.min())
+class ConfoundedRatio:
+    """A ratio of weighted rewards, ready for its bounds at any Gamma.
+
+    Parameters
+    ----------
+    w, r, propensity, sample_weight
+        As `sensitivity_bounds` takes them.
+    """
+
+    def __init__(self, w, r, propensity, sample_weight=None):
+        certain, unsure, r = _checked(w, r, propensity, sample_weight)
+        order = np.argsort(r)
+        certain, unsure, r = (values[order] for values in (certain, unsure, r))
+        self._least = _Least(certain, unsure, r)
+        self._greatest = _Least(certain[::-1], unsure[::-1], -r[::-1])
+
+    def bounds(self, gamma):
+        """Return the least and the greatest ratio for every Gamma."""
+        gamma = check_gamma(gamma).tolist()
+        least, greatest = self._least, self._greatest
+        return (
+            np.array([least.at(g) for g in gamma]),
+            -np.array([greatest.at(g) for g in gamma]),
+        )
+
+
+class _Least:
+    """The least ratio, of rounds in the order of their rewards."""
+
+    def __init__(self, certain, unsure, r):
+        weight = certain + unsure
+        # about the ratio itself no digits are lost, a constant reward stays what it is
+        self.centre = min(max(float(weight @ r / weight.sum()), r[0]), r[-1])
+        self.lowest, self.change = r[0], r - self.centre
+        self.base, self.base_sum = float(certain.sum()), float(certain @ self.change)
+        # of the lowest rewards
+        self.heavy = np.concatenate([[0.0], np.cumsum(unsure)])
+        self.heavy_sum = np.concatenate([[0.0], np.cumsum(unsure * self.change)])
+
+    def at(self, gamma):
+        """Return the least ratio for a Gamma.
+
+        One more heavy round moves the ratio towards its reward. So the ratio falls as
+        long as the next reward is below it, and from there on it rises.
+        """
+        if not gamma > 1:
+            return self.centre
+        places = range(len(self.change))
+        first = bisect_left(
+            places, True, key=lambda k: self.change[k] >= self._ratio(k, gamma)
+        )
+        least = min(self._ratio(first, gamma), 0.0)
+        return max(self.centre + least, self.lowest)
+
+    def _ratio(self, k, gamma):
+        """Return the ratio, less the centre, with k heavy rounds."""
+        above = self._sum(self.heavy_sum, k, gamma) + self.base_sum
+        return above / (self._sum(self.heavy, k, gamma) + self.base)
+
+    def _sum(self, total, k, gamma):
+        return float(total[k] * gamma + (total[-1] - total[k]) / gamma)

@@ -31,7 +31,7 @@ def coded_labels(name, values, copy=True):
     labels : ndarray of shape (n_rounds,)
         Read-only.
     distinct : ndarray of shape (n_labels,)
-        In any order; some may be in no row.
+        Distinct, in any order; some may be in no row.
     codes : ndarray of int of shape (n_rounds,)
         Position of every label in `distinct`.
     """
@@ -97,10 +97,12 @@ def encoded(name, coded, labels=None, labels_name=None):
 
 
 def _sorted_labels(name, distinct, dtype):
+    if dtype.kind == "T":
+        distinct = distinct.astype(dtype)
     if dtype.kind != "O":
-        return read_only(np.unique(distinct.astype(dtype, copy=False)))
+        return read_only(np.unique(distinct))
     try:
-        labels = sorted(dict.fromkeys(distinct.tolist()))
+        labels = sorted(distinct.tolist())
     except TypeError as error:
         raise _not_ordered(name, error) from error
     array = np.array(labels)

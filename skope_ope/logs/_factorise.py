@@ -39,33 +39,24 @@ def factorise(values):
 def in_order(distinct, codes):
     """Return what `factorise` does, from distinct labels that are in any order.
 
-    Labels that no row has are left out, equal ones are brought together.
+    Labels that no row has are left out.
     """
-    counts = count_codes(codes, len(distinct))
-    present = np.flatnonzero(counts)
-    if distinct.dtype.kind == "O":
-        labels, place = _sorted_objects(distinct, codes, present)
+    present = np.flatnonzero(count_codes(codes, len(distinct)))
+    labels = distinct[present]
+    if labels.dtype.kind != "O":
+        order = np.argsort(labels)
     else:
-        labels, place = np.unique(distinct[present], return_inverse=True)
-    if len(present) == len(distinct) and (place == np.arange(len(place))).all():
-        return labels, read_only(codes)
-    table = np.zeros(len(distinct), dtype=np.intp)
-    table[present] = place
-    return labels, read_only(table.take(codes))
-
-
-def _sorted_objects(distinct, codes, present):
-    labels = dict.fromkeys(distinct[present].tolist())
-    try:
-        labels = sorted(labels)
-    except TypeError:  # of several types: they stay in the order of appearance
-        first = np.full(len(distinct), len(codes))
-        first[codes[::-1]] = np.arange(len(codes))[::-1]
-        present = present[np.argsort(first[present])]
-        labels = list(dict.fromkeys(distinct[present].tolist()))
-    position = {label: code for code, label in enumerate(labels)}
-    place = [position[label] for label in distinct[np.sort(present)].tolist()]
-    return objects(labels), np.array(place, dtype=np.intp)
+        try:
+            order = sorted(range(len(labels)), key=labels.tolist().__getitem__)
+        except TypeError:  # of several types: they stay in the order of appearance
+            first = np.full(len(distinct), len(codes))
+            first[codes[::-1]] = np.arange(len(codes))[::-1]
+            order = np.argsort(first[present])
+    place = np.zeros(len(distinct), dtype=np.intp)
+    place[present[order]] = rank = np.arange(len(present))
+    if len(present) < len(distinct) or not np.array_equal(place, rank):
+        codes = place.take(codes)
+    return read_only(labels[order]), read_only(codes)
 
 
 def among(labels, codes):
@@ -118,7 +109,7 @@ def distinct_labels(values):
     if not hashed or not values.size or not width:
         return np.unique(values, return_inverse=True)
     if kind == "f":
-        values = values + 0  # -0.0 is 0.0
+        values = (values + 0).astype(values.dtype, copy=False)  # -0.0 is 0.0
     words = np.ascontiguousarray(values).view(f"u{gcd(values.itemsize, 8)}")
     words = words.reshape(len(values), -1)
     codes, rows = _codes_of_keys(_keys(words))

@@ -17,7 +17,7 @@ from skope_ope.readers._csv_cells import KINDS, MOSTLY, cell_number
 from skope_ope.readers._texts import Texts
 
 
-class _TextsError(Exception):
+class TextsError(Exception):
     """Columns that were taken for numbers hold texts."""
 
 
@@ -47,25 +47,59 @@ def read_by_engine(engine, path, header, wanted, report=None):
     DoubtError
         If our own reader must read the file.
     """
-    if len(header) < 2:  # a blank line is a cell here and none there
-        raise DoubtError
-    names = [str(place) for place in range(len(header))]
-    name_of = {key: names[header.index(key[0])] for key in wanted}
-    texts = dict.fromkeys(name_of.values(), False)
-    texts.update((name_of[key], True) for key in wanted if key[1] == "label")
+    places = {key: header.index(key[0]) for key in wanted}
+    texts = dict.fromkeys(places.values(), False)
+    texts.update((places[key], True) for key in wanted if key[1] == "label")
     while True:
         try:
-            found = _read(engine, path, names, texts, report)
+            found = read_cells(engine, path, len(header), texts, report)
             break
-        except _TextsError as error:
+        except TextsError as error:
             texts |= dict.fromkeys(error.args, True)
-        except (OSError, EOFError, zlib.error):
-            raise DoubtError from None
-    return {key: _column(path, *key, found[name]) for key, name in name_of.items()}
+    return {key: _column(path, *key, found[place]) for key, place in places.items()}
+
+
+def read_cells(engine, path, n_columns, texts, report=None):
+    """Read columns as floats, NaN where missing, or as `Texts`.
+
+    Parameters
+    ----------
+    engine : callable
+        A function of (block, names, texts), see `find_engine`.
+    path : str or path-like
+        The file.
+    n_columns : int
+        Number of all columns.
+    texts : dict
+        The places of columns, and whether they are read as texts.
+    report : callable, default=None
+        Called with the number of rows read so far.
+
+    Returns
+    -------
+    columns : dict
+        The columns by place.
+
+    Raises
+    ------
+    DoubtError
+        If our own reader must read the file.
+    TextsError
+        If columns hold texts that are to be read as floats; `args` are their places.
+    """
+    if n_columns < 2:  # a blank line is a cell here and none there
+        raise DoubtError
+    names = [str(place) for place in range(n_columns)]
+    try:
+        found = _read(
+            engine, path, names, {names[p]: told for p, told in texts.items()}, report
+        )
+    except (OSError, EOFError, zlib.error):
+        raise DoubtError from None
+    return {int(name): column for name, column in found.items()}
 
 
 def _read(engine, path, names, texts, report):
-    """Return arrays of floats, or `Texts`, by name."""
     parts = {name: [] for name in texts}
     seen = {name: {} for name, as_texts in texts.items() if as_texts}
     n_rows = 0
@@ -73,7 +107,8 @@ def _read(engine, path, names, texts, report):
         try:
             found = engine(block, names, texts)
         except ValueError:
-            raise _TextsError(*_texts_among(engine, block, names, texts)) from None
+            found = _texts_among(engine, block, names, texts)
+            raise TextsError(*map(int, found)) from None
         for name, part in found.items():
             if name in seen:
                 codes, cells = part

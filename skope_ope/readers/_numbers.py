@@ -31,7 +31,9 @@ def numbers(texts):
 
 def number(text, finite=False):
     """Return the float that a text spells, see `numbers`."""
-    (found,) = numbers((text,))
+    if "_" in text or not text.isascii():
+        raise ValueError("not a number")
+    found = float(text)
     if finite and not math.isfinite(found):
         raise ValueError("not a finite number")
     return found

@@ -8,6 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from skope_ope.readers._csv_blocks import DoubtError
+from skope_ope.readers._csv_engines import find_engine
+from skope_ope.readers._fast_csv import TextsError, read_cells
 from skope_ope.readers._numbers import number, numbers, quoted, whole_number
 from skope_ope.readers._text_files import (
     empty_file,
@@ -73,53 +76,34 @@ PARSERS = {
 
 
 class OpenBanditTable:
-    """The columns of a log, read row by row."""
+    """The columns of a log."""
 
     def __init__(self, path, user_features, affinity):
         header, rows = open_csv(path)
         check_columns(path, header, NEEDED)
-        places = [header.index(name) for name in NEEDED]
         users = numbered(header, USER_FEATURE) if user_features else []
-        self.categories = {name: {} for _, name, _ in users}
-        self.n_affinities = len(numbered(header, AFFINITY))
         affinities = numbered(header, AFFINITY) if affinity else []
-        self.affinity_names = [f"user_item_affinity_{k}" for k, _, _ in affinities]
-        timestamp, item, position = array("q"), array("q"), array("q")
-        self.click, self.propensity = array("d"), array("d")
-        codes, clicks = array("q"), array("d")  # of users, of their past
-        t, a, k, c, p = places
-        user_places = [(place, self.categories[name]) for _, name, place in users]
-        affinity_places = [place for _, _, place in affinities]
-        for line, row in rows:
-            try:
-                timestamp.append(utc_microseconds(row[t]))
-                item.append(parse_item(row[a]))
-                position.append(_position(row[k]))
-                self.click.append(number(row[c], finite=True))
-                self.propensity.append(number(row[p], finite=True))
-                for place, seen in user_places:
-                    codes.append(seen.setdefault(row[place], len(seen)))
-                clicks.extend(numbers([row[place] for place in affinity_places]))
-                if len(row) != len(header):
-                    raise ValueError
-            except (ValueError, IndexError, OverflowError) as error:
-                used = dict(zip(NEEDED, places, strict=True))
-                used.update((name, place) for _, name, place in affinities)
-                raise bad_row(path, line, header, row, used) from error
-        if not item:
-            raise empty_file(path)
         self.path = path
-        self.timestamp = np.array(timestamp).view("datetime64[us]")
-        self.item = np.array(item, dtype=np.int64)
-        self.position = np.array(position, dtype=np.int64)
-        self._codes = np.array(codes, dtype=np.intp).reshape(len(item), len(users))
-        self._affinities = np.array(clicks).reshape(len(item), len(affinities))
-        for row, column in np.argwhere(~np.isfinite(self._affinities))[:1]:
-            raise ValueError(
-                f"{path}, line {line_of_row(path, row)}: {affinities[column][1]} is "
-                f"{self._affinities[row, column]}, not a finite number. Correct or "
-                "drop the row."
+        self.n_affinities = len(numbered(header, AFFINITY))
+        self.affinity_names = [f"user_item_affinity_{k}" for k, _, _ in affinities]
+        places = [header.index(name) for name in NEEDED]
+        user_places = [place for _, _, place in users]
+        affinity_places = [place for _, _, place in affinities]
+        engine = find_engine()
+        try:
+            if engine is None:
+                raise DoubtError
+            rows.close()
+            columns = _by_engine(
+                engine, path, len(header), places, user_places, affinity_places
             )
+        except (DoubtError, TextsError):
+            columns = _by_rows(path, header, places, user_places, affinities)
+        timestamp, self.item, self.position, self.click, self.propensity = columns[:5]
+        self.timestamp = timestamp.view("datetime64[us]")
+        self._codes, categories, self._affinities = columns[5:]
+        names = [name for _, name, _ in users]
+        self.categories = dict(zip(names, categories, strict=True))
 
     def _user_codes(self):
         """Yield (name, sorted categories, codes of the rows) of the user features."""
@@ -156,6 +140,76 @@ class OpenBanditTable:
             columns[name] = pd.Categorical.from_codes(codes, categories)
         columns.update(zip(self.affinity_names, self._affinities.T, strict=True))
         return pd.DataFrame(columns)
+
+
+def _by_engine(engine, path, n_columns, places, users, affinities):
+    """Return what `_by_rows` returns, where it would read the same."""
+    as_texts = [*places[:3], *users]
+    numbers = [*places[3:], *affinities]
+    wanted = dict.fromkeys(as_texts, True) | dict.fromkeys(numbers, False)
+    if len(wanted) < len(as_texts) + len(numbers):
+        raise DoubtError
+    found = read_cells(engine, path, n_columns, wanted)
+    if not all(np.isfinite(found[place]).all() for place in numbers):
+        raise DoubtError
+    whole = []
+    for name, place in zip(PARSERS, places[:3], strict=True):
+        parse, _ = PARSERS[name]
+        try:
+            parsed = np.array([parse(text) for text in found[place].values], np.int64)
+        except (ValueError, OverflowError):
+            raise DoubtError from None
+        whole.append(parsed[found[place].codes])
+    n_rows = len(whole[0])
+    codes = np.empty((n_rows, len(users)), dtype=np.intp)
+    clicks = np.empty((n_rows, len(affinities)))
+    for j, place in enumerate(users):
+        codes[:, j] = found[place].codes
+    for j, place in enumerate(affinities):
+        clicks[:, j] = found[place]
+    categories = [
+        {text: code for code, text in enumerate(found[place].values)} for place in users
+    ]
+    return *whole, *(found[place] for place in places[3:]), codes, categories, clicks
+
+
+def _by_rows(path, header, places, users, affinities):
+    """Return the columns of `NEEDED`, and users' codes, categories and affinities."""
+    timestamp, item, position = array("q"), array("q"), array("q")
+    click, propensity = array("d"), array("d")
+    codes, clicks = array("q"), array("d")  # of users, of their past
+    categories = [{} for _ in users]
+    t, a, k, c, p = places
+    user_places = list(zip(users, categories, strict=True))
+    affinity_places = [place for _, _, place in affinities]
+    _, rows = open_csv(path)
+    for line, row in rows:
+        try:
+            timestamp.append(utc_microseconds(row[t]))
+            item.append(parse_item(row[a]))
+            position.append(_position(row[k]))
+            click.append(number(row[c], finite=True))
+            propensity.append(number(row[p], finite=True))
+            for place, seen in user_places:
+                codes.append(seen.setdefault(row[place], len(seen)))
+            clicks.extend(numbers([row[place] for place in affinity_places]))
+            if len(row) != len(header):
+                raise ValueError
+        except (ValueError, IndexError, OverflowError) as error:
+            used = dict(zip(NEEDED, places, strict=True))
+            used.update((name, place) for _, name, place in affinities)
+            raise bad_row(path, line, header, row, used) from error
+    if not item:
+        raise empty_file(path)
+    past = np.array(clicks).reshape(len(item), len(affinities))
+    for row, column in np.argwhere(~np.isfinite(past))[:1]:
+        raise ValueError(
+            f"{path}, line {line_of_row(path, row)}: {affinities[column][1]} is "
+            f"{past[row, column]}, not a finite number. Correct or drop the row."
+        )
+    whole = [np.array(part, dtype=np.int64) for part in (timestamp, item, position)]
+    codes = np.array(codes, dtype=np.intp).reshape(len(item), len(users))
+    return *whole, np.array(click), np.array(propensity), codes, categories, past
 
 
 def bad_row(path, line, header, row, used):

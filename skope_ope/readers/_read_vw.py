@@ -13,6 +13,7 @@ from skope_ope.exceptions import LogsWarning
 from skope_ope.readers._json_lines import load
 from skope_ope.readers._row_lines import errors_of_file
 from skope_ope.readers._text_files import (
+    LONGEST,
     empty_file,
     first_line,
     read_lines,
@@ -284,13 +285,20 @@ def _single_lines(path):
 
 def _blocks(path):
     """Yield (number of the first line, [(number, line), ...]) between empty lines."""
-    block = []
+    block, size = [], 0
     for number, line in read_lines(path):
         if line.strip():
             block.append((number, line))
+            size += len(line)
+            if size > LONGEST:
+                raise ValueError(
+                    f"{path}, line {block[0][0]}: the event that begins there is "
+                    f"longer than {LONGEST:,} characters, the most that it may have. "
+                    "Put an empty line between events; format='cb' has one a line."
+                )
         elif block:
             yield block[0][0], block
-            block = []
+            block, size = [], 0
     if block:
         yield block[0][0], block
 

@@ -17,7 +17,7 @@ from skope_ope.readers._numbers import quoted
 
 GZIP_MAGIC = b"\x1f\x8b"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-LONGEST = 2**24  # bytes of a line: a few kB of gzip may unpack to any length
+LONGEST = 2**22  # bytes of a line: a few kB of gzip may unpack to any length
 LONGEST_CELL = csv.field_size_limit()  # characters of a cell of a csv file
 CARRIAGE_RETURN = (
     "a carriage return stands alone inside the line, as in files whose lines end with "
@@ -99,8 +99,8 @@ def _checked(path, number, line):
     """Return a line without a byte order mark, if it is one of text."""
     if len(line) > LONGEST:
         raise ValueError(
-            f"{path}, line {number}: longer than {LONGEST:,} bytes. Name a text file "
-            "whose lines end with a line feed."
+            f"{path}, line {number}: longer than {LONGEST:,} bytes, the most that a "
+            "line may have. Name a text file whose lines end with a line feed."
         )
     if number == 1:
         if line.startswith(UTF16_MARKS):

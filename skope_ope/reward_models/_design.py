@@ -74,11 +74,12 @@ def designs(logs, codes, encoding, model=None):
         The design of these rounds.
     """
     context, one_hot = logs.context, encoding == "one_hot"
-    if one_hot and isinstance(context, np.ndarray) and _is_linear(model):
-        context = sparse.csr_matrix(context)
+    is_array = isinstance(context, np.ndarray)
+    if one_hot and is_array and _is_linear(model):
+        context = sparse.csr_matrix(context.astype(np.float64, copy=False))
     if one_hot and sparse.issparse(context):
         made = _sparse_designs(context, codes, logs.n_actions)
-    elif isinstance(context, np.ndarray):
+    elif is_array:
         yield from _array_designs(logs, codes, encoding)
         return
     else:

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
@@ -464,10 +465,36 @@ def test_jobs_do_not_change_the_numbers():
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 def test_jobs_fit_shared_models_once():
-    for n_jobs in (None, 2):
+    for n_jobs in (None, 2, 50):
         CountingRidge.fits = 0
-        evaluate(POLICIES, logs_of(), reward_model=CountingRidge(), cv=4, n_jobs=n_jobs)
+        with parallel_config(backend="threading"):  # which can count here
+            evaluate(
+                POLICIES, logs_of(), reward_model=CountingRidge(), cv=4, n_jobs=n_jobs
+            )
         assert CountingRidge.fits == 4 * 3
+
+
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+@pytest.mark.parametrize("cv", [3, KFold(4, shuffle=True, random_state=0)], ids=str)
+def test_fits_in_processes_give_the_same_numbers(cv):
+    for model in (Ridge(), RandomForestRegressor(n_estimators=3, random_state=0)):
+        one, two, many = (
+            evaluate(POLICIES, logs_of(), reward_model=model, cv=cv, n_jobs=n_jobs)
+            for n_jobs in (None, 2, 1000)
+        )
+        for key, value in one.items():
+            assert_allclose(two[key].value, value.value, rtol=1e-12)
+            assert_allclose(many[key].value, value.value, rtol=1e-12)
+
+
+@pytest.mark.parametrize("evaluator", [DoublyRobust(cv=3), DRns(cv=3, random_state=0)])
+def test_an_evaluator_keeps_its_folds_unless_others_are_given(evaluator):
+    logs, model = logs_of(), Ridge()
+    for cv in (None, 4):
+        named = {"it": evaluator}
+        table = evaluate(LEARNED, logs, evaluators=named, reward_model=model, cv=cv)
+        alone = clone(evaluator).set_params(cv=cv or 3).fit(logs, model)
+        assert table["it"].value == alone.score(LEARNED)
 
 
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -36,6 +36,32 @@ def test_an_int_is_kfold_without_shuffling():
         for k, (train, test) in enumerate(KFold(3).split(logs)):
             assert_array_equal(held_out.train[k], train)
             assert (held_out.fold[test] == k).all()
+
+
+@pytest.mark.parametrize(
+    "cv", [3, KFold(3, shuffle=True, random_state=0), TimeSeriesSplit(3)], ids=str
+)
+def test_sums_of_training_parts(cv):
+    logs = logs_of(20)
+    held_out = HeldOut(logs, cv)
+    weight = np.random.default_rng(0).normal(size=20)
+    weight[0] = 1e18  # of which a difference of sums would leave nothing
+    counts, sums = held_out.train_sums(logs.action_index, 3, [None, weight])
+    for k, train in enumerate(held_out.train):
+        codes = logs.action_index[train]
+        assert_array_equal(counts[k], np.bincount(codes, minlength=3))
+        assert_allclose(sums[k], np.bincount(codes, weight[train]), rtol=1e-12)
+
+
+def test_training_parts_that_are_made_when_they_are_asked_for():
+    train = HeldOut(logs_of(7), 3).train
+    assert [rows.tolist() for rows in train] == [
+        [3, 4, 5, 6],
+        [0, 1, 2, 5, 6],
+        [0, 1, 2, 3, 4],
+    ]
+    with pytest.raises(IndexError, match="fold 3 of 3"):
+        train[3]
 
 
 def test_none_is_five_folds():

@@ -8,15 +8,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skope_ope import BanditLogs, SlateLogs
-from skope_ope.logs._factorise import factorise
 from skope_ope.logs._groups import check_group
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
-
-RNG = np.random.default_rng(0)
-TEXTS = np.array(["ann", "bob", "", "ann ", "élan", "ann"])
 
 
 def bandit_logs(group):
@@ -30,43 +26,6 @@ def slate_logs(group):
 
 
 LOGS = pytest.mark.parametrize("logs_of", [bandit_logs, slate_logs])
-VALUES = {
-    "counted integers": RNG.integers(-5, 5, 200),
-    "wide integers": RNG.integers(0, 20, 200) * 10**12 - 7,
-    "unsigned": np.array([2**64 - 1, 0, 2**64 - 1], np.uint64),
-    "fractions": RNG.integers(0, 9, 200) / 4,
-    "booleans": RNG.integers(0, 2, 200) == 1,
-    "dates": RNG.integers(0, 9, 200).astype("M8[D]"),
-    "texts": TEXTS[RNG.integers(0, 6, 200)],
-    "of another byte order": TEXTS[RNG.integers(0, 6, 200)].astype(">U5"),
-    "every other text": TEXTS[RNG.integers(0, 6, 200)][::2],
-    "bytes": TEXTS[[0, 1, 2, 0]].astype("S5"),
-    "long texts": np.array(["a" * 100 + str(i) for i in RNG.integers(0, 9, 50)]),
-    "objects": TEXTS[RNG.integers(0, 6, 200)].astype(object),
-    "texts of any length": TEXTS.astype(np.dtypes.StringDType()),
-}
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_labels_and_codes_are_those_of_unique(name):
-    labels, codes = factorise(VALUES[name])
-    expected, codes_expected = np.unique(VALUES[name], return_inverse=True)
-    assert_array_equal(labels, expected)
-    assert_array_equal(codes, codes_expected)
-    assert codes.dtype.kind == "i"
-
-
-def test_texts_with_equal_hashes_are_told_apart(monkeypatch):
-    monkeypatch.setattr("skope_ope.logs._factorise._MULTIPLIER", np.uint64(0))
-    labels, codes = factorise(TEXTS)
-    assert_array_equal(labels[codes], TEXTS)
-    assert len(labels) == 5
-
-
-def test_labels_that_cannot_be_ordered_stay_in_the_order_of_appearance():
-    labels, codes = factorise(np.array(["b", 3, "a", 3, "b"], dtype=object))
-    assert labels.tolist() == ["b", 3, "a"]
-    assert_array_equal(codes, [0, 1, 2, 1, 0])
 
 
 @LOGS

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from skope_ope.readers import _open_bandit_table
 from skope_ope.readers._open_bandit_table import OpenBanditTable, numbered
 
 HEADER = (
@@ -18,6 +19,12 @@ ROWS = [
     "2019-11-24 00:00:01.5+00:00,1,3,0,0.5,young,x,0,2",
     "2019-11-24 00:00:02+00:00,0,1,1,0.25,old,x,1.5,0",
 ]
+
+
+@pytest.fixture(autouse=True, params=["what is installed", "our own reader"])
+def engine(request, monkeypatch):
+    if request.param == "our own reader":
+        monkeypatch.setattr(_open_bandit_table, "find_engine", lambda: None)
 
 
 @pytest.fixture

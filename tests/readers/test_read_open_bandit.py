@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.readers import _open_bandit_table
 from skope_ope.readers._read_open_bandit import read_open_bandit
 
 HEADER = (
@@ -26,6 +27,12 @@ ITEMS = [
     "2,1,0.25,shoes",
 ]
 FEATURES = [[1.5, 1, 0], [0.25, 0, 1], [-0.5, 0, 1]]
+
+
+@pytest.fixture(autouse=True, params=["what is installed", "our own reader"])
+def engine(request, monkeypatch):
+    if request.param == "our own reader":
+        monkeypatch.setattr(_open_bandit_table, "find_engine", lambda: None)
 
 
 def text(*lines):

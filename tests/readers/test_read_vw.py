@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from sklearn.feature_extraction import FeatureHasher
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers import _read_vw
 from skope_ope.readers._read_vw import read_vw
 
 CB = "1:0:0.5 |User age:31 city=Paris\n2:-1:0.25 |User age:52 city=Rome\n"
@@ -572,3 +573,11 @@ def test_real_event_without_shared_features(read_real):
 def test_real_files_of_other_logs(read_real, name, reason):
     with pytest.raises(ValueError, match=rf"{name}, line 1: this is .*{reason}"):
         read_real(name)
+
+
+def test_an_event_of_many_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(_read_vw, "LONGEST", 100)
+    path = tmp_path / "log.vw"
+    path.write_text("0:1:0.5 |a x\n\n" + "|a x\n" * 100)
+    with pytest.raises(ValueError, match=r"log\.vw, line 3: the event .* than 100 "):
+        read_vw(path, format="cb_adf")

@@ -1,13 +1,16 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import os
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import (
     GroupKFold,
@@ -401,3 +404,107 @@ def test_predictions_without_room_are_not_kept(monkeypatch):
     assert source.shared(logs) is source
     monkeypatch.setattr(_cross_fit, "LARGEST_TABLE", 8 * 80 * logs.n_actions)
     assert source.shared(logs) is not source
+
+
+# -- what is taken from the logs -----------------------------------------------------
+
+
+@pytest.mark.parametrize("group", [None, np.arange(N) // 3], ids=["", "groups"])
+@pytest.mark.parametrize(
+    "cv", [5, GroupKFold(4), TimeSeriesSplit(3)], ids=lambda cv: type(cv).__name__
+)
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
+def test_the_mean_model_takes_no_context(cv, group, monkeypatch):
+    logs = logs_of(group=group)
+    if group is None and isinstance(cv, GroupKFold):
+        cv = KFold(4, shuffle=True, random_state=0)
+    taken = []
+    take = BanditLogs.__getitem__
+
+    def watched(self, key):
+        taken.append(key)
+        return take(self, key)
+
+    monkeypatch.setattr(BanditLogs, "__getitem__", watched)
+    predictions(CrossFittedModel(MeanReward(), logs, cv), logs, chunk=7)
+    assert all(isinstance(key, slice) for key in taken)  # cuts are no copies
+    taken.clear()
+    predictions(CrossFittedModel(ActionRewardModel(Memory()), logs, 5), logs_of())
+    assert not any(isinstance(key, np.ndarray) and len(key) > N / 2 for key in taken)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "cv",
+    [5, KFold(4, shuffle=True, random_state=0), TimeSeriesSplit(3)],
+    ids=lambda cv: type(cv).__name__,
+)
+@pytest.mark.filterwarnings("ignore::skope_ope.exceptions.ModelErrorWarning")
+def test_means_of_folds_are_those_of_their_rows(cv, weighted, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    weight = rng.integers(0, 3, N).astype(float) if weighted else None
+    reward = rng.normal(size=N)
+    reward[0] = 1e16  # of which a difference of sums would leave nothing
+    logs = BanditLogs(X, CODE, reward, sample_weight=weight)
+    for by_action in (True, False):
+        source = CrossFittedModel(MeanReward(by_action), logs, cv)
+        for k, train in enumerate(source.held_out_.train):
+            plain = MeanReward(by_action).fit(logs[train])
+            assert_allclose(source.models_[k].means_, plain.means_, rtol=1e-12)
+
+
+def test_weights_that_vanish_in_a_fold_leave_plain_means():
+    weight = np.zeros(6)
+    weight[:3] = 1.0  # the second fold learns from these alone, the first from none
+    logs = BanditLogs(np.zeros((6, 1)), [0, 1, 0, 1, 0, 1], np.arange(6.0))
+    source = CrossFittedModel(MeanReward(), logs, KFold(2), weight)
+    assert source.models_[0].means_.tolist() == [4.0, 4.0]
+    by_number = CrossFittedModel(MeanReward(), logs, 2, weight)
+    for k in (0, 1):
+        assert_array_equal(by_number.models_[k].means_, source.models_[k].means_)
+
+
+# -- workers -------------------------------------------------------------------------
+
+
+class Dying(BaseEstimator):
+    """A model that takes its process with it."""
+
+    def __init__(self, home):
+        self.home = home
+
+    def fit(self, X, y):
+        if os.getpid() != self.home:
+            os._exit(1)
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+def test_a_worker_that_dies_leaves_no_number():
+    model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
+    with pytest.raises(RuntimeError, match=r"worker process died.*n_jobs=1"):
+        CrossFittedModel(model, logs, 4, n_jobs=2)
+    assert not predictions(CrossFittedModel(model, logs, 4), logs).any()
+
+
+def test_workers_follow_the_configuration_of_joblib():
+    model, logs = ActionRewardModel(Dying(os.getpid())), logs_of()
+    with parallel_config(n_jobs=2), pytest.raises(RuntimeError, match="worker"):
+        CrossFittedModel(model, logs, 4)
+
+
+class Warns(Memory):
+    def fit(self, X, y):
+        warnings.warn("did not converge", ConvergenceWarning, stacklevel=2)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_what_fits_warn_of_is_told_whoever_fitted(n_jobs):
+    with pytest.warns(ConvergenceWarning, match="did not converge") as told:
+        CrossFittedModel(
+            ActionRewardModel(Warns(), "one_hot"), logs_of(), 4, None, n_jobs
+        )
+    assert len(told) == 4

@@ -1,13 +1,19 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import tracemalloc
+
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skope_ope import BanditLogs
-from skope_ope.reward_models._design import design
+from skope_ope import ActionRewardModel, BanditLogs
+from skope_ope.reward_models import _design
+from skope_ope.reward_models._design import design, designs
 
 X = np.array([[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]])
 FEATURES = np.array([[10.0, 20.0], [30.0, 40.0], [50.0, 60.0]])
@@ -107,3 +113,99 @@ def test_a_context_column_of_that_name_is_refused(library):
 def test_features_of_actions_are_needed():
     with pytest.raises(ValueError, match=r"needs logs with action_context.*one_hot"):
         design(logs_of(), CODES, "action_context")
+
+
+# -- one action after the other ------------------------------------------------------
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+@pytest.mark.parametrize("entries", [1, 8, 1 << 20])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize(
+    ("encoding", "fields"),
+    [
+        ("one_hot", {}),
+        ("action_context", {"action_context": FEATURES}),
+        ("action_context", {"action_context": BY_ROUND}),
+    ],
+    ids=["one hot", "action", "action by round"],
+)
+def test_designs_are_those_of_every_action(
+    encoding, fields, container, entries, monkeypatch
+):
+    monkeypatch.setattr(_design, "DESIGN_ENTRIES", entries)
+    logs = logs_of(container(X), **fields)
+    seen = np.zeros((3, 3), dtype=int)
+    for rows, column, found in designs(logs, CODES, encoding):
+        part = logs[rows]
+        codes = np.full(len(part), CODES[column])
+        assert_array_equal(dense(found), dense(design(part, codes, encoding)))
+        seen[rows, column] += 1
+    assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_designs_of_frames(library):
+    for rows, column, found in designs(logs_of(frame_of(library)), CODES, "one_hot"):
+        assert rows == slice(None)
+        assert column_of(found, "action") == [["a", "b", "c"][CODES[column]]] * 3
+
+
+def world(n_rounds, n_actions):
+    rng = np.random.default_rng(0)
+    return BanditLogs(
+        rng.normal(size=(n_rounds, 2)),
+        rng.integers(0, n_actions, n_rounds),
+        rng.integers(0, 2, n_rounds).astype(float),
+        actions=np.arange(n_actions),
+    )
+
+
+@pytest.mark.parametrize("model", [Ridge(), LogisticRegression()], ids=str)
+def test_linear_models_read_indicators_as_sparse_matrices(model, monkeypatch):
+    logs = world(50, 6)
+    fitted = ActionRewardModel(model, "one_hot").fit(logs)
+    [inner] = fitted.models_
+    name = "predict_proba" if hasattr(inner, "predict_proba") else "predict"
+    whole = np.column_stack(
+        [
+            getattr(inner, name)(design(logs, np.full(50, code), "one_hot"))
+            for code in range(6)
+        ]
+    )
+    whole = whole[:, 1::2] if name == "predict_proba" else whole
+    predict, read = getattr(type(inner), name), []
+
+    def watched(self, X):
+        read.append((sparse.issparse(X), X.shape))
+        return predict(self, X)
+
+    monkeypatch.setattr(type(inner), name, watched)
+    assert_allclose(fitted.predict_logs(logs), whole, rtol=1e-12)
+    assert read == [(True, (50, 8))] * 6
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, int, bool])
+def test_contexts_of_any_numbers(dtype):
+    plain = world(20, 3)
+    logs = BanditLogs(plain.context.astype(dtype), plain.action, plain.reward)
+    for model in (Ridge(), make_pipeline(StandardScaler(), Ridge())):
+        fitted = ActionRewardModel(model, "one_hot").fit(logs)
+        X = design(logs, np.full(20, 1), "one_hot")
+        found = fitted.predict_logs(logs)[:, 1]
+        assert_allclose(found, fitted.models_[0].predict(X), rtol=1e-12)
+
+
+def test_many_actions_make_no_design_of_all_rounds():
+    logs = world(4_000, 1_000)
+    model = ActionRewardModel(make_pipeline(StandardScaler(), Ridge()), "one_hot")
+    model = model.fit(world(1_000, 1_000))
+    tracemalloc.start()
+    q_hat = model.predict_logs(logs[:4_000])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert q_hat.shape == (4_000, 1_000)
+    assert peak < q_hat.nbytes + (28 << 20)  # the designs of all take 32 MB and twice

@@ -129,10 +129,11 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
         do not depend on it.
     """
     shift = known_shift(logs)
-    if offset is None:
+    moving = [job for job in jobs if job.evaluator._moves is not None]
+    if offset is None and moving:
         offset = far_from_zero(logs.reward[:BLOCK])
-    for job in jobs:
-        job.offset = offset if job.evaluator._moves is not None else 0.0
+    for job in moving:
+        job.offset = offset
     rows = BLOCK if logs.group is None else GROUPED_BLOCK
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
@@ -140,10 +141,13 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
     workers = effective_n_jobs(n_jobs)
     if workers > 1 and predictors.slow and not (tables or _need_tables(observers)):
         said = Ahead(predictors, blocks, workers)
+    jobs_of = {}
+    for job in jobs:
+        jobs_of.setdefault(id(job.target), []).append(job)
     for low in blocks.starts(0, len(logs)):
         block = blocks.at(low)
         with beyond_floats():
-            _take_block(block, predictors.jobs_of, said, observers)
+            _take_block(block, jobs_of, said, observers)
 
 
 def _need_tables(observers):
@@ -163,7 +167,10 @@ def _take_block(block, jobs_of, said, observers):
         for job in jobs:
             name = id(job.source), job.offset
             if name not in made:
-                made[name] = Rounds(target, said.values(job.source, target), job.offset)
+                values = None
+                if job.source is not None:
+                    values = said.values(id(job.source), target)
+                made[name] = Rounds(target, values, job.offset)
             if job.design is None:
                 job.begin(block, block.positive.design)
             job.take(block, made[name])

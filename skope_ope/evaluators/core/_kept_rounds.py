@@ -191,6 +191,25 @@ class _BoundOf:
             self.bound.see(key, target)
 
 
+def weights_of_job(job):
+    """Return the importance weights of all rounds, as the evaluator takes them."""
+    return job.kept.parts(job)[0]
+
+
+def largest_weight(job, w):
+    """Return the largest weight that a policy may have, and where it comes from.
+
+    Parameters
+    ----------
+    job : Job
+        What was done for the policy.
+    w : ndarray of shape (n_rounds,)
+        Weights of the logged actions.
+    """
+    largest, source = job.kept.bound(job).largest(w, job.design)
+    return float(largest.max()), source
+
+
 def weight_of(job):
     """Return the function of a block of rounds that gives the importance weights."""
     return job.evaluator._tallied_weight

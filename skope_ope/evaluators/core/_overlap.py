@@ -78,16 +78,20 @@ class Overlap:
         self.missing += missing
 
     @cached_property
+    def _totals(self):
+        if self.sums.first is None:  # the propensities are not known
+            return 0.0, 0.0
+        return sums_of_weights(self.sums)
+
+    @property
     def sum_w(self):
         """Sum of the weights."""
-        if self.sums.first is None:  # the propensities are not known
-            return 0.0
-        return sums_of_weights(self.sums)[0]
+        return self._totals[0]
 
-    @cached_property
+    @property
     def sum_w2(self):
         """Sum of the squared weights."""
-        return 0.0 if self.sums.first is None else sums_of_weights(self.sums)[1]
+        return self._totals[1]
 
     @cached_property
     def effective_sample_size(self):
@@ -110,7 +114,7 @@ class Overlap:
         sums = self.sums
         if sums.first is None or self.n < 2:
             return nan
-        first, second = map(total, sums_of_weights(sums))
+        first, second = map(total, self._totals)
         if not 0 < second < inf:
             return nan
         spread = total(squares_about(sums, first / total(sums.mass)))

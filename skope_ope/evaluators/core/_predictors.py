@@ -65,6 +65,10 @@ class Predictors:
 
     Attributes
     ----------
+    targets : dict
+        Policies by key.
+    models_of : dict
+        Keys of the models that are wanted for every policy.
     block, chunk : int
         Rounds of a block, and of the largest chunk that is asked about at once.
     slow : bool
@@ -74,19 +78,18 @@ class Predictors:
     def __init__(self, logs, jobs, rows, entries, tables=False):
         self.logs = logs
         self.targets = {id(job.target): job.target for job in jobs}
-        self.jobs_of = {
-            key: [job for job in jobs if id(job.target) == key] for key in self.targets
+        sources = {id(j.source): j.source for j in jobs if j.source is not None}
+        self.models_of = {
+            key: {id(j.source) for j in jobs if id(j.target) == key} - {id(None)}
+            for key in self.targets
         }
-        self.sources = {id(j.source): j.source for j in jobs if j.source is not None}
         self.alone = {
             key
             for key, target in self.targets.items()
-            if not tables
-            and target.answers_alone(logs)
-            and all(job.source is None for job in self.jobs_of[key])
+            if not tables and target.answers_alone(logs) and not self.models_of[key]
         }
         n_actions = logs.n_actions
-        entries //= n_actions if tables or self._has_tables() else 1
+        entries //= n_actions if tables or sources or self._has_tables() else 1
         self.block = max(min(rows, entries, len(logs)), 1)
         calls = max(entries, min(rows, MODEL_ENTRIES // n_actions))
         self._said = {}  # a table, or what is asked and about how many rounds
@@ -98,7 +101,7 @@ class Predictors:
                 self._add(key, target.logged, entries)
             else:
                 self._add(key, target.chunk, entries, slow=True)
-        for key, source in self.sources.items():
+        for key, source in sources.items():
             if hasattr(source, "table_of"):
                 self._said[key] = source.table_of(logs)
             elif getattr(source, "asks_models", True):
@@ -112,8 +115,7 @@ class Predictors:
             key in self.alone or target.logged_only
             for key, target in self.targets.items()
         )
-        available = self.logs.available is not None
-        return bool(self.sources) or available or not all(logged)
+        return self.logs.available is not None or not all(logged)
 
     def _add(self, key, ask, rows, slow=False):
         size = max(rows // self.block, 1) * self.block
@@ -156,11 +158,9 @@ class Walk:
             mass_on = partial(self._predictors.mass_on, key, block)
         return TargetBlock(block, self._of(key, block), mass_on)
 
-    def values(self, source, target):
-        """Return the values of a model for a policy and its actions, or None."""
-        if source is None:
-            return None
-        return model_values(target, self._of(id(source), target.block))
+    def values(self, key, target):
+        """Return the values of a model for a policy, and for the logged actions."""
+        return model_values(target, self._of(key, target.block))
 
 
 class Ahead:
@@ -181,7 +181,7 @@ class Ahead:
 
     def __init__(self, predictors, blocks, workers):
         self._predictors, self._blocks, self._workers = predictors, blocks, workers
-        self._found = {}
+        self._found, self._told = {}, set()
 
     def _of(self, key, block):
         if block.low not in self._found:
@@ -192,7 +192,7 @@ class Ahead:
                 partial(_numbers, self._predictors, self._blocks, low, low + chunk)
                 for low in range(block.low, stop, chunk)
             ]
-            for part in run_tasks(tasks, self._workers, prefer="threads"):
+            for part in run_tasks(tasks, self._workers, self._told, prefer="threads"):
                 self._found |= part
         return self._found[block.low][key]
 
@@ -203,11 +203,9 @@ class Ahead:
         target.key, target.missing = key, missing
         return target
 
-    def values(self, source, target):
-        """Return the values of a model for a policy and its actions, or None."""
-        if source is None:
-            return None
-        return self._of(target.key, target.block)[2][id(source)]
+    def values(self, key, target):
+        """Return the values of a model for a policy, and for the logged actions."""
+        return self._of(target.key, target.block)[2][key]
 
 
 def _numbers(predictors, blocks, low, high):
@@ -216,10 +214,9 @@ def _numbers(predictors, blocks, low, high):
     for start in blocks.starts(low, high):
         block, of_block = blocks.at(start), {}
         with beyond_floats():
-            for key, jobs in predictors.jobs_of.items():
+            for key, models in predictors.models_of.items():
                 target = walk.target(key, block)
-                sources = {id(job.source): job.source for job in jobs}
-                values = {k: walk.values(one, target) for k, one in sources.items()}
+                values = {model: walk.values(model, target) for model in models}
                 of_block[key] = target.pi, target.missing, values
         found[start] = of_block
     return found

@@ -16,7 +16,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._kept_rounds import blocks
+from skope_ope.evaluators.core._kept_rounds import blocks, weights_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.logs._known_range import known_range
@@ -402,7 +402,7 @@ def reach_of_job(job, positive, lost=0.0):
     """
     logs, plain = positive.all_logs, None
     if job.source is not None:
-        plain = partial(_weights, job)
+        plain = partial(weights_of_job, job)
     given = {"reward": logs.reward, "weights": plain, "lost": lost}
     return CornerReach(
         known_range(logs), partial(_corners, job), alike=plain is None, **given
@@ -414,7 +414,7 @@ def _corners(job, limits, max_weight=None, spare=0.0):
 
     A round of every stratum is as heavy as the heaviest that the stratum may have.
     """
-    w, design = _weights(job), job.design
+    w, design = weights_of_job(job), job.design
     largest, source = job.kept.bound(job).largest(w, design, spare)
     if max_weight is not None:
         largest, source = np.full(len(largest), stated_weight(max_weight, w)), "stated"
@@ -429,11 +429,6 @@ def _corners(job, limits, max_weight=None, spare=0.0):
     corners = [[partial(terms, some, end) for some in (largest, 0.0)] for end in limits]
     own = [partial(terms, None, end) for end in limits]
     return corners, own, float(largest.max()), source
-
-
-def _weights(job):
-    """Return the importance weights of all rounds, as the evaluator takes them."""
-    return job.kept.parts(job)[0]
 
 
 def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
@@ -456,7 +451,12 @@ def weighted_corners(terms, w, reward, limits, max_weight=None, spare=0.0):
         Not needed.
     """
     _refuse_stated(max_weight)
-    own = [terms_at(terms[0] + w * (end - reward), *terms[1:]) for end in limits]
+
+    def moved(end, rows):
+        first = terms[0][rows] + w[rows] * (end - reward[rows])
+        return first, *(term[rows] for term in terms[1:])
+
+    own = [partial(moved, end) for end in limits]
     return [[one] for one in own], own, float(w.max(initial=0.0)), LOGGED
 
 

@@ -13,8 +13,12 @@ from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
 from skope_ope.evaluators.core._reach import CornerReach, terms_at, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
-from skope_ope.intervals import breakdown_gamma, sensitivity_bounds
-from skope_ope.intervals._sensitivity import check_gamma, extreme_weights
+from skope_ope.intervals import breakdown_gamma
+from skope_ope.intervals._sensitivity import (
+    ConfoundedRatio,
+    check_gamma,
+    extreme_weights,
+)
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
 from skope_ope.logs._text_table import decimals, number, text_table
@@ -145,7 +149,7 @@ class HiddenConfounding:
             weights stayed behind (pickled ones); for odds ratios below 1.
         """
         gamma, plain = check_gamma(gamma), self._confounded("sensitivity")
-        bounds = sensitivity_bounds(*_rounds(plain), gamma, sample_weight=_mass(plain))
+        bounds = ConfoundedRatio(*_rounds(plain), _mass(plain)).bounds(gamma)
         reach = self._reach()
         pairs = [
             tuple(
@@ -202,10 +206,10 @@ class HiddenConfounding:
         if level is None:
             return found
         sign = -1 if self.value > float(against) else 1
-        reach = self._reach()
+        reach, confounded = self._reach(), ConfoundedRatio(*about, mass)
 
         def room(gamma):  # between the limit and the baseline
-            ends = sensitivity_bounds(*about, gamma, sample_weight=mass)
+            ends = confounded.bounds(gamma)
             end = ends[0] if sign < 0 else ends[1]
             bound = self._at_bound(plain, gamma, float(end[0]), sign, reach)
             if isinstance(against, HiddenConfounding):
@@ -276,11 +280,12 @@ class HiddenConfounding:
         terms, design = (w * r, w), self._rows.design
         corners = partial(_corners, terms, r, gamma, sign, reach)
         lost = 0.0 if reach is None else reach.lost
+        known = reach is not None and reach.max_weight is not None
         return self._derived(
             estimate_of_rounds(design, terms, ratio),
             Rows(design, np.stack(terms), logs=self._rows.logs),
             estimator=f"SNIPS at gamma {gamma:.6g}",
-            reach=CornerReach(self._limits, corners, reward=r, lost=lost),
+            reach=CornerReach(self._limits, corners, reward=r, lost=lost, alike=known),
         )
 
 
@@ -303,9 +308,13 @@ def _corners(terms, reward, gamma, sign, reach, limits, max_weight=None, spare=0
     raised = weight * gamma
     lowered = weight / gamma + min(weight, 1.0) * (1 - 1 / gamma)
     ends = zip(limits, (raised, lowered)[::-sign], strict=True)
-    none = terms_at(*np.zeros((2, n)))
-    corners = [[terms_at(np.full(n, w * end), np.full(n, w)), none] for end, w in ends]
+    none = _everywhere(n, 0.0, 0.0)
+    corners = [[_everywhere(n, w * end, w), none] for end, w in ends]
     return corners, own, raised, reach.source
+
+
+def _everywhere(n, *terms):
+    return terms_at(*(np.broadcast_to(term, n) for term in terms))
 
 
 def _mass(plain):

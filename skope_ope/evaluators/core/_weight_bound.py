@@ -6,7 +6,6 @@ from math import inf
 
 import numpy as np
 
-from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._tally import bins_of, edges_of
 from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
 
@@ -130,27 +129,6 @@ class WeightBound:
             by_stratum[:] = 0.0
             np.maximum.at(by_stratum, design.stratum, w)
         return by_stratum, LOGGED
-
-
-def largest_weight(target, positive, w):
-    """Return the largest weight that a policy may have, and where it comes from.
-
-    Parameters
-    ----------
-    target : Target
-        The policy.
-    positive : PositiveRounds
-        The rounds.
-    w : ndarray of shape (n_rounds,)
-        Weights of the logged actions.
-    """
-    bound = WeightBound(positive.all_logs, target)
-    if bound.needs_tables:
-        terms_of(
-            WEIGHTS, positive.all_logs, target, None, positive, [bound], tables=True
-        )
-    largest, source = bound.largest(w, positive.design)
-    return float(largest.max()), source
 
 
 def _completed_by_action(logs):

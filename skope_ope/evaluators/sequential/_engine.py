@@ -168,15 +168,13 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             check_chances(block.proba, stop - start, start)
             largest = LARGEST_BLOCK
         pi_block[:] = block.proba
-        at, n_refreshes, stale = 0, 0, False
+        at, valued, n_refreshes, stale = 0, 0, 0, False
         while at < stop - start and not stale:
             hits = rule.accepts(pi_block[at:], slice(start + at, stop))
             hit = int(hits.argmax())
             found = bool(hits[hit])
             end = at + hit + 1 if found else stop - start
             here = slice(start + at, start + end)
-            if predict is not None:
-                model.add(here, block.table[at:end])
             if rule.observes:
                 rule.observe(pi[here], here)
             at = end
@@ -200,9 +198,14 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
                 stale = True
             elif changed:
                 n_refreshes += 1
+                if predict is not None:  # the table is about to change
+                    model.add(start + valued, block.table[valued:end])
+                    valued = end
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
                     pi_block[end:] = block.proba[end:]
+        if predict is not None:
+            model.add(start + valued, block.table[valued:at])
         start += at
         # The rest of a stale block was asked for in vain: ask for a few more rows than
         # there were between two such updates. Results do not depend on it.
@@ -254,7 +257,7 @@ def _by_row(restarts, logs, rule, horizon, predict, weighs):
     model = _ModelValues(predict, logs)
     for start in range(0, n_rounds, LARGEST_BLOCK):
         rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
-        model.add(rows, tables[which[rows]])
+        model.add(start, tables[which[rows]])
     return _trace(accepted, c_values, pi, model, restarts)
 
 
@@ -306,10 +309,11 @@ class _ModelValues:
             self.v, self.q = np.empty(len(logs)), np.empty(len(logs))
             self.chunks = Chunks(predict, logs)
 
-    def add(self, rows, proba):
-        """Take the probabilities of the rows `rows`, a slice."""
-        if self.chunks is None:
+    def add(self, start, proba):
+        """Take the probabilities of the rows from `start` on."""
+        if self.chunks is None or not len(proba):
             return
+        rows = slice(start, start + len(proba))
         values = self.chunks.rows(rows.start, rows.stop)
         self.v[rows] = np.einsum("ij,ij->i", proba, values)
         codes = self.logs.action_index[rows]

@@ -16,14 +16,17 @@ import numpy as np
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
 
 
+BELOW = 1 - 1e-12  # what q n is lowered by, so that rounding does not raise it
+
+
 def quantile_index(q, n):
     """Index of the q-th quantile among n sorted values."""
-    return max(ceil(q * n * (1 - 1e-12)), 1) - 1
+    return max(ceil(q * n * BELOW), 1) - 1
 
 
 def quantile_indices(q, n):
     """Return `quantile_index` for an array of sizes."""
-    return np.maximum(np.ceil(q * n * (1 - 1e-12)), 1).astype(np.intp) - 1
+    return np.maximum(np.ceil(q * n * BELOW), 1).astype(np.intp) - 1
 
 
 class RunningQuantile:
@@ -43,14 +46,12 @@ class RunningQuantile:
     def extend(self, values):
         """Insert numbers."""
         low, high, q = self._low, self._high, self.q
-        n = len(low) + len(high)
-        for value in values:
-            n += 1
+        for n, value in enumerate(values, len(low) + len(high) + 1):
             if low and value < -low[0]:
                 heappush(low, -value)
             else:
                 heappush(high, value)
-            wanted = quantile_index(q, n) + 1
+            wanted = ceil(q * n * BELOW) or 1  # `quantile_index`, without a call
             if len(low) > wanted:
                 heappush(high, -heappop(low))
             elif len(low) < wanted:

@@ -186,7 +186,7 @@ class StaticEvaluator(BaseEvaluator):
             warnings=warned,
             bound=self._deviation_bound,
             reach=self._reach(job, positive, overlap),
-            plain_weights=job.evaluator._plain_weights(job.target, positive),
+            plain_weights=job.evaluator._plain_weights(job, positive),
             leaves_bias_out=self._leaves_bias_out,
         )
 
@@ -196,7 +196,7 @@ class StaticEvaluator(BaseEvaluator):
             return range_alone(positive.all_logs)
         return reach_of_job(job, positive, overlap.missing_mass)
 
-    def _plain_weights(self, target, positive):
+    def _plain_weights(self, job, positive):
         """Return the `PlainWeights` of a value that is of weighted rewards, or None."""
         return None
 

@@ -8,16 +8,16 @@ from numbers import Real
 import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.core._kept_rounds import largest_weight, weights_of_job
 from skope_ope.evaluators.core._plain_weights import (
     LEFT_BEHIND,
     PlainWeights,
     check_alike,
 )
-from skope_ope.evaluators.core._weight_bound import largest_weight, stated_weight
+from skope_ope.evaluators.core._weight_bound import stated_weight
 from skope_ope.evaluators.core._weights import clip
 from skope_ope.evaluators.static._auto import AUTO, AutoParameter, clip_grid
 from skope_ope.evaluators.static._base import StaticEvaluator
-from skope_ope.evaluators.static._weights_of import weights_of_target
 
 
 class IPS(StaticEvaluator):
@@ -87,12 +87,12 @@ class IPS(StaticEvaluator):
     def _terms(self, rounds):
         return (self._gain(rounds, self._weights(rounds.w)),)
 
-    def _plain_weights(self, target, positive):
+    def _plain_weights(self, job, positive):
         if self.cmax is not None:
             return None
         logs, ratio = positive.all_logs, self._moves is not None
-        find = partial(weights_of_target, target, positive)
-        limit = partial(largest_weight, target, positive)
+        find = partial(weights_of_job, job)
+        limit = partial(largest_weight, job)
         return PlainWeights(logs, positive, find, ratio, limit=limit)
 
     def _gain(self, rounds, w):

@@ -44,7 +44,8 @@ class ArmModels:
                 "loss='log_loss'), or wrap it in CalibratedClassifierCV."
             )
         rng = check_random_state(random_state)
-        self.models = [_seeded(clone(model), rng) for _ in range(n_actions)]
+        names = _without_seed(model)
+        self.models = [_seeded(clone(model), names, rng) for _ in range(n_actions)]
         self.trained = [False] * n_actions
         self.owner = owner
         self._online = hasattr(model, "partial_fit")
@@ -68,11 +69,12 @@ class ArmModels:
             Rewards.
         """
         if self.classifies:
-            other = reward[(reward != 0) & (reward != 1)]
-            if other.size:
+            # rewards come one by one, where a set is faster than an array
+            other = set(reward.tolist()) - {0, 1}
+            if other:
                 raise ValueError(
                     f"{self.owner} learns 0/1 rewards with a classifier, got "
-                    f"{other[0]:.6g}. Make them 0/1, or use a policy that learns any "
+                    f"{min(other):.6g}. Make them 0/1, or use a policy that learns any "
                     "(LinUCB, or EpochGreedy with a regressor)."
                 )
             reward = reward.astype(int)
@@ -151,11 +153,17 @@ def _threads():
     return ThreadpoolController()
 
 
-def _seeded(model, rng):
-    """Give nested random states that are None a number."""
-    seeds = {
-        name: int(rng.randint(2**31 - 1))
-        for name, value in sorted(model.get_params(deep=True).items())
+def _without_seed(model):
+    """List the nested random states that are None."""
+    params = sorted(model.get_params(deep=True).items())
+    return [
+        name
+        for name, value in params
         if value is None and name.split("__")[-1] == "random_state"
-    }
+    ]
+
+
+def _seeded(model, names, rng):
+    """Give these nested random states a number."""
+    seeds = {name: int(rng.randint(2**31 - 1)) for name in names}
     return model.set_params(**seeds)

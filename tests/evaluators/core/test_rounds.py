@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._rounds import (
     StoredRounds,
     TargetBlock,
     check_logged,
+    model_values,
 )
 from tests._worlds import d8, d8_logs
 
@@ -83,7 +84,8 @@ def test_mass_on_what_the_logger_could_not_do():
 
 @pytest.mark.parametrize("offset", [0.0, 0.25])
 def test_the_arguments_of_formulas(offset):
-    found = Rounds(TargetBlock(block_of(2, 6), D8.pi[2:6]), D8.q_hat[2:6], offset)
+    target = TargetBlock(block_of(2, 6), D8.pi[2:6])
+    found = Rounds(target, model_values(target, D8.q_hat[2:6]), offset)
     r, q = D8.reward[2:6] - offset, D8.q_hat[LOGGED][2:6] - offset
     v = (D8.pi * D8.q_hat).sum(axis=1)[2:6] - offset
     w = W[2:6]
