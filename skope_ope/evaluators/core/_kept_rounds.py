@@ -188,7 +188,12 @@ class _BoundOf:
     def see(self, key, target):
         """Hand on what the policy does."""
         if key == self.key:
-            self.bound.see(key, target)
+            found = target.read.get(id(self))
+            self.bound.take(self.read(key, target) if found is None else found)
+
+    def read(self, key, target):
+        """Return what the bound reads of a block; in a worker, which hands it back."""
+        return self.bound.read(target) if key == self.key else None
 
 
 def weights_of_job(job):

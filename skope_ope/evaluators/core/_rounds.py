@@ -87,6 +87,8 @@ class TargetBlock:
         Importance weights pi(a|x) / p of the logged actions.
     """
 
+    read = {}  # by id of an observer: what it read of the table, where that is gone
+
     def __init__(self, block, answer, mass_on=None):
         self.block, self.mass_on = block, mass_on
         answer = as_floats(answer)
