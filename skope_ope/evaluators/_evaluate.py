@@ -72,7 +72,7 @@ def evaluate(
         Seeds the `random_state` parameters of the evaluators and of the shared
         reward model that are None.
     n_jobs : int, default=None
-        Tasks at a time, as in scikit-learn: folds of the reward model that are fitted,
+        Tasks at a time, as in scikit-learn: folds of the reward model (in processes),
         chunks of rounds for which policies and models predict (in threads, so a
         policy is asked about several chunks at once), evaluators that make a pass of
         their own (in processes where they are loops over the rounds);

@@ -284,7 +284,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             coded = coded_labels("logger", logger)
             check_length("logger", coded[0], len(self))
             state["logger"] = coded[0]
-            state["loggers"], state["logger_index"] = encoded("logger", coded)
+            found = encoded("logger", coded, None, "loggers")
+            state["loggers"], state["logger_index"] = found
 
     _check_logger_proba = check_logger_proba
 

@@ -97,8 +97,10 @@ def encoded(name, coded, labels=None, labels_name=None):
 
 
 def _sorted_labels(name, distinct, dtype):
+    if dtype.kind == "T":
+        distinct = distinct.astype(dtype)
     if dtype.kind != "O":
-        return read_only(np.unique(distinct.astype(dtype, copy=False)))
+        return read_only(np.unique(distinct))
     try:
         labels = sorted(distinct.tolist())
     except TypeError as error:

@@ -89,16 +89,17 @@ def _of_polars(values):
 
     if not isinstance(values, polars.Series) or values.null_count():
         return None
-    if values.dtype == polars.String:
-        values = values.cast(polars.Enum(values.unique()))
-    elif values.dtype not in (polars.Categorical, polars.Enum):
+    if values.dtype not in (polars.String, polars.Categorical, polars.Enum):
         return None
-    labels = values.unique()
+    labels = texts = values.unique()
+    if values.dtype == polars.String:
+        kind = polars.Enum(texts)
+        labels, values = labels.cast(kind), values.cast(kind)
     # numbers of categories may be those of all columns there ever were
     numbers, codes = (one.to_physical().to_numpy() for one in (labels, values))
     place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.intp)
     place[numbers] = np.arange(len(numbers))
-    return labels.to_numpy(), place[codes]
+    return np.asarray(texts), place[codes]
 
 
 def _of_pyarrow(values):

@@ -109,7 +109,7 @@ def distinct_labels(values):
     if not hashed or not values.size or not width:
         return np.unique(values, return_inverse=True)
     if kind == "f":
-        values = values + 0  # -0.0 is 0.0
+        values = (values + 0).astype(values.dtype, copy=False)  # -0.0 is 0.0
     words = np.ascontiguousarray(values).view(f"u{gcd(values.itemsize, 8)}")
     words = words.reshape(len(values), -1)
     codes, rows = _codes_of_keys(_keys(words))

@@ -73,7 +73,7 @@ def _composite(columns):
         # numbers of pairs stay below the square of the number of rounds
         codes = distinct_labels(codes * len(distinct) + more)[1]
     some = np.empty(codes.max(initial=-1) + 1, dtype=np.intp)
-    some[codes] = np.arange(len(codes))  # a row of every label
+    some[codes[::-1]] = np.arange(len(codes))[::-1]  # the first row of every label
     parts = (labels[some].tolist() for labels, *_ in columns)
     distinct = objects(zip(*parts, strict=True))
     return read_only(distinct.take(codes)), distinct, codes
@@ -150,6 +150,7 @@ class Grouped:
         if group is not None:
             state["group"], *coded = _coded_group(group, len(self))
             state["_group_labels"], state["_group_code"] = in_order(*coded)
+        return self.group
 
     @cached_property
     def _grouping(self):

@@ -142,7 +142,7 @@ class RowContainer:
                 raise IndexError(
                     f"the mask has {len(key)} entries, the logs have {len(self)} rows."
                 )
-            return np.flatnonzero(key)
+            return _as_slice(np.flatnonzero(key))
         if key.size == 0:
             return key.astype(np.intp)
         if key.dtype.kind not in "iu":
@@ -151,11 +151,7 @@ class RowContainer:
         outside = np.flatnonzero((key < -n) | (key >= n))
         if outside.size:
             raise IndexError(f"row {key[outside[0]]} is out of range: {n} rows.")
-        key = np.where(key < 0, key + n, key)
-        first, last = int(key[0]), int(key[-1])
-        if last - first + 1 == len(key) and _ascends_by_one(key):
-            return slice(first, last + 1)  # as folds in order are: no copies
-        return key
+        return _as_slice(np.where(key < 0, key + n, key))
 
     def __getitem__(self, key):
         key = self._row_key(key)
@@ -289,8 +285,12 @@ def in_stored_order(logs):
     return logs[np.argsort(logs.row_id.position, kind="stable")]
 
 
-def _ascends_by_one(rows):
-    return bool((rows[1:] - rows[:-1] == 1).all())
+def _as_slice(rows):
+    """Return rows one after the other, as folds in order are, as a slice: no copies."""
+    start, stop = (int(rows[0]), int(rows[-1]) + 1) if rows.size else (0, -1)
+    if stop - start != len(rows) or (rows[1:] - rows[:-1] != 1).any():
+        return rows
+    return slice(start, stop)
 
 
 def _ascends(rows):

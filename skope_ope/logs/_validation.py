@@ -6,11 +6,13 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.exceptions import RowError
-from skope_ope.logs._factorise import offsets
+from skope_ope.logs._factorise import distinct_labels, offsets
 from skope_ope.logs._row_container import keep, read_only
 
 # Probabilities are written to logs with few digits: sums may be off by this much.
 PROBABILITY_TOLERANCE = 1e-6
+MANY_TEXTS = 1000  # of which few are distinct, as a rule
+LONG_TEXT = 128  # bytes: longer ones are not hashed
 
 
 def as_numbers(name, values, ndim=1, finite=True, first="row"):
@@ -176,10 +178,15 @@ def label_codes(labels, values):
             table = np.full(high - low + 1, -1, dtype=np.intp)
             table[offsets(labels, low)] = np.arange(len(labels))
             return table[offsets(values, low)]
+    codes = None
+    short = values.dtype.kind in "US" and values.itemsize <= LONG_TEXT
+    if short and len(values) >= MANY_TEXTS:
+        values, codes = distinct_labels(values)
     position = {label: i for i, label in enumerate(labels.tolist())}
-    return np.fromiter(
+    found = np.fromiter(
         (position.get(v, -1) for v in values.tolist()), np.intp, len(values)
     )
+    return found if codes is None else found[codes]
 
 
 def class_targets(logs, codes=None):

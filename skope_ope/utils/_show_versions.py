@@ -15,6 +15,7 @@ PACKAGES = (
     "joblib",
     "threadpoolctl",
     "narwhals",
+    "orjson",
     "pandas",
     "polars",
     "pyarrow",

@@ -4,6 +4,7 @@
 
 import pickle
 import time
+import tracemalloc
 from copy import copy, deepcopy
 
 import numpy as np
@@ -750,3 +751,33 @@ def test_the_least_that_a_container_needs():
     train, test = train_test_split(pairs, test_size=3, shuffle=False)
     assert_array_equal(train.y, np.arange(6))
     assert_array_equal(test.row_id.position, [6, 7, 8])
+
+
+@pytest.mark.parametrize("kind", ["array", "csr", "pandas", "polars", "pyarrow"])
+def test_rows_that_stand_one_after_the_other_are_not_copied(kind):
+    n = 20_000
+    X = np.random.default_rng(0).random((n, 50))
+    if kind in ("pandas", "polars", "pyarrow"):
+        module = pytest.importorskip(kind)
+        names = [f"x{j}" for j in range(50)]
+        columns = dict(zip(names, X.T.copy(), strict=True))
+        make = module.table if kind == "pyarrow" else module.DataFrame
+        context = make(columns)
+        if kind == "pandas" and int(module.__version__.split(".")[0]) < 3:
+            pytest.skip("frames share memory without copy-on-write")
+    else:
+        context = sparse.csr_matrix(X) if kind == "csr" else X
+    logs = BanditLogs(context, np.zeros(n, int), np.ones(n))
+    logs[1:3]  # imports nothing later
+    for key in (slice(10, 19_000), np.arange(10, 19_000), np.arange(n) >= 2):
+        tracemalloc.start()
+        part = logs[key]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < X.nbytes / 4
+        rows = np.arange(n)[key]
+        assert_array_equal(plain(part.context), X[rows])
+        assert_array_equal(part.row_id.position, rows)
+    if kind in ("array", "csr"):
+        values = part.context.data if kind == "csr" else part.context
+        assert not values.flags.writeable

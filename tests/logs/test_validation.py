@@ -316,3 +316,14 @@ def test_plain_values_for_messages():
 
 def test_value_range_is_short():
     assert value_range(np.array([0.123456, 2.0])) == "0.1235 to 2"
+
+
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_codes_of_many_texts_are_those_of_few(kind):
+    labels = np.array(["b", "a", "long text", "ab"], dtype=kind)
+    values = np.array(["a", "b", "unknown", "ab", "long text"], dtype=kind)
+    few, many = label_codes(labels, values), np.tile(values, 300)
+    assert few.tolist() == [1, 0, -1, 3, 2]
+    assert_array_equal(label_codes(labels, many), np.tile(few, 300))
+    wide = many.astype(f"{kind}200")  # these are looked up one by one
+    assert_array_equal(label_codes(labels, wide), np.tile(few, 300))

@@ -111,6 +111,21 @@ def test_a_comparison_asks_every_policy_once(logs, baseline):
     assert all(policy.once for policy in policies.values())
 
 
+def test_workers_change_nothing():
+    policies = {name: Asked(0.3 * i).fit(X) for i, name in enumerate("abc")}
+    one, two, many = (compare_policies(policies, FULL, n_jobs=n) for n in (1, 2, 999))
+    assert repr(one) == repr(two) == repr(many)
+    assert one.p_values == two.p_values == many.p_values
+    table = evaluate(policies, FULL, evaluators=["SNIPS"])
+    found = [
+        table.confidence_intervals(method="bootstrap", n_resamples=50, n_jobs=n)
+        for n in (1, 2, 999)
+    ]
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(ValueError, match="does not use n_jobs"):
+        table["a", "SNIPS"].confidence_interval(n_jobs=2)
+
+
 def test_policies_that_act_alike_are_still_found():
     policies = {"a": Asked().fit(X), "b": Asked().fit(X)}
     comparison = compare_policies(policies, LOGS, baseline="a")
