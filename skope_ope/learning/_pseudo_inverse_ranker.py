@@ -329,8 +329,13 @@ def design(features, offered):
     -------
     X : ndarray of shape (n_offered, n_item_features + 1)
     """
-    query, slot, candidate = np.nonzero(offered)
-    return np.column_stack([features[query, candidate], slot])
+    if not offered.all():
+        query, slot, candidate = np.nonzero(offered)
+        return np.column_stack([features[query, candidate], slot])
+    X = np.empty((*offered.shape, features.shape[2] + 1))
+    X[..., :-1] = features[:, None]
+    X[..., -1] = np.arange(offered.shape[1])[:, None]
+    return X.reshape(-1, X.shape[-1])
 
 
 def _batches(logs):

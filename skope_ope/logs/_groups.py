@@ -150,6 +150,7 @@ class Grouped:
         if group is not None:
             state["group"], *coded = _coded_group(group, len(self))
             state["_group_labels"], state["_group_code"] = in_order(*coded)
+        return self.group
 
     @cached_property
     def _grouping(self):

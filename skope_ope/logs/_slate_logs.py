@@ -167,11 +167,9 @@ class SlateLogs(Grouped, Recognised, RowContainer):
             reward = self.slot_reward.sum(axis=1)
         state["reward"] = as_numbers("reward", reward)
         check_length("reward", self.reward, n_rounds, "slate")
-        state["reward_range"] = (
-            None
-            if reward_range is None
-            else check_reward_range(reward_range, self.reward)
-        )
+        if reward_range is not None:
+            reward_range = check_reward_range(reward_range, self.reward)
+        state["reward_range"] = reward_range
         self._set_candidates(n_candidates, candidates)
         state["item_id"] = None if item_id is None else self._check_item_id(item_id)
         state["item_features"] = (
@@ -348,11 +346,8 @@ class SlateLogs(Grouped, Recognised, RowContainer):
                     f"{name!r} cannot be replaced; one of {sorted(checks)} can. Build "
                     "new logs for the rest."
                 )
-            absent = values is None and name != "reward"
-            if name == "group":
-                out._set_group(values)
-            else:
-                out.__dict__[name] = None if absent else checks[name](values)
+            absent = values is None and name not in ("reward", "group")
+            out.__dict__[name] = None if absent else checks[name](values)
         return out
 
     def _check_reward(self, reward):

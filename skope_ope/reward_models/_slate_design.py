@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from skope_ope.logs._frames import add_columns, import_narwhals
+from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import is_frame
@@ -87,13 +88,7 @@ def candidate_features(logs, rounds, candidates):
         shown = np.flatnonzero(candidates != EMPTY)
         features[shown, candidates[shown]] = 1.0
         return features
-    table = logs.item_features
-    if table.ndim == 3:
-        features = table[rounds, candidates]
-    elif len(table) == logs.max_candidates:
-        features = table[candidates]
-    else:  # a catalogue, whose rows the labels number
-        features = table[logs.item_id[rounds, candidates]]
+    features = item_rows(logs, rounds, candidates)
     features[candidates == EMPTY] = 0.0
     return features
 

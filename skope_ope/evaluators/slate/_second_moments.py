@@ -146,18 +146,18 @@ def solve(distributions, q, kept):
         are replaced by those of this one.
     """
     out = Solved(np.empty(q.shape), np.empty(len(q)), np.empty(q.shape))
-    order = np.argsort(distributions.index, kind="stable")
-    counts = np.bincount(distributions.index, minlength=len(distributions))
-    rows_of = np.split(order, np.cumsum(counts)[:-1])
     if len(distributions) == 1:
         key = distributions.items.tobytes()
         if key not in kept:
             kept.clear()
             (batch,) = distributions.batches()
             kept[key] = _operators(batch, invert=True)
-        _apply(kept[key], order, q, out)
+        _apply(kept[key], slice(None), q, out)
         return out
     kept.clear()
+    order = np.argsort(distributions.index, kind="stable")
+    counts = np.bincount(distributions.index, minlength=len(distributions))
+    rows_of = np.split(order, np.cumsum(counts)[:-1])
     for once in (True, False):
         some = np.flatnonzero((counts == 1) == once)
         if not len(some):
@@ -226,7 +226,8 @@ def _apply(operators, rows, q, out, one_each=False):
     starts = np.cumsum(sizes) - sizes
     q = q[rows]
     root = np.sqrt(sizes)
-    sums = q if len(sizes) == len(types) else np.add.reduceat(q, starts, axis=2)
+    distinct = len(sizes) == len(types)
+    sums = q if distinct else q @ (types[:, None] == np.arange(len(sizes)))
     u = (sums / root).reshape(len(q), -1)
     if one_each:
         y = _solve_each(operators, u)
@@ -235,13 +236,16 @@ def _apply(operators, rows, q, out, one_each=False):
         y = u @ operators.mean_inverse[0]
         residual = u - y @ operators.mean[0]
     square = (residual**2).sum(axis=1)
-    table = (y.reshape(len(q), n_slots, -1) / root)[:, :, types]
+    table = y.reshape(len(q), n_slots, -1) / root
+    if not distinct:
+        table = table[:, :, types]
     for place, kind in enumerate(np.flatnonzero(sizes > 1)):
         part = slice(starts[kind], starts[kind] + sizes[kind])
         gap = q[:, :, part] - sums[:, :, kind, None] / sizes[kind]
         z = operators.within_inverse[:, place] @ gap
         table[:, :, part] += z
-        square += ((gap - operators.within[:, place] @ z) ** 2).sum(axis=(1, 2))
+        gap -= operators.within[:, place] @ z
+        square += np.einsum("nja,nja->n", gap, gap)
     out.table[rows] = table
     out.residual[rows] = np.sqrt(square)
     out.marginals[rows] = operators.marginals[:, :, types]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, Interval
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._item_rows import item_rows
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.policies._base import first_best
 from skope_ope.policies._learned_rounds import remember_rows
@@ -313,11 +314,5 @@ def _shown(logs):
             "lack. From the reward of whole slates learns PseudoInverseRanker."
         )
     rows, slots = np.nonzero(logs.slate != EMPTY)
-    shown = logs.slate[rows, slots]
-    if logs.item_features.ndim == 3:
-        X = logs.item_features[rows, shown]
-    elif len(logs.item_features) == logs.max_candidates:
-        X = logs.item_features[shown]
-    else:
-        X = logs.item_features[logs.item_id[rows, shown]]
+    X = item_rows(logs, rows, logs.slate[rows, slots])
     return X, logs.slot_reward[rows, slots]
