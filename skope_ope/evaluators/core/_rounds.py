@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from skope_ope.evaluators.core._sums import dot
+from skope_ope._dot import dot
 from skope_ope.logs._validation import check_distributions, check_finite
 
 
