@@ -24,7 +24,7 @@ def check_n_jobs(n_jobs):
 def run_tasks(tasks, n_jobs=None, told=None, **options):
     """Call functions without arguments, and return their results in order.
 
-    What they warn of is told here and once, whoever worked on them.
+    What they warn of is told here, whoever worked on them.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
         and none where one task runs at a time.
     told : set, default=None
         Warnings that are not told again, where several calls are parts of one;
-        those of this call are added. `None`: the call stands alone.
+        those of this call are added. `None`: every task tells its own.
     **options
         Of `joblib.Parallel`, such as `prefer`.
 
@@ -48,7 +48,6 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     RuntimeError
         If a worker process died.
     """
-    told = set() if told is None else told
     workers = min(effective_n_jobs(n_jobs), len(tasks))
     if workers < 2:
         return [task() for task in tasks]
@@ -64,9 +63,11 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
         ) from error
     for _, heard in done:
         for one in heard:
-            if (key := (str(one[0]), *one[1:])) not in told:
-                told.add(key)
+            key = (str(one[0]), *one[1:])
+            if told is None or key not in told:
                 warnings.warn_explicit(*one)
+            if told is not None:
+                told.add(key)
     return [result for result, _ in done]
 
 

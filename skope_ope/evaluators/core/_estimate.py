@@ -29,9 +29,10 @@ from math import isfinite, nan, sqrt
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums, dot
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -150,7 +151,7 @@ class Estimate(_Certain):
             kappa, freedom, formed = self._small_sample(clusters=True)
             self.slopes = [kappa * b for b in plain]
             sums_of = self.cluster_sums
-            error = sqrt(sums_of @ sums_of) if formed and not self.lost else 0.0
+            error = sqrt(dot(sums_of, sums_of)) if formed and not self.lost else 0.0
             error = error if formed else nan
             effective = self.frame.effective_clusters
             if effective < FEW_CLUSTERS:
@@ -366,7 +367,7 @@ def difference(a, b):
     change = np.zeros(n)
     change[code[:n]] += a.cluster_sums
     change[code[n:]] -= b.cluster_sums
-    error = sqrt(change @ change)
+    error = sqrt(dot(change, change))
     if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
         error = nan
     freedom = min(a.degrees_of_freedom, b.degrees_of_freedom)
@@ -442,7 +443,7 @@ def error_of(change, cluster=None):
         return nan
     if cluster is not None:
         change = np.bincount(cluster, change)
-    return float(np.sqrt(change @ change / n / (n - 1)))
+    return float(np.sqrt(dot(change, change) / n / (n - 1)))
 
 
 def _total(values):

@@ -37,6 +37,8 @@ class KeptRounds:
         Those of the pass.
     positive : PositiveRounds
         The rounds that enter, and their sample weights.
+    wanted : bool, default=False
+        Whether all will be asked for, so that the pass keeps them of tables, too.
 
     Attributes
     ----------
@@ -46,7 +48,7 @@ class KeptRounds:
         What has to observe the pass.
     """
 
-    def __init__(self, jobs, positive):
+    def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
         self._makers = {}  # not the jobs, which hold this in turn
         for job in jobs:
@@ -57,7 +59,8 @@ class KeptRounds:
                 parts = Extract(partial(_parts, weight_of(job)))
                 store = Job(parts, job.target, job.source, sums=TermStore(self.n))
                 self._stores[_key(job)] = store
-        self.in_pass = [one for one in self._stores.values() if _predicts(one)]
+        stores = self._stores.values()
+        self.in_pass = [one for one in stores if wanted or _predicts(one)]
         self.bounds_in_pass = []
         logs = self.logs
         if logs.propensity is not None and logs.loggers is None and known_range(logs):
@@ -188,7 +191,12 @@ class _BoundOf:
     def see(self, key, target):
         """Hand on what the policy does."""
         if key == self.key:
-            self.bound.see(key, target)
+            found = target.read.get(id(self))
+            self.bound.take(self.read(key, target) if found is None else found)
+
+    def read(self, key, target):
+        """Return what the bound reads of a block; in a worker, which hands it back."""
+        return self.bound.read(target) if key == self.key else None
 
 
 def weights_of_job(job):

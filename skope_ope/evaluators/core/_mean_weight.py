@@ -21,6 +21,7 @@ from math import log
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._sums import total
 
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
@@ -71,7 +72,7 @@ def deviations(sums, factor=1.0, expected=1.0):
         sizes = np.bincount(frame.cell_cluster, factor * mass, units)
         change = factor * (above + near * mass)
         change = np.bincount(frame.cell_cluster, change, units)
-        return float(change.sum()), float(change @ change), float(sizes.max())
+        return float(change.sum()), dot(change, change), float(sizes.max())
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
     above = total(factor * (sums.first[0] + near * sums.mass))

@@ -87,7 +87,7 @@ class PairedDifferences:
 
         The warnings are not emitted; the difference has them, too.
         """
-        if self.row_id is None or other.row_id is None or self.row_id != other.row_id:
+        if not self._rows.same_rounds(other._rows):
             raise ValueError(
                 "the two values come from different rounds; a paired difference needs "
                 "both policies evaluated on the same logs (equal row_id)."
@@ -105,7 +105,7 @@ class PairedDifferences:
         left_out, design = rows.left_out, rows.design
         out = self._derived(
             estimate,
-            Rows(design, change[None], self.row_id, rows.logs, left_out),
+            Rows(design, change[None], rows._row_id, rows.logs, left_out),
             estimator=f"{self.estimator} - {other.estimator}",
             diagnostics={"n_common_rounds": _n_common(design, second._rows.design)},
             warnings=warned,

@@ -38,6 +38,13 @@ class Rows:
         """The rounds; None where they are not known."""
         return self._row_id if self.logs is None else self.logs.row_id
 
+    def same_rounds(self, other):
+        """Whether both are known to be about the same rounds."""
+        if self.logs is not None and self.logs is other.logs:
+            return True
+        one, two = self.row_id, other.row_id
+        return one is not None and two is not None and one == two
+
     @property
     def n_rounds(self):
         """Number of rounds."""
