@@ -51,7 +51,7 @@ def fail_after(seconds):
 def test_the_error_of_threads_is_that_of_the_first_task():
     tasks = [partial(square, 2), partial(fail_after, 0.2), partial(fail_after, 0.0)]
     for n_jobs in (1, 2, 3):
-        with pytest.raises(ValueError, match="after 0.2 s"):
+        with pytest.raises(ValueError, match=r"after 0\.2 s"):
             run_tasks(tasks, n_jobs, prefer="threads")
 
 

@@ -139,7 +139,7 @@ def probabilities_of(classifier, X, temperature):
             f"temperature={temperature} needs predict_proba, which "
             f"{type(classifier).__name__} does not have. Use temperature=None."
         )
-    return classifier.predict_proba(X)
+    return np.asarray(classifier.predict_proba(X))  # some give a frame
 
 
 def with_inputs_of(model, tags):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from skope_ope import BanditLogs
+from skope_ope import BanditLogs, ClassifierPolicy
 from skope_ope.logs._validation import class_targets
 from skope_ope.policies import _base
 from skope_ope.policies._base import soften
@@ -139,6 +139,24 @@ def test_the_row_without_offers_is_one_of_the_logs(monkeypatch):
         policy = Told(GaussianNB(), temperature=temperature).fit(LOGS)
         with pytest.raises(ValueError, match=r"at row 17 \(2 such rows\)"):
             policy.predict_proba(X, available)
+
+
+def test_classifiers_may_give_frames():
+    pd = pytest.importorskip("pandas")
+
+    class Framed(GaussianNB):
+        def predict_proba(self, X):
+            return pd.DataFrame(super().predict_proba(X))
+
+    labels, offered = LOGS.actions[CODES], np.ones((len(X), 3), dtype=bool)
+    for available in (None, offered):
+        found, expected = (
+            ClassifierPolicy(one, temperature=2.0)
+            .fit(X[ROWS], labels)
+            .predict_proba(X, available=available)
+            for one in (Framed(), GaussianNB())
+        )
+        assert_array_equal(found, expected)
 
 
 def test_the_refusal_names_the_scorer():
