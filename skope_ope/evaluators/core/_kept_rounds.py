@@ -47,10 +47,13 @@ class KeptRounds:
         What has to run beside the jobs, so that no policy or model predicts twice.
     bounds_in_pass : list of _BoundOf
         What has to observe the pass.
+    n : int
+        Number of rounds.
     """
 
     def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
+        self.n = len(self.logs)
         self._makers = {}  # not the jobs, which hold this in turn
         for job in jobs:
             self._makers |= job.evaluator._observers
@@ -66,11 +69,6 @@ class KeptRounds:
         logs = self.logs
         if logs.propensity is not None and logs.loggers is None and known_range(logs):
             self._bound_in_pass()
-
-    @property
-    def n(self):
-        """Number of rounds."""
-        return len(self.logs)
 
     def _bound_in_pass(self):
         """Let the bounds of the weights of policies that predict be found."""
