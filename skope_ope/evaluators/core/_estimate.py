@@ -32,7 +32,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -118,7 +118,6 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        total = float if self.frame.n_strata == 1 else _total
         level = total(weight * sums.mass)
         self.means = [
             total(weight * column) + near * level
@@ -137,7 +136,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product, total)
+            variance, noise = _quadratic(self.slopes, sums.product)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -180,7 +179,7 @@ class Estimate(_Certain):
             cross = sums.product(sums.n_terms, divisor % sums.n_terms)
             square = sums.product(*[divisor % sums.n_terms] * 2)
             square = square + 2 * near * cross + near * near * sums.square
-            square = np.sum(weight * weight * square)
+            square = total(weight * weight * square)
             return self.means[divisor] ** 2 < ONE * square
         return parts.sum() ** 2 < ONE * dot(parts, parts)
 
@@ -446,11 +445,7 @@ def error_of(change, cluster=None):
     return float(np.sqrt(dot(change, change) / n / (n - 1)))
 
 
-def _total(values):
-    return float(np.sum(values))
-
-
-def _quadratic(slopes, product, total):
+def _quadratic(slopes, product):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
 
     Parameters
@@ -459,11 +454,9 @@ def _quadratic(slopes, product, total):
         b.
     product : callable
         Entries of Q, `product(i, j)` for j <= i.
-    total : callable
-        Sum over the strata.
     """
     variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
+    used = [i for i, b in enumerate(slopes) if (b if isinstance(b, float) else b.any())]
     for i in used:
         for j in used:
             if j > i:
