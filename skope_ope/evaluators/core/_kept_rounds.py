@@ -26,6 +26,7 @@ from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
+NOTHING = Extract(lambda rounds: ())
 
 
 class KeptRounds:
@@ -118,6 +119,8 @@ class KeptRounds:
 
     def _run(self, store, bounds=()):
         again = Job(store.evaluator, store.target, store.source, sums=store.sums)
+        if store.sums.terms is not None:  # it stays as it was seen: bounds alone ask
+            again = Job(NOTHING, store.target, None, sums=TermStore(self.n))
         tellers = [_Teller(make(self.positive)) for make in self._makers.values()]
         observers = [*tellers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
