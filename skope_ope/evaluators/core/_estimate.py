@@ -118,9 +118,10 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        level = total(weight * sums.mass)
+        over_strata = float if self.frame.n_strata == 1 else total
+        level = over_strata(weight * sums.mass)
         self.means = [
-            total(weight * column) + near * level
+            over_strata(weight * column) + near * level
             for column, near in zip(sums.first, self.origin, strict=True)
         ]
         try:
@@ -136,7 +137,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product)
+            variance, noise = _quadratic(self.slopes, sums.product, over_strata)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -445,7 +446,7 @@ def error_of(change, cluster=None):
     return float(np.sqrt(dot(change, change) / n / (n - 1)))
 
 
-def _quadratic(slopes, product):
+def _quadratic(slopes, product, total):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
 
     Parameters
@@ -454,9 +455,11 @@ def _quadratic(slopes, product):
         b.
     product : callable
         Entries of Q, `product(i, j)` for j <= i.
+    total : callable
+        Sum over the strata.
     """
     variance = noise = 0.0
-    used = [i for i, b in enumerate(slopes) if (b if isinstance(b, float) else b.any())]
+    used = [i for i, b in enumerate(slopes) if (b if total is float else b.any())]
     for i in used:
         for j in used:
             if j > i:

@@ -392,7 +392,7 @@ def _common_origin(*parts):
 
 def total(values):
     """Return the sum over the strata of a number of every stratum."""
-    return float(values if isinstance(values, float) else np.sum(values))
+    return values if isinstance(values, float) else float(np.sum(values))
 
 
 def _middle(term):
