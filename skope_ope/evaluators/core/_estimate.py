@@ -32,7 +32,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -118,10 +118,10 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        total = float if self.frame.n_strata == 1 else _total
-        level = total(weight * sums.mass)
+        over_strata = float if self.frame.n_strata == 1 else total
+        level = over_strata(weight * sums.mass)
         self.means = [
-            total(weight * column) + near * level
+            over_strata(weight * column) + near * level
             for column, near in zip(sums.first, self.origin, strict=True)
         ]
         try:
@@ -137,7 +137,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product, total)
+            variance, noise = _quadratic(self.slopes, sums.product, over_strata)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -180,7 +180,7 @@ class Estimate(_Certain):
             cross = sums.product(sums.n_terms, divisor % sums.n_terms)
             square = sums.product(*[divisor % sums.n_terms] * 2)
             square = square + 2 * near * cross + near * near * sums.square
-            square = np.sum(weight * weight * square)
+            square = total(weight * weight * square)
             return self.means[divisor] ** 2 < ONE * square
         return parts.sum() ** 2 < ONE * dot(parts, parts)
 
@@ -444,10 +444,6 @@ def error_of(change, cluster=None):
     if cluster is not None:
         change = np.bincount(cluster, change)
     return float(np.sqrt(dot(change, change) / n / (n - 1)))
-
-
-def _total(values):
-    return float(np.sum(values))
 
 
 def _quadratic(slopes, product, total):

@@ -117,13 +117,14 @@ class PolicyValue(
         self.estimator, self.successes = estimator, successes
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
-        entries, warned = dict(diagnostics), tuple(warnings)
+        warned = tuple(warnings)
         warned += outside_warnings(estimate.value, self._limits)
         warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
-            entries |= group_entries(estimate)
+            known = diagnostics() if callable(diagnostics) else dict(diagnostics)
+            diagnostics = known | group_entries(estimate)
             warned += group_warnings(estimate)
-        self.diagnostics, self.warnings = Diagnostics(entries), warned
+        self.diagnostics, self.warnings = Diagnostics(diagnostics), warned
         self._propensities = propensities_of(rows.logs)
 
     @property
