@@ -48,7 +48,9 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
     RuntimeError
         If a worker process died.
     """
-    workers = min(effective_n_jobs(n_jobs), len(tasks))
+    workers = len(tasks)
+    if workers > 1:
+        workers = min(effective_n_jobs(n_jobs), workers)
     if workers < 2:
         return [task() for task in tasks]
     parallel = Parallel(n_jobs=workers, **options)

@@ -35,8 +35,7 @@ USUAL = 30  # weights up to here are possible in any log
 def log_evidence(total, square):
     """Return ln E from the sum and the sum of squares of terms that are at least -1."""
     exponents = LAMBDAS * total - PSI * square
-    largest = float(exponents.max())
-    return largest + log(float(np.mean(np.exp(exponents - largest))))
+    return float(np.logaddexp.reduce(exponents)) - log(len(exponents))
 
 
 def bounded(w, n_rounds, largest):
