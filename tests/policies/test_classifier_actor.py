@@ -91,6 +91,18 @@ def test_softmax_of_the_rows():
     assert_allclose(soften(scores, 1e300), [[0.5, 0.5, 0], [1 / 3] * 3])
 
 
+@pytest.mark.parametrize("temperature", [1e-310, 0.5, 1.0, 1e300])
+def test_soften_what_is_offered(temperature):
+    # the last row's only offers have no score; what is best may not be offered
+    scores = np.array([[0.0, 900.0, 1.0], [3.0, 2.0, -np.inf], [5.0, -np.inf, -np.inf]])
+    available = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=bool)
+    found = soften(scores, temperature, available)
+    masked = np.where(available, scores, -np.inf)
+    masked[2] = [-np.inf, 0.0, 0.0]
+    assert_allclose(found, soften(masked, temperature), rtol=1e-15)
+    assert (found[~available] == 0).all()
+
+
 def test_probabilities_of_a_classifier():
     classifier = LogisticRegression().fit(X, [*"abc"] * 10)
     expected = classifier.predict_proba(X)
