@@ -5,10 +5,11 @@ What does an audit cost, and what do the checks in evaluate?
 ============================================================
 
 - ``audit(logs)`` and ``audit(policy, logs)`` of a million rounds with 20 columns,
-  against one pass over the bytes of the log. ``--most 100`` fails where an audit costs
-  more passes.
+  against one pass over the bytes of the log. No more than 250
+  passes; the aim is 100.
 - The checks that `evaluate` runs on its way, against six values without them.
-  ``--most-share .2`` fails where they cost more than a fifth.
+  No
+  more than a fifth.
 
 Times are CPU time (user and system) in one thread, medians over repeats. Logs are built
 anew for every call, outside the time: what they remember would be free otherwise. Run
@@ -16,11 +17,6 @@ it as ::
 
     python examples/5_benchmarks/bench_audit.py
 """
-
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
 
 import argparse
 import sys
@@ -139,14 +135,12 @@ def report_audit(n_rounds, n_repeats, most):
         "audit(policy, logs)": lambda logs: audit(data.pi, logs),
     }
     print(f"\nAn audit of {n_rounds:,} rounds, {data.context.shape[1]} columns")
-    print(f"  {'':32}{'CPU s':>10}{'x one pass':>12}{'alarms':>10}")
-    print(f"  {'one pass over the bytes':32}{limit:10.4f}{1:12.1f}")
+    print(f"  {'':32}{'x one pass':>12}{'alarms':>10}")
     for name, call in calls.items():
         seconds = median(cpu_time(call, build(data)) for _ in range(n_repeats))
         alarms = len(call(build(data)).alarms)
-        print(f"  {name:32}{seconds:10.3f}{seconds / limit:12.1f}{alarms:10}")
-        if most is not None:
-            assert seconds <= most * limit, f"{seconds / limit:.1f} passes"
+        print(f"  {name:32}{seconds / limit:12.1f}{alarms:10}")
+        assert seconds <= most * limit, f"{seconds / limit:.1f} passes"
 
 
 def report_checks(n_rounds, n_repeats, most):
@@ -154,20 +148,17 @@ def report_checks(n_rounds, n_repeats, most):
     both = [cost_of_checks(data) for _ in range(n_repeats)]
     total, checks = (median(times) for times in zip(*both, strict=True))
     share = checks / (total - checks)
-    print(f"\nSix values of {n_rounds:,} rounds, CPU ms")
-    print(f"  {'without checks':32}{(total - checks) * 1e3:10.3f}")
-    print(f"  {'checks':32}{checks * 1e3:10.3f}")
+    print(f"\nSix values of {n_rounds:,} rounds")
     print(f"  checks / values{share:27.1%}")
-    if most is not None:
-        assert share <= most, f"the checks cost {share:.1%} of six values"
+    assert share <= most, f"the checks cost {share:.1%} of six values"
 
 
 def main():
     parser = argparse.ArgumentParser(description="Time of audits and checks.")
     parser.add_argument("--n-rounds", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--most", type=float, help="passes that an audit may cost")
-    parser.add_argument("--most-share", type=float, help="of checks in six values")
+    parser.add_argument("--most", type=float, default=250, help="passes of an audit")
+    parser.add_argument("--most-share", type=float, default=0.2, help="of checks")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the direct method's, about its standard error
     report_audit(options.n_rounds, options.repeats, options.most)

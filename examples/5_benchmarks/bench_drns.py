@@ -12,29 +12,24 @@ error and diagnostics, against
 - coba's `RejectionCB` (another estimator: no weighting by c), where coba can be
   imported.
 
-Times are CPU time (user and system) in one thread: medians over rounds in which the
-competitors take turns; the literal form runs once. Run it as ::
+What is printed are ratios of processor times, medians over rounds in which the
+competitors take turns. Asserted: the same value and history as the literal form, the
+ratio to it, the cost of a round in longer logs, and the memory. Run it as ::
 
     python examples/5_benchmarks/bench_drns.py
 
 and get the competitor by ``pip install coba``.
 """
 
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
-
 import argparse
-import tracemalloc
-from statistics import median
-from time import process_time
 from types import SimpleNamespace
 
 import numpy as np
+from _measure import alternate, missing, peak_mib, ratio
 
 from skope_ope import BanditLogs, DRns
 
+GROWTH, LITERAL, BYTES = 1.5, 30, 250  # a round, times slower, for each round
 Q, N_ACTIONS, MIDDLE = 0.05, 10, 0.5  # MIDDLE stands for the reward model
 
 # %%
@@ -159,22 +154,7 @@ def coba_rejection(data):
 # ------------------
 
 
-def cpu_seconds(call):
-    start = process_time()
-    call()
-    return process_time() - start
-
-
-def cpu_times(calls, n_repeats):
-    """Median CPU seconds of one call of each competitor, which take turns."""
-    times = {name: [] for name in calls}
-    for _ in range(n_repeats):
-        for name, call in calls.items():
-            times[name].append(cpu_seconds(call))
-    return {name: median(found) for name, found in times.items()}
-
-
-def report_growth(sizes, n_repeats):
+def report_growth(sizes, n_repeats, share):
     """Time of sizes that take turns, as often as the smallest is repeated."""
     calls, n_accepted = {}, {}
     for n_rounds in sizes:
@@ -182,65 +162,61 @@ def report_growth(sizes, n_repeats):
         evaluator = fitted(data)
         calls[n_rounds] = lambda evaluator=evaluator, pi=data.pi: evaluator.evaluate(pi)
         n_accepted[n_rounds] = len(calls[n_rounds]().accepted)
-    times = cpu_times(calls, n_repeats)
-    first = times[sizes[0]] / sizes[0]
+    times = alternate(calls, n_repeats)
     print(f"\nDRns(q={Q}), K = {N_ACTIONS}, probabilities given")
-    print(f"  {'n':>12}{'us/round':>10}{'x the first':>13}{'accepted':>10}")
-    for n_rounds, seconds in times.items():
-        each = seconds / n_rounds
-        share = n_accepted[n_rounds] / n_rounds
-        print(f"  {n_rounds:12,}{each * 1e6:10.3f}{each / first:13.2f}{share:10.1%}")
+    print(f"  {'n':>12}{'a round, x the first':>22}{'accepted':>10}")
+    for n_rounds in sizes:
+        each = ratio(times, n_rounds, sizes[0]) * sizes[0] / n_rounds
+        print(f"  {n_rounds:12,}{each:22.2f}{n_accepted[n_rounds] / n_rounds:10.1%}")
+        assert share * each <= GROWTH, f"a round of {n_rounds:,} costs {each:.2f} times"
 
 
-def report_peers(n_rounds, n_repeats):
+def report_peers(n_rounds, n_repeats, share):
     data = make_arrays(n_rounds)
     evaluator = fitted(data)
     calls = {"DRns": lambda: evaluator.evaluate(data.pi)}
     coba = coba_rejection(data)
     if coba is None:
-        print("\ncoba cannot be imported (the docstring tells how to get it)")
+        missing("coba", "pip install coba")
     else:
         calls["coba RejectionCB, ope=None"] = coba
-    times = cpu_times(calls, n_repeats)
     found = []
-    times["literal list and np.quantile"] = cpu_seconds(
-        lambda: found.append(literal(data, evaluator.uniforms_))
+    calls["literal list and np.quantile"] = lambda: found.append(
+        literal(data, evaluator.uniforms_)
     )
+    times = alternate(calls, n_repeats)
     result = evaluator.evaluate(data.pi)
     value, n_accepted = found[0]
     assert abs(result.value - value) < 1e-12
     assert len(result.accepted) == n_accepted
-    print(f"\nThe same rounds, n = {n_rounds:,}; the literal form runs once")
-    print(f"  {'':32}{'us/round':>10}{'it / ours':>11}")
-    for name, seconds in times.items():
-        each = seconds / n_rounds * 1e6
-        print(f"  {name:32}{each:10.3f}{seconds / times['DRns']:11.1f}")
+    print(f"\nThe same rounds, n = {n_rounds:,}")
+    for name in list(calls)[1:]:
+        print(f"  {name:32}{ratio(times, name, 'DRns'):11.1f} times ours")
     print(f"  difference from the literal value: {abs(result.value - value):.1e}")
+    gained = ratio(times, "literal list and np.quantile", "DRns")
+    assert gained >= share * LITERAL, f"{gained:.0f} times faster than the literal form"
 
 
-def report_memory(sizes):
+def report_memory(sizes, share):
     print("\nPeak of the extra memory, bytes per round")
     for n_rounds in sizes:
         data = make_arrays(n_rounds)
         evaluator = fitted(data)
-        tracemalloc.start()
-        evaluator.evaluate(data.pi)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        print(f"  {n_rounds:12,}{peak / n_rounds:10.1f}")
+        each = peak_mib(lambda: evaluator.evaluate(data.pi)) * 2**20 / n_rounds  # noqa: B023
+        print(f"  {n_rounds:12,}{each:10.1f}")
+        assert share * each <= BYTES, f"{each:.0f} bytes for each round"
 
 
 def main():
     parser = argparse.ArgumentParser(description="Time of DR-ns.")
-    parser.add_argument(
-        "--n-rounds", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000]
-    )
-    parser.add_argument("--peer-rounds", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=5, help="alternating rounds")
+    parser.add_argument("--n-rounds", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--peer-rounds", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=3, help="alternating rounds")
+    parser.add_argument("--share", type=float, default=1.0, help="of the targets")
     options = parser.parse_args()
-    report_growth(options.n_rounds, options.repeats)
-    report_peers(options.peer_rounds, options.repeats)
-    report_memory([n_rounds // 10 for n_rounds in options.n_rounds])
+    report_growth(options.n_rounds, options.repeats, options.share)
+    report_peers(options.peer_rounds, options.repeats, options.share)
+    report_memory([n // 10 for n in options.n_rounds], options.share)
 
 
 if __name__ == "__main__":

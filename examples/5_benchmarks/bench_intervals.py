@@ -19,33 +19,26 @@ the differences of both where the constructions agree: the normal interval, Clop
 Pearson's for weights of one, Cressie-Read's, the value of the empirical likelihood, and
 the confidence sequence after all rounds.
 
-Times are CPU time (user and system) in one thread: medians over rounds in which the
-competitors take turns. Run it as ::
+What is printed and asserted are ratios of processor times. Run it as ::
 
     python examples/5_benchmarks/bench_intervals.py --n-rounds 1000000
 
-``--strict`` fails where a target is missed. How obp is installed says
+How obp is installed says
 ``bench_static.py``; vw-estimators comes with ``pip install vw-estimators``. Without
-them our times are printed alone.
+them nothing is compared.
 """
-
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
 
 import argparse
 import warnings
 from functools import partial
+from statistics import median
 from time import process_time
 
 import numpy as np
+from _measure import alternate, import_obp, missing, peak_mib
 from bench_static import (
     SIX,
     build,
-    cpu_times,
-    extra_mib,
-    import_obp,
     make_arrays,
     obp_arrays,
     obp_estimators,
@@ -74,6 +67,11 @@ TARGETS = {
 # %%
 # Six values against obp
 # ----------------------
+
+
+def seconds(call, n_repeats):
+    """Return the median time of a call."""
+    return median(alternate({"": call}, n_repeats)[""])
 
 
 def six_values(data, logs):
@@ -109,30 +107,28 @@ def report_six(n_rounds, ope, n_resamples, n_repeats):
         "student": lambda: of_six(data, logs, "student"),
         "auto": lambda: of_six(data, logs, "auto"),
     }
-    times = cpu_times(calls, n_rounds, n_repeats)
+    times = {name: seconds(call, n_repeats) for name, call in calls.items()}
     # values included, and twice as many resamples, to tell the resamples from the rest
     once, twice = (
-        cpu_times({"": partial(resample_six, data, logs, b)}, n_rounds, 1)[""]
+        seconds(partial(resample_six, data, logs, b), 1)
         for b in (n_resamples, 2 * n_resamples)
     )
     each = (twice - once) / n_resamples
     theirs = None
     print(f"\nIntervals of six values, n = {n_rounds:,}, K = 10, with the values")
-    print(f"  {'':44}{'CPU ms':>12}{'obp / it':>12}")
+    print(f"  {'':44}{'obp / it':>12}")
     if ope is not None:
         theirs = obp_seconds(data, ope, n_resamples) / n_resamples
         whole = theirs * OBP_RESAMPLES
         text = f"obp, {OBP_RESAMPLES:,} resamples (scaled from {n_resamples})"
-        print(f"  {text:44}{whole * 1e3:12.1f}")
+        print(f"  {text:44}{1:12.1f}")
         gained["closed forms"] = whole / times["student"]
         gained["bootstrap"] = theirs / each
-    for name, seconds in times.items():
-        versus = f"{whole / seconds:12.0f}" if theirs else f"{'-':>12}"
-        print(f"  {name:44}{seconds * 1e3:12.2f}{versus}")
-    if theirs:
-        print(f"  {'obp, a resample':44}{theirs * 1e3:12.3f}")
+    for name, spent in times.items():
+        versus = f"{whole / spent:12.0f}" if theirs else f"{'-':>12}"
+        print(f"  {name:44}{versus}")
     versus = f"{theirs / each:12.1f}" if theirs else f"{'-':>12}"
-    print(f"  {'bootstrap, a resample of all six':44}{each * 1e3:12.3f}{versus}")
+    print(f"  {'bootstrap, a resample of all six':44}{versus}")
     return gained
 
 
@@ -142,7 +138,7 @@ def report_memory(n_rounds, n_resamples):
     table = six_values(data, build(data))
     intervals = partial(table.confidence_intervals, 0.8, "bootstrap")
     peaks = [
-        extra_mib(partial(intervals, n_resamples=b))
+        peak_mib(partial(intervals, n_resamples=b))
         for b in (n_resamples, 4 * n_resamples)
     ]
     print(
@@ -221,18 +217,18 @@ def report_one(n_rounds, vw, n_repeats):
     """Print the times of intervals of one value, and return what was gained."""
     ours, rows, most = value_pairs(n_rounds)
     gained = {}
-    print(f"\nIntervals of one value, n = {n_rounds:,}, CPU ms")
-    print(f"  {'':24}{'ours':>12}{'vw':>12}{'vw / ours':>12}{'difference':>14}")
+    print(f"\nIntervals of one value, n = {n_rounds:,}")
+    print(f"  {'':24}{'vw / ours':>12}{'difference':>14}")
     for name, call in ours.items():
-        seconds = cpu_times({"": call}, n_rounds, n_repeats)[""]
-        line = f"  {name:24}{seconds * 1e3:12.2f}"
+        own = seconds(call, n_repeats)
+        line = f"  {name:24}"
         if vw is not None:
             start = process_time()
             found = one_by_one(vw[name], most, rows[name])
             spent = process_time() - start
             gap = np.abs(np.subtract(call(), found)).max()
-            gained[name] = spent / seconds
-            line += f"{spent * 1e3:12.1f}{gained[name]:12.1f}{gap:14.1e}"
+            gained[name] = spent / own
+            line += f"{gained[name]:12.1f}{gap:14.1e}"
         print(line)
     return gained
 
@@ -242,20 +238,18 @@ def main():
     parser.add_argument("--n-rounds", type=int, default=100_000)
     parser.add_argument("--resamples", type=int, default=64, help="of each bootstrap")
     parser.add_argument("--repeats", type=int, default=3, help="alternating rounds")
-    parser.add_argument("--strict", action="store_true", help="assert the targets")
+    parser.add_argument("--share", type=float, default=1.0, help="of the targets")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the direct method's, about its standard error
     ope, vw = import_obp(), import_vw()
-    for name, found in (("obp", ope), ("vw-estimators", vw)):
-        if found is None:
-            print(f"{name} cannot be imported: ours alone")
+    if vw is None:
+        missing("vw-estimators", "pip install vw-estimators")
     n = options.n_rounds
     gained = report_six(n, ope, options.resamples, options.repeats)
     report_memory(n, options.resamples)
     gained |= report_one(n, vw, options.repeats)
-    if options.strict:
-        for name, found in gained.items():
-            assert found >= TARGETS[name], f"{name}: {found:.1f} times"
+    for name, found in gained.items():
+        assert found >= options.share * TARGETS[name], f"{name}: {found:.1f} times"
 
 
 if __name__ == "__main__":

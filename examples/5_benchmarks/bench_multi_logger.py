@@ -16,28 +16,25 @@ together, which we compute; it weighs by the sample variances of each logger's o
 rounds. Like for like is therefore "weights as obp's": with the whole policy where that
 is what one has, with pi(a|x) given where (as in plain numpy) one has no more.
 
-Times are CPU time (user and system) in one thread: medians over rounds in which the
-competitors take turns. Run it as ::
+What is printed are ratios of processor times, medians over rounds in which the
+competitors take turns, and MiB. Run it as ::
 
     python examples/5_benchmarks/bench_multi_logger.py
 
 `bench_static.py` tells how obp is installed.
 """
 
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
-
 import argparse
 import warnings
 from types import SimpleNamespace
 
 import numpy as np
-from bench_static import cpu_times, extra_mib, import_obp
+from _measure import alternate, import_obp, peak_mib, ratio
 
 from skope_ope import BanditLogs, MultiLoggerDR, MultiLoggerIPS, evaluate
 
+OBP, LIKE = "obp, values only", "the same, pi(a|x) given"
+PLAIN, FASTER = 6, 2  # times the cost of plain numpy; times faster than obp
 POOLINGS = ("naive", "balanced", "weighted")
 
 # %%
@@ -155,17 +152,22 @@ def suites(data, multi):
     return found
 
 
-def report(n_rounds, multi, n_repeats):
+def report(n_rounds, multi, n_repeats, settled, share):
     data = make_arrays(n_rounds)
     calls = suites(data, multi)
-    times = cpu_times(calls, n_rounds, n_repeats)
-    theirs = times.get("obp, values only")
+    times = alternate(calls, n_repeats)
     print(f"\nThree values, n = {n_rounds:,}, K = 10, three loggers")
-    print(f"  {'':32}{'CPU ms':>10}{'obp / it':>10}{'extra MiB':>12}")
-    for name, seconds in times.items():
-        versus = f"{theirs / seconds:10.1f}" if theirs else f"{'-':>10}"
-        peak = extra_mib(calls[name])
-        print(f"  {name:32}{seconds * 1e3:10.3f}{versus}{peak:12.1f}")
+    print(f"  {'':32}{'x plain':>10}{'obp / it':>10}{'extra MiB':>12}")
+    for name, call in calls.items():
+        line = f"  {name:32}{ratio(times, name, 'plain numpy, values only'):10.2f}"
+        versus = "-" if multi is None else f"{ratio(times, OBP, name):.1f}"
+        print(f"{line}{versus:>10}{peak_mib(call):12.1f}")
+    if n_rounds >= settled:
+        found = ratio(times, LIKE, "plain numpy, values only")
+        assert share * found <= PLAIN, f"{found:.1f} times plain numpy"
+        if multi is not None:
+            found = ratio(times, OBP, LIKE)
+            assert found >= share * FASTER, f"{found:.1f} times faster than obp"
     ours = evaluate(data.pi, build(data), evaluators=like_obp())
     print_gaps("plain numpy", ours, dict(zip(POOLINGS, plain_numpy(data), strict=True)))
     if multi is not None:  # it divides its sample variances by n_i once more or less
@@ -184,15 +186,19 @@ def print_gaps(name, ours, theirs):
 def main():
     parser = argparse.ArgumentParser(description="Time of three multi-logger values.")
     parser.add_argument("--n-rounds", type=int, nargs="+", default=[1_000_000, 10_000])
-    parser.add_argument("--repeats", type=int, default=9, help="alternating rounds")
+    parser.add_argument("--repeats", type=int, default=5, help="alternating rounds")
+    parser.add_argument(
+        "--settled", type=int, default=100_000, help="rounds that hide fixed costs"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="of the targets")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     ope = import_obp()
     multi = None if ope is None else ope.estimators_multi
     if multi is None:
-        print("obp cannot be imported: ours alone (bench_static.py tells how)")
+        print("three values: ours alone")
     for n_rounds in options.n_rounds:
-        report(n_rounds, multi, options.repeats)
+        report(n_rounds, multi, options.repeats, options.settled, options.share)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ LinUCB and UCB1 on a log of uniform choices (K = 20 actions, d = 6 features), ag
   (batches of 1; its default, batches of 10, is another learner), with its LinUCB;
 - a loop over mabwiser's UCB1, which learns from the events that it matches.
 
-Times are CPU time (user and system) in one thread: medians over rounds in which the
-competitors take turns. Run it as ::
+What is printed is the processor time of an event in theirs over that in ours: medians
+over rounds in which the competitors take turns. The ratios to reach are asserted. Run
+it as ::
 
     python examples/5_benchmarks/bench_replay.py
 
@@ -24,25 +25,20 @@ numpy and pandas; ``bench_static.py`` tells more about it. ::
     pip install mabwiser contextualbandits
 """
 
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
-
 import argparse
 import sys
 import warnings
 from statistics import median
-from time import process_time
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from bench_static import import_obp
+from _measure import alternate, import_obp, missing
 
 from skope_ope import UCB1, BanditLogs, LinUCB, Replay
 
 N_ACTIONS, N_FEATURES = 20, 6
+SETTLED = 100_000  # events after which the start no longer counts
 
 # %%
 # The data
@@ -180,20 +176,7 @@ def mabwiser_ucb1(data):
 # not depend on how many there are.
 
 
-def cpu_times(calls, n_repeats):
-    """Median CPU seconds of one call of each competitor, which take turns."""
-    times = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(n_repeats):
-        for name, call in calls.items():
-            start = process_time()
-            call()
-            times[name].append(process_time() - start)
-    return {name: median(found) for name, found in times.items()}
-
-
-def report(title, n_rounds, policy, peers, n_repeats):
+def report(title, n_rounds, policy, peers, n_repeats, settled):
     """Measure ours against peers: name -> (builder, events, ratio to reach)."""
     calls = {"ours": replay(make_arrays(n_rounds), policy)}
     sizes, wanted = {"ours": n_rounds}, {}
@@ -201,29 +184,32 @@ def report(title, n_rounds, policy, peers, n_repeats):
         size = min(n_events, n_rounds)
         call = build(make_arrays(size))
         if call is None:
-            print(f"{name} cannot be imported (the docstring tells how to get it)")
+            missing(name, "the docstring tells how to get it")
             continue
         calls[name], sizes[name], wanted[name] = call, size, ratio
-    times = cpu_times(calls, n_repeats)
-    cost = {name: times[name] / sizes[name] * 1e6 for name in times}
+    times = alternate(calls, n_repeats)
     print(f"\n{title}, K = {N_ACTIONS}, d = {N_FEATURES}, n = {n_rounds:,}")
     print(
-        f"  {'':32}{'events':>10}{'us/event':>10}{'it / ours':>11}{'wanted':>8}"
-        f"{'value':>9}{'accepted':>10}"
+        f"  {'':32}{'events':>10}{'it / ours':>11}{'wanted':>8}{'value':>9}"
+        f"{'accepted':>10}"
     )
     for name, call in calls.items():
         value, accepted = call()
+        each = zip(times[name], times["ours"], strict=True)
+        found = median(a / b for a, b in each) * n_rounds / sizes[name]
         aim = f"{wanted[name]:8}" if name in wanted else f"{'':8}"
         print(
-            f"  {name:32}{sizes[name]:10,}{cost[name]:10.3f}"
-            f"{cost[name] / cost['ours']:11.1f}{aim}{value:9.4f}{accepted:10,}"
+            f"  {name:32}{sizes[name]:10,}{found:11.1f}{aim}{value:9.4f}{accepted:10,}"
         )
+        if name in wanted and n_rounds >= settled:
+            assert found >= wanted[name], f"{name}: {found:.1f} times"
 
 
 def main():
     parser = argparse.ArgumentParser(description="Time of the replay of learners.")
     parser.add_argument("--n-rounds", type=int, nargs="+", default=[20_000, 100_000])
     parser.add_argument("--repeats", type=int, default=5, help="alternating rounds")
+    parser.add_argument("--settled", type=int, default=SETTLED, help="events")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # a single trajectory has no standard error
     for n_rounds in options.n_rounds:
@@ -231,9 +217,9 @@ def main():
             "obp, replay patched": (obp_lin_ucb, 5_000, 40),
             "contextualbandits, batches of 1": (contextualbandits_lin_ucb, 2_000, 150),
         }
-        report("LinUCB", n_rounds, LinUCB(), peers, options.repeats)
+        report("LinUCB", n_rounds, LinUCB(), peers, options.repeats, options.settled)
         peers = {"mabwiser, loop": (mabwiser_ucb1, 20_000, 20)}
-        report("UCB1", n_rounds, UCB1(), peers, options.repeats)
+        report("UCB1", n_rounds, UCB1(), peers, options.repeats, options.settled)
 
 
 if __name__ == "__main__":

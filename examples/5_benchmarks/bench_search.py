@@ -14,15 +14,10 @@ candidates are evaluated from these. Three cases:
 
 The search and the ideal both refit the choice on all rounds. With ``--plain``
 scikit-learn's `GridSearchCV` is measured, too: it shares nothing. Times are CPU time
-(user and system) in one thread; ``--n-jobs 2`` prints wall time instead. Run it as ::
+(user and system) in one thread; ``--n-jobs 2`` measures wall time instead. Run it as ::
 
     python examples/5_benchmarks/bench_search.py
 """
-
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
 
 import argparse
 import warnings
@@ -85,6 +80,7 @@ CASES = {
         5,
     ),
 }
+MOST = 1.6  # times the ideal
 VALUED_BY = DoublyRobust(reward_model=Ridge())
 
 
@@ -167,7 +163,8 @@ def searched(case, logs, policy, cv, search, n_jobs=None):
 
 def measure(case, options):
     """Print the times of one case."""
-    logs, policy = make_problem(options.n_rounds or case.n_rounds)
+    n_rounds = options.n_rounds or case.n_rounds
+    logs, policy = make_problem(n_rounds)
     cv = KFold(case.n_folds)
     policies = isinstance(case.estimator, ClassifierPolicy)
     ideal = ideal_policies if policies else ideal_evaluators
@@ -188,7 +185,9 @@ def measure(case, options):
             times[name].append(clock() - start)
     for name, seconds in times.items():
         ratio = min(seconds) / min(times["ideal"])
-        print(f"  {name:14}{min(seconds):8.2f} s{ratio:8.2f} x the ideal")
+        print(f"  {name:14}{ratio:8.2f} x the ideal")
+        if name == "search" and n_rounds >= options.settled:
+            assert ratio <= options.most, f"{ratio:.2f} times the ideal"
     for name in list(calls)[1:]:
         gap = np.abs(scores[name] - scores["ideal"]).max()
         print(f"  {name}: scores differ from the ideal's by {gap:.1e}")
@@ -197,10 +196,14 @@ def measure(case, options):
 
 def main():
     parser = argparse.ArgumentParser(description="Time of a search.")
-    parser.add_argument("--cases", default="ABC")
+    parser.add_argument("--cases", default="AC")
     parser.add_argument("--n-rounds", type=int, default=None)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--n-jobs", type=int, default=None)
+    parser.add_argument(
+        "--settled", type=int, default=10_000, help="rounds that hide fixed costs"
+    )
+    parser.add_argument("--most", type=float, default=MOST, help="times the ideal")
     parser.add_argument("--plain", action="store_true", help="also GridSearchCV")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of single evaluations

@@ -5,7 +5,8 @@ What does it cost to maximise the value itself?
 ===============================================
 
 `SoftmaxPolicy` reads all rounds and all actions at every step of its ascent. Here are
-the CPU time of a step and the peak memory of a whole fit, with few actions and with a
+the processor time of a step, beside a product of the contexts with as many columns as
+there are actions, and the peak memory of a whole fit, with few actions and with a
 thousand. Tables of rounds and actions are never whole: the peak is bounded. Run it
 as ::
 
@@ -15,27 +16,25 @@ A fit that runs to its end takes 20 to 200 steps. Steps of the model of the logg
 where the ascent starts, cost the same and are in the time.
 """
 
-import os
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"  # read once, when numpy is imported
-
 import argparse
 import tracemalloc
 import warnings
 from time import process_time
 
 import numpy as np
+from _measure import alternate
 from sklearn.exceptions import ConvergenceWarning
 
 from skope_ope import BanditLogs, SoftmaxPolicy
 
+PRODUCTS = 250  # of contexts and columns, for a step
 MOST = 300  # MB, beside the logs
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--n-rounds", type=int, default=100_000)
+parser.add_argument("--n-rounds", type=int, default=20_000)
 parser.add_argument("--n-actions", type=int, nargs="+", default=[10, 1000])
 parser.add_argument("--max-iter", type=int, default=3, help="steps of an ascent")
+parser.add_argument("--most", type=float, default=PRODUCTS, help="products a step")
 args = parser.parse_args()
 
 
@@ -67,15 +66,20 @@ def fit(logs):
 
 peaks = []
 print(f"{args.n_rounds} rounds")
-print(f"{'actions':>8}{'s a step':>10}{'peak MB':>9}{'a table, MB':>13}")
+print(f"{'actions':>8}{'x a product':>13}{'peak MB':>9}{'a table, MB':>13}")
 for n_actions in args.n_actions:
     logs = make_logs(args.n_rounds, n_actions)
     seconds, steps = fit(logs)
+    columns = np.ones((logs.n_features, n_actions))
+    product = min(alternate({"": lambda: logs.context @ columns}, 3)[""])  # noqa: B023
+    products = seconds / steps / product
     tracemalloc.start()
     fit(logs)
     peaks.append(tracemalloc.get_traced_memory()[1] / 1e6)
     tracemalloc.stop()
     table = 8e-6 * args.n_rounds * n_actions
-    print(f"{n_actions:8}{seconds / steps:10.2f}{peaks[-1]:9.0f}{table:13.0f}")
+    print(f"{n_actions:8}{products:13.1f}{peaks[-1]:9.0f}{table:13.0f}")
+
+    assert products <= args.most, f"a step costs {products:.0f} products"
 
 assert max(peaks) < MOST

@@ -126,6 +126,7 @@ def quiet_table(
     sample_weight=None,
     random_state=None,
     n_jobs=None,
+    keep=False,
 ):
     """Return what `evaluate` does; the warnings of the values are in them alone."""
     _check_arguments(policies, logs, n_jobs)
@@ -140,7 +141,7 @@ def quiet_table(
     if random_state is not None:
         evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
     shared = SharedModel(reward_model, cv, logs, n_jobs)
-    found = values_of(wanted, evaluators, shared, sample_weight, n_jobs)
+    found = values_of(wanted, evaluators, shared, sample_weight, n_jobs, keep)
     reason = doubted_reason(recommended, reason, logs, found.values())
     results = {
         name if single else (policy, name): value

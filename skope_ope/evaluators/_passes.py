@@ -13,7 +13,9 @@ from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs
 
 
-def values_of(policies, evaluators, shared, sample_weight=None, n_jobs=None):
+def values_of(
+    policies, evaluators, shared, sample_weight=None, n_jobs=None, keep=False
+):
     """Return the value of every (policy, evaluator).
 
     Evaluators that take part in one pass over the rounds share it; the others are
@@ -29,6 +31,8 @@ def values_of(policies, evaluators, shared, sample_weight=None, n_jobs=None):
         Weights of the rounds, multiplied with those of the logs.
     n_jobs : int, default=None
         Tasks at a time.
+    keep : bool, default=False
+        Whether round values will be asked for, so that the pass keeps what they need.
 
     Returns
     -------
@@ -38,8 +42,8 @@ def values_of(policies, evaluators, shared, sample_weight=None, n_jobs=None):
     logs = shared.logs
     positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
     together, apart = _divided(policies, evaluators, logs)
-    found = _in_one_pass(together, policies, shared, positive, n_jobs)
-    for walks in (False, True):
+    found = _in_one_pass(together, policies, shared, positive, n_jobs, keep)
+    for walks in (False, True) if apart else ():
         some = [
             pair
             for pair in apart
@@ -72,7 +76,7 @@ def _divided(policies, evaluators, logs):
     return together, apart
 
 
-def _in_one_pass(together, policies, shared, positive, n_jobs):
+def _in_one_pass(together, policies, shared, positive, n_jobs, keep):
     """Return the values of those that share a pass over the rounds."""
     if not together:
         return {}
@@ -81,7 +85,7 @@ def _in_one_pass(together, policies, shared, positive, n_jobs):
         for policy, (target, part) in together.items()
         for name, evaluator in part.items()
     }
-    values = evaluate_jobs(list(jobs.values()), positive, n_jobs)
+    values = evaluate_jobs(list(jobs.values()), positive, n_jobs, keep)
     warned = {p: rounds_warnings(policies[p], shared.logs) for p in together}
     return {
         (policy, name): value._with_warnings(warned[policy])

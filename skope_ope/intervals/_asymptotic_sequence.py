@@ -7,6 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.intervals._sequence_rounds import after_rounds, running_sums
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs._validation import as_numbers
@@ -118,7 +119,7 @@ class AsymptoticBounds:
         t = self.n + after
         self.n += len(z)
         self.total, self.square = float(totals[-1]), float(squares[-1])
-        self.cube += float((apart * apart) @ apart)
+        self.cube += dot(apart * apart, apart)
         mean = totals[after] / t
         variance = np.maximum(squares[after] / t - mean * mean, 0.0)
         half = np.where(t < self.start, math.nan, np.sqrt(variance) * self._width(t))

@@ -9,6 +9,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
+from skope_ope._dot import dot
+
 BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
 
 
@@ -94,8 +96,8 @@ def deviations_of_blocks(changes, n):
     for change in changes:
         up = np.maximum(change, 0.0)
         down, square = up - change, change * change
-        parts = up.sum(), up @ up, down.sum(), down @ down, square @ up, square @ down
-        sums += parts
+        sums[:4] += up.sum(), dot(up, up), down.sum(), dot(down, down)
+        sums[4:] += dot(square, up), dot(square, down)
         largest.append(change.max())
         least.append(change.min())
     *four, third_up, third_down = sums.tolist()

@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import brentq
 
+from skope_ope._dot import dot
+
 FAILURE = 1e-6  # of the reward range: a bound of the duality gap that is too much
 MAX_STEPS = 200
 SAMPLE = 1000  # rounds that tell whether rounds repeat
@@ -95,7 +97,7 @@ class Terms:
         with np.errstate(divide="ignore"):
             ratio = self.change / (self.mixture(mass) + excess)
         weighed = self.share * ratio
-        return weighed.sum(), weighed @ ratio
+        return weighed.sum(), dot(weighed, ratio)
 
 
 def _distinct(weight, product):
@@ -134,13 +136,13 @@ class Dual:
         self.density = terms.mixture(self.mass)
         # At a maximum s + t is at most this: there the function is not negative, and
         # mean ln(x / density) <= ln mean(x / density) for the mixture x of A and B.
-        self.farthest = float(terms.share @ (excess / self.density)) / loss
+        self.farthest = dot(terms.share, excess / self.density) / loss
 
     def at(self, size):
         """Value, gradient in (s, t) and (s, t) of the likeliest mixture of a size."""
         self.mass = self.terms.likeliest_mass(self.excess / size, self.mass)
         growth = self.terms.mixture(self.mass) + self.excess / size
-        gain = self.terms.share @ np.log(growth / self.density) - self.loss
+        gain = dot(self.terms.share, np.log(growth / self.density)) - self.loss
         gradient = np.exp(gain) * (self.terms.basis / growth) @ self.terms.share - 1
         point = size * np.array([self.mass, 1 - self.mass])[: len(gradient)]
         return size * np.expm1(gain), gradient, point
@@ -172,8 +174,9 @@ class Dual:
         Steps start where the maximum lies for many rounds: it grows like sqrt(n).
         """
         ratio = self.excess / self.density
-        mean = self.terms.share @ ratio
-        size = np.sqrt(max(self.terms.share @ ratio**2 - mean**2, 0) / (2 * self.loss))
+        mean = dot(self.terms.share, ratio)
+        spread = dot(self.terms.share, ratio**2) - mean**2
+        size = np.sqrt(max(spread, 0) / (2 * self.loss))
         size = np.clip(np.log(max(size, ratio.max() / len(ratio))), least, most)
         step = 0.5 if self.slope(size) > 0 else -0.5
         while True:

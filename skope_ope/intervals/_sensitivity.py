@@ -20,6 +20,7 @@ from numbers import Real
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.logs._validation import as_numbers
 
 MOST = 1e100  # odds ratio: its square is a number
@@ -104,11 +105,11 @@ def breakdown_gamma(w, r, propensity, baseline, *, sample_weight=None):
     if not isinstance(baseline, Real) or not np.isfinite(baseline):
         raise ValueError(f"baseline must be a finite number, got {baseline!r}.")
     change = r - baseline
-    if (certain + unsure) @ change < 0:  # it is reached from below
+    if dot(certain + unsure, change) < 0:  # it is reached from below
         change = -change
-    P = float(certain @ change)
-    A = float(unsure @ np.maximum(change, 0.0))
-    B = float(unsure @ np.maximum(-change, 0.0))
+    P = dot(certain, change)
+    A = dot(unsure, np.maximum(change, 0.0))
+    B = dot(unsure, np.maximum(-change, 0.0))
     root = hypot(P, 2 * sqrt(A) * sqrt(B))
     if P > 0 and B > 0:
         gamma = (P + root) / (2 * B)
@@ -221,9 +222,9 @@ class _Least:
     def __init__(self, certain, unsure, r):
         weight = certain + unsure
         # about the ratio itself no digits are lost, a constant reward stays what it is
-        self.centre = min(max(float(weight @ r / weight.sum()), r[0]), r[-1])
+        self.centre = min(max(dot(weight, r) / float(weight.sum()), r[0]), r[-1])
         self.lowest, self.change = r[0], r - self.centre
-        self.base, self.base_sum = float(certain.sum()), float(certain @ self.change)
+        self.base, self.base_sum = float(certain.sum()), dot(certain, self.change)
         # of the lowest rewards
         self.heavy = np.concatenate([[0.0], np.cumsum(unsure)])
         self.heavy_sum = np.concatenate([[0.0], np.cumsum(unsure * self.change)])

@@ -5,7 +5,8 @@
 A catalogue comes again in every event, and is most of its text. The text of `_multi` is
 cut at "},{". Where each piece by itself is an object of JSON, the pieces are the
 actions: no other reading of the text is possible. Whatever is cut in a wrong place is
-no JSON, and the event is then parsed as a whole.
+no JSON, and the event is then parsed as a whole. So are the events of a file whose
+actions are seldom met again.
 """
 
 from skope_ope.readers._json_lines import DoubtError
@@ -15,6 +16,7 @@ END = '}]},"'
 LIFTED = "lifted"  # stands for an array that was cut out
 MOST = 2**12  # characters of an action that is remembered
 MOST_KNOWN = 2**14  # actions that are remembered
+TRIALS = 2**12  # new actions, beyond those that came again, until no more are cut out
 FEATURES = ("_tag", "_text")  # keys that go with features
 
 
@@ -32,15 +34,19 @@ class KnownActions:
     def __init__(self, load, features_of):
         self._load, self._features_of = load, features_of
         self._known = {}
+        self._left = TRIALS
+        self._last = None, None, None  # text, actions and tags of a whole catalogue
 
     def lift(self, line):
-        """Return a line with `LIFTED` for `_multi`, and the actions that stood there.
+        """Return a line with `LIFTED` for `_multi`, the actions there, and their tags.
 
         Raises
         ------
         DoubtError
             If the line must be parsed as a whole.
         """
+        if self._left < 0:
+            raise DoubtError
         start = line.find(START)
         stop = line.find(END, start)
         # a quote behind these begins a key, and does not stand inside a text
@@ -49,11 +55,18 @@ class KnownActions:
         if line.count('"_multi"') > 1:
             raise DoubtError
         first = start + len(START)
-        pieces = line[first:stop].split("},{")
+        text = line[first:stop]
+        if text != self._last[0]:
+            actions = self._all_of(text.split("},{"))
+            self._last = text, actions, [action.tag for action in actions]
+        _, actions, tags = self._last
+        return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions, tags
+
+    def _all_of(self, pieces):
         actions = [self._known.get(piece) for piece in pieces]
-        if None in actions:
-            actions = [self._of(piece) for piece in pieces]
-        return f'{line[: first - 2]}"{LIFTED}"{line[stop + 2 :]}', actions
+        n_new = actions.count(None)
+        self._left = min(self._left + len(actions) - 2 * n_new, TRIALS)
+        return [self._of(piece) for piece in pieces] if n_new else actions
 
     def _of(self, piece):
         action = self._known.get(piece)

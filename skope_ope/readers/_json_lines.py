@@ -93,9 +93,10 @@ def _careful(orjson):
         # these hide the end of a key, which is counted below
         if " :" in line or "\t:" in line or "\r:" in line or "\\u0022" in line:
             raise DoubtError
-        windows = range(0, len(line), LONG_NUMBER)
-        if any(line[i : i + LONG_NUMBER].isdigit() for i in windows):
-            raise DoubtError
+        if len(line) > LONG_NUMBER:
+            windows = range(0, len(line), LONG_NUMBER)
+            if any(line[i : i + LONG_NUMBER].isdigit() for i in windows):
+                raise DoubtError
         event = loads(line)
         if dumps(event).count(b'":') != line.count('":'):  # a key came twice
             raise DoubtError

@@ -48,19 +48,26 @@ class ActionFeatures:
     def __init__(self, n_columns):
         self._rows = HashedRows(n_columns)
         self._seen, self._row_of = {}, {}
+        self._last = None, None  # actions of an event, and their rows
+
+    def add_all(self, actions):
+        """Take the features of the actions of an event, return their rows' numbers."""
+        if type(actions[0]) is not Action:
+            return [self.add(pairs) for pairs in actions]
+        last, rows = self._last
+        if actions is last:
+            return rows
+        rows = [*map(self._row_of.get, actions)]
+        if None in rows:
+            if len(self._row_of) >= 10 * BATCH:
+                self._row_of.clear()
+            rows = [self.add(pairs) for pairs in actions]
+            self._row_of.update(zip(actions, rows, strict=True))
+        self._last = actions, rows
+        return rows
 
     def add(self, pairs):
         """Take the features of one action and return the number of their row."""
-        if not isinstance(pairs, Action):
-            return self._add(pairs)
-        row = self._row_of.get(pairs)
-        if row is None:
-            if len(self._row_of) >= 10 * BATCH:
-                self._row_of.clear()
-            row = self._row_of[pairs] = self._add(pairs)
-        return row
-
-    def _add(self, pairs):
         key = tuple(pairs)
         row = self._seen.get(key)
         if row is None:

@@ -25,6 +25,10 @@ from skope_ope.readers._vw_event import (
 )
 from skope_ope.readers._vw_text import parse_cb
 
+LABEL = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
+OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs
+MOST_KINDS = 2**10  # of events that are remembered
+
 
 def parse_json(line):
     """Parse one line of `--json`; None where no action has a cost and probability."""
@@ -37,20 +41,69 @@ def parse_json(line):
 class DSJsonParser:
     """Parse lines of `--dsjson`; None where the event is not to be learned from.
 
-    What is wrong with a line is said by `parse_dsjson`, which reads all of it.
+    Ordinary events take a short way. What is wrong with a line is said by
+    `parse_dsjson`, which reads all of it.
     """
 
     def __init__(self):
         self._load = plain_loader()
         self._actions = KnownActions(self._load, features_of)
+        self._ordinary = {}  # by the keys of events, in their order
 
     def __call__(self, line):
         """Parse one line."""
         try:
-            rest, actions = self._actions.lift(line)
-            return _parse_dsjson(self._load(rest), actions)
+            try:
+                rest, actions, tags = self._actions.lift(line)
+                return self._parse(self._load(rest), actions, tags)
+            except DoubtError:
+                return _parse_dsjson(self._load(line))
         except (DoubtError, MalformedLineError, OtherLogError):
             return parse_dsjson(line)
+
+    def _parse(self, event, actions, tags):
+        """Parse an event whose actions were cut out, as `_parse_dsjson` would."""
+        keys = tuple(event)
+        ordinary = self._ordinary.get(keys)
+        if ordinary is None:
+            if len(self._ordinary) >= MOST_KINDS:
+                self._ordinary.clear()
+            ordinary = self._ordinary[keys] = _is_ordinary(keys)
+        container = event.get("c")
+        if not ordinary or type(container) is not dict:
+            raise DoubtError
+        if container.get("_multi") != LIFTED or not OTHER_KEYS.isdisjoint(container):
+            raise DoubtError
+        _refuse_feedback(event.get("o"))
+        cost, probability = event.get("_label_cost"), event.get("_label_probability")
+        if is_skipped(event) or cost is None or probability is None:
+            return None
+        position, action = event.get("_labelIndex"), event.get("_label_Action")
+        if type(position) is not int or not 0 <= position < len(actions):
+            raise DoubtError
+        reward, propensity = check_outcome(
+            as_number("cost", cost), as_number("probability", probability)
+        )
+        return VWEvent(
+            position,
+            reward,
+            propensity,
+            features_of(container),
+            actions=actions,
+            tags=tags,
+            timestamp=timestamp_of(event.get("Timestamp")),
+            weight=weight_of(event.get("pdrop")),
+            base=None if action is None else label_base(action, position),
+            proba=logging_proba(
+                event.get("a"), event.get("p"), position, propensity, len(actions)
+            ),
+        )
+
+
+def _is_ordinary(keys):
+    """Tell whether the label is told by the usual keys, of this kind of log."""
+    labels = {key for key in keys if key.startswith("_label")}
+    return labels <= LABEL and OTHER_KEYS.isdisjoint(keys)
 
 
 def parse_dsjson(line):
@@ -58,21 +111,19 @@ def parse_dsjson(line):
     return _parse_dsjson(load(line))
 
 
-def _parse_dsjson(event, actions=None):
+def _parse_dsjson(event):
     check_keys(event, DECISIVE)
     container = event.get("c")
     if container is None:
         container = Pairs()
     if not isinstance(container, OBJECTS):
         raise MalformedLineError(f"'c' must be an object, got {quoted(container)}")
-    if actions is not None and container.get("_multi") != LIFTED:
-        raise DoubtError  # the actions stand elsewhere
     _refuse_other_logs(event, container)
     if not container and _label(event) is not None:
         raise MalformedLineError("there is a label, and no 'c' with the decision")
     if not container or is_skipped(event):
         return None  # a reward without its decision, or a decision not acted upon
-    parsed = _parse(event, container, actions)
+    parsed = _parse(event, container)
     if parsed is None:
         return None
     return parsed._replace(
@@ -111,15 +162,12 @@ def is_skipped(event):
     return skipped
 
 
-def _parse(event, container, actions=None):
+def _parse(event, container):
     multi = container.get("_multi")
     if multi is None:
         return _parse_single(event, container)
     logged, position = _label(event), event.get("_labelIndex")
-    if actions is None:
-        actions, tags, logged, position = _actions(multi, logged, position)
-    else:
-        tags = [action.tag for action in actions]
+    actions, tags, logged, position = _actions(multi, logged, position)
     if logged is None:
         return None
     if position is None:
@@ -229,7 +277,10 @@ def _refuse_other_logs(event, container):
         raise other_log("slates" if slates else "ccb")
     if "_label_ca" in keys:
         raise other_log("ca")
-    observations = event.get("o")
+    _refuse_feedback(event.get("o"))
+
+
+def _refuse_feedback(observations):
     if isinstance(observations, list) and any(
         isinstance(o, OBJECTS) and "_definitely_bad" in dict(o) for o in observations
     ):
@@ -249,7 +300,8 @@ def _walk(container, path, out):
     """Append the (name, value) pairs of an object, named `path^key`."""
     prefix = f"{path}^" if path else ""
     for key, value in container.items():
-        if key.startswith("_"):
+        kind = type(value)
+        if key[:1] == "_":
             if key == "_text" and isinstance(value, str):
                 out.extend((prefix + word, 1.0) for word in value.split())
             elif key == "__aid":
@@ -257,11 +309,11 @@ def _walk(container, path, out):
                     "'__aid' refers to features that are stored elsewhere; write them "
                     "into the event"
                 )
-        elif isinstance(value, str):
+        elif kind is str:
             out.append((f"{prefix}{key}={value}", 1.0))
-        elif isinstance(value, OBJECTS):
+        elif kind in OBJECTS:
             _walk(value, f"{path}.{key}" if path else key, out)
-        elif isinstance(value, list):
+        elif kind is list:
             _walk_array(value, f"{path}.{key}" if path else key, out)
         elif value:  # true, or a number other than 0; null is no feature
             out.append((prefix + key, _feature_value(value)))

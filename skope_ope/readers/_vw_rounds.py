@@ -24,7 +24,8 @@ class VWRounds:
         self._reward, self._propensity = array("d"), array("d")
         self._weight, self._proba = array("d"), array("d")
         self._timestamps = array("q")
-        self._offers = array("q")  # all offered actions, round after round
+        self._offers = array("q")  # all offered actions, round after round, unless
+        # they are numbered from 0 in every round: `_offered` makes these at the end
         self._n_offers = array("q")  # 0 where all actions are
         self._feature_rows = array("q")
         self._evaluated = array("q")
@@ -49,11 +50,10 @@ class VWRounds:
                 "the events above: it contradicts '_labelIndex' here or there"
             )
         action, offers = event.action, event.offered or ()
-        if adf:
-            offers = range(len(event.actions))
-            if self._by_tag:
-                offers = self._codes_of_tags(event.tags)
-                action = offers[action]
+        n_offers = len(event.actions) if adf else len(offers)
+        if adf and self._by_tag:
+            offers = self._codes_of_tags(event.tags)
+            action = offers[action]
         elif self._by_tag:
             raise MalformedLineError(
                 "the event has no list of actions whose tags could name them; read "
@@ -63,7 +63,7 @@ class VWRounds:
         self._base = self._base if event.base is None else event.base
         self._numbers.append(action)
         self._offers.extend(offers)
-        self._n_offers.append(len(offers))
+        self._n_offers.append(n_offers)
         self._reward.append(event.reward)
         self._propensity.append(event.propensity)
         self._weight.append(event.weight)
@@ -71,10 +71,10 @@ class VWRounds:
         if event.timestamp is not None:
             self._timestamps.append(event.timestamp)
         if event.proba is not None:
-            self._proba.extend(event.proba)
+            self._proba.fromlist(event.proba)
             self._n_proba += 1
         if adf and self._features is not None:
-            self._feature_rows.extend(map(self._features.add, event.actions))
+            self._feature_rows.fromlist(self._features.add_all(event.actions))
         if event.evaluated is not None:
             self._evaluated.append(event.evaluated)
 
@@ -103,7 +103,7 @@ class VWRounds:
         action = code_of(self._numbers)
         counts = np.array(self._n_offers)
         rounds = np.repeat(np.arange(len(self)), counts)
-        codes = code_of(self._offers)
+        codes = code_of(self._offered())
         shape = len(self), len(labels)
         available = None
         if (counts < len(labels)).any() and counts.any():
@@ -146,6 +146,14 @@ class VWRounds:
             logs = logs.with_columns(evaluated=evaluated)
         return logs
 
+    def _offered(self):
+        """Return the offered actions, round after round."""
+        if self._by_tag or not self._adf:
+            return self._offers
+        counts = np.array(self._n_offers)
+        stops = np.cumsum(counts)
+        return np.arange(stops[-1]) - np.repeat(stops - counts, counts)
+
     def _labels(self, n_actions):
         """Ordered labels, and the function from what was stored to their codes."""
         if self._by_tag:
@@ -154,7 +162,7 @@ class VWRounds:
             codes = np.empty(len(tags), dtype=np.intp)
             codes[order] = np.arange(len(tags))
             return tags[order], lambda stored: codes[np.array(stored, dtype=np.intp)]
-        stored = (self._numbers, self._offers, self._evaluated)
+        stored = (self._numbers, self._offered(), self._evaluated)
         seen = np.unique(np.concatenate([np.array(a, np.int64) for a in stored]))
         start = 0 if self._adf else 1
         if n_actions is not None:

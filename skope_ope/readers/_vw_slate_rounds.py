@@ -38,7 +38,7 @@ class VWSlateRounds:
             pairs += [(f"slot{number}.{name}", value) for name, value in slot.features]
         self._context.add(pairs)
         if self._features is not None:
-            self._feature_rows.extend(map(self._features.add, event.actions))
+            self._feature_rows.fromlist(self._features.add_all(event.actions))
         self._n_actions.append(len(event.actions))
         slots = [slot._replace(features=None) for slot in event.slots]
         self._events.append((slots, event.reward, event.weight))

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""The competitor's values would tell if ours were wrong, and --most if groups cost."""
+"""The competitor's values would tell if ours were wrong, and ratios if we were slow."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -68,17 +68,19 @@ def obp(monkeypatch):
     monkeypatch.setitem(sys.modules, "obp.ope", ope)
 
 
-def evaluate(policy, logs, *, evaluators, **kwargs):
-    """Return a constant, and take a while for it where rounds have groups."""
-    if logs.group is not None:
-        sum(range(20_000))
+def constant(policy, logs, *, evaluators, **kwargs):
     return {name: SimpleNamespace(value=0.0) for name in evaluators}
 
 
 check = every_assertion_can_fail(
     "5_benchmarks/bench_static.py",
-    {"constants that cost more with groups": {"skope_ope.evaluate": evaluate}},
-    args=["--n-rounds", "2000", "--repeats", "1", "--most", "10"],
+    {
+        "constants": {"skope_ope.evaluate": constant},
+        "slower than all": {"example:ratio": lambda *_: 1e12},
+        "as if obp took no time": {"example:ratio": lambda *_: 0.0},
+        "a table that is copied": {"example:peak_mib": lambda _: 100.0},
+    },
+    args=["--n-rounds", "2000", "--repeats", "1", "--settled", "1", "--share", "1e-6"],
 )
 
 

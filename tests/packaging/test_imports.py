@@ -15,6 +15,7 @@ FLOW = [
     "exceptions",
     "_renamed",
     "_sklearn",
+    "_dot",
     "_parallel",
     "logs",
     "readers",

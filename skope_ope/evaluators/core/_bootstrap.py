@@ -14,6 +14,7 @@ from math import isnan
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._jobs import JobTerms, run_together
@@ -401,7 +402,7 @@ class _Events:
             change += slope * column
         for side, sign in enumerate((1, -1)):
             size = np.maximum(sign * change, 0.0)
-            self.sums[side] += size.sum(), size @ size
+            self.sums[side] += size.sum(), dot(size, size)
 
     @property
     def effective(self):

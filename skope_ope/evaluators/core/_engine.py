@@ -138,9 +138,11 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
     said = predictors.walk()
-    workers = effective_n_jobs(n_jobs)
-    if workers > 1 and predictors.slow and not (tables or _need_tables(observers)):
-        said = Ahead(predictors, blocks, workers)
+    if predictors.slow and not (tables or _need_tables(observers)):
+        workers = effective_n_jobs(n_jobs)
+        if workers > 1:
+            readers = {id(one): one for one in observers if hasattr(one, "read")}
+            said = Ahead(predictors, blocks, workers, readers)
     jobs_of = {}
     for job in jobs:
         jobs_of.setdefault(id(job.target), []).append(job)
@@ -151,8 +153,14 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
 
 
 def _need_tables(observers):
-    """Whether observers look at what policies do beside the logged actions."""
-    return any(getattr(observer, "needs_tables", True) for observer in observers)
+    """Whether observers look at tables of the policies that workers do not keep.
+
+    Those that can `read` a table there are handed what they read.
+    """
+    return any(
+        getattr(observer, "needs_tables", True) and not hasattr(observer, "read")
+        for observer in observers
+    )
 
 
 def _take_block(block, jobs_of, said, observers):

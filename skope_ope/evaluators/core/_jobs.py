@@ -9,9 +9,9 @@ from skope_ope.evaluators.core._engine import run
 from skope_ope.evaluators.core._kept_rounds import KeptRounds, blocks
 
 
-def evaluate_jobs(jobs, positive, n_jobs=1):
+def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):
     """Return the results of several jobs, from one pass over the rounds."""
-    observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive)
+    observed, kept = observers_of(jobs, positive), KeptRounds(jobs, positive, keep)
     observers = [*observed.values(), *kept.bounds_in_pass]
     all_jobs = [*jobs, *kept.in_pass]
     run(positive.all_logs, all_jobs, positive, observers, n_jobs=n_jobs)

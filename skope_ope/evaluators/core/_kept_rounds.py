@@ -26,6 +26,7 @@ from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
+NOTHING = Extract(lambda rounds: ())
 
 
 class KeptRounds:
@@ -37,6 +38,8 @@ class KeptRounds:
         Those of the pass.
     positive : PositiveRounds
         The rounds that enter, and their sample weights.
+    wanted : bool, default=False
+        Whether all will be asked for, so that the pass keeps them of tables, too.
 
     Attributes
     ----------
@@ -44,10 +47,13 @@ class KeptRounds:
         What has to run beside the jobs, so that no policy or model predicts twice.
     bounds_in_pass : list of _BoundOf
         What has to observe the pass.
+    n : int
+        Number of rounds.
     """
 
-    def __init__(self, jobs, positive):
+    def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
+        self.n = len(self.logs)
         self._makers = {}  # not the jobs, which hold this in turn
         for job in jobs:
             self._makers |= job.evaluator._observers
@@ -57,16 +63,12 @@ class KeptRounds:
                 parts = Extract(partial(_parts, weight_of(job)))
                 store = Job(parts, job.target, job.source, sums=TermStore(self.n))
                 self._stores[_key(job)] = store
-        self.in_pass = [one for one in self._stores.values() if _predicts(one)]
+        stores = self._stores.values()
+        self.in_pass = [one for one in stores if wanted or _predicts(one)]
         self.bounds_in_pass = []
         logs = self.logs
         if logs.propensity is not None and logs.loggers is None and known_range(logs):
             self._bound_in_pass()
-
-    @property
-    def n(self):
-        """Number of rounds."""
-        return len(self.logs)
 
     def _bound_in_pass(self):
         """Let the bounds of the weights of policies that predict be found."""
@@ -117,6 +119,8 @@ class KeptRounds:
 
     def _run(self, store, bounds=()):
         again = Job(store.evaluator, store.target, store.source, sums=store.sums)
+        if store.sums.terms is not None:  # it stays as it was seen: bounds alone ask
+            again = Job(NOTHING, store.target, None, sums=TermStore(self.n))
         tellers = [_Teller(make(self.positive)) for make in self._makers.values()]
         observers = [*tellers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))
@@ -188,7 +192,12 @@ class _BoundOf:
     def see(self, key, target):
         """Hand on what the policy does."""
         if key == self.key:
-            self.bound.see(key, target)
+            found = target.read.get(id(self))
+            self.bound.take(self.read(key, target) if found is None else found)
+
+    def read(self, key, target):
+        """Return what the bound reads of a block; in a worker, which hands it back."""
+        return self.bound.read(target) if key == self.key else None
 
 
 def weights_of_job(job):

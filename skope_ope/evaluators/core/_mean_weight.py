@@ -21,6 +21,7 @@ from math import log
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._sums import total
 
 LAMBDAS = 0.9 * 2.0 ** -np.arange(20)
@@ -34,8 +35,7 @@ USUAL = 30  # weights up to here are possible in any log
 def log_evidence(total, square):
     """Return ln E from the sum and the sum of squares of terms that are at least -1."""
     exponents = LAMBDAS * total - PSI * square
-    largest = float(exponents.max())
-    return largest + log(float(np.mean(np.exp(exponents - largest))))
+    return float(np.logaddexp.reduce(exponents)) - log(len(exponents))
 
 
 def bounded(w, n_rounds, largest):
@@ -71,12 +71,13 @@ def deviations(sums, factor=1.0, expected=1.0):
         sizes = np.bincount(frame.cell_cluster, factor * mass, units)
         change = factor * (above + near * mass)
         change = np.bincount(frame.cell_cluster, change, units)
-        return float(change.sum()), float(change @ change), float(sizes.max())
+        return float(change.sum()), dot(change, change), float(sizes.max())
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
     above = total(factor * (sums.first[0] + near * sums.mass))
-    square = total(np.square(factor) * squares_about(sums, expected))
-    return above, square, float(np.max(factor)) * most
+    square = total(factor * factor * squares_about(sums, expected))
+    largest = factor if isinstance(factor, float) else float(factor.max())
+    return above, square, largest * most
 
 
 def squares_about(sums, value):

@@ -177,10 +177,13 @@ class Ahead:
         The rounds.
     workers : int
         How many there are.
+    readers : dict
+        Observers that read the tables, by id.
     """
 
-    def __init__(self, predictors, blocks, workers):
-        self._predictors, self._blocks, self._workers = predictors, blocks, workers
+    def __init__(self, predictors, blocks, workers, readers):
+        self._predictors, self._workers = predictors, workers
+        self._about = predictors, blocks, readers
         self._found, self._told = {}, set()
 
     def _of(self, key, block):
@@ -189,7 +192,7 @@ class Ahead:
             chunk = self._predictors.chunk
             stop = min(block.low + PER_WORKER * self._workers * chunk, block.n_rounds)
             tasks = [
-                partial(_numbers, self._predictors, self._blocks, low, low + chunk)
+                partial(_numbers, *self._about, low, low + chunk)
                 for low in range(block.low, stop, chunk)
             ]
             for part in run_tasks(tasks, self._workers, self._told, prefer="threads"):
@@ -198,9 +201,9 @@ class Ahead:
 
     def target(self, key, block):
         """Return what a policy does in a block."""
-        pi, missing, _ = self._of(key, block)
+        pi, missing, _, read = self._of(key, block)
         target = TargetBlock(block, pi)
-        target.key, target.missing = key, missing
+        target.key, target.missing, target.read = key, missing, read
         return target
 
     def values(self, key, target):
@@ -208,7 +211,7 @@ class Ahead:
         return self._of(target.key, target.block)[2][key]
 
 
-def _numbers(predictors, blocks, low, high):
+def _numbers(predictors, blocks, readers, low, high):
     """Return what `Ahead` knows of the rounds low..high-1, by block and policy."""
     walk, found = predictors.walk(), {}
     for start in blocks.starts(low, high):
@@ -217,6 +220,7 @@ def _numbers(predictors, blocks, low, high):
             for key, models in predictors.models_of.items():
                 target = walk.target(key, block)
                 values = {model: walk.values(model, target) for model in models}
-                of_block[key] = target.pi, target.missing, values
+                read = {name: one.read(key, target) for name, one in readers.items()}
+                of_block[key] = target.pi, target.missing, values, read
         found[start] = of_block
     return found

@@ -14,6 +14,7 @@ from math import inf, nan
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._kept_rounds import blocks, weights_of_job
@@ -312,7 +313,7 @@ def _typical(size):
     """Return the mean size, each counted by its size, of those above zero."""
     size = np.maximum(size, 0.0)
     total = float(size.sum())
-    return float(size @ size) / total if total else 0.0
+    return dot(size, size) / total if total else 0.0
 
 
 class LinearReach:

@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from skope_ope.evaluators.core._sums import dot
+from skope_ope._dot import dot
 from skope_ope.logs._validation import check_distributions, check_finite
 
 
@@ -86,6 +86,8 @@ class TargetBlock:
     w : ndarray of shape (n,) or None
         Importance weights pi(a|x) / p of the logged actions.
     """
+
+    read = {}  # by id of an observer: what it read of the table, where that is gone
 
     def __init__(self, block, answer, mass_on=None):
         self.block, self.mass_on = block, mass_on

@@ -4,8 +4,9 @@
 
 import numpy as np
 
+from skope_ope._dot import LONGEST
+
 FEW = 6  # strata for which a dot product each beats counting
-LONGEST = 10_000  # longer dot products would wake BLAS threads
 
 
 def partial_sums(codes, n_codes):

@@ -18,18 +18,10 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
-from skope_ope.evaluators.core._stratum_sums import LONGEST
 
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
-
-
-def dot(a, b):
-    """Return the dot product of two arrays of any length, in one thread."""
-    if len(a) <= LONGEST:
-        return float(a.dot(b))
-    pieces = (slice(k, k + LONGEST) for k in range(0, len(a), LONGEST))
-    return sum(float(a[piece].dot(b[piece])) for piece in pieces)
 
 
 class Sums:

@@ -8,6 +8,7 @@ from math import inf, nan
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import in_order
 
 MANTISSA = 46  # bits of a float below its bin: bins are 0.8 to 1.6% wide
@@ -90,7 +91,7 @@ class Tally:
         kinds = np.abs(gain), w * (reward == 0)
         for sums, event in zip(self._events, kinds, strict=True):
             event = event if omega is None else omega * event
-            sums += event.sum(), event @ event
+            sums += event.sum(), dot(event, event)
 
     def add_rewards(self, reward):
         """Add rewards that are used to their range."""

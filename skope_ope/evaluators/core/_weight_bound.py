@@ -72,8 +72,11 @@ class WeightBound:
 
     def see(self, key, target):
         """Take what a policy does in a block."""
-        if not self.needs_tables:
-            return
+        if self.needs_tables:
+            self.take(self.read(target))
+
+    def read(self, target):
+        """Return what a block tells: the largest weight, bins and their mass."""
         table, mu = target.table, self.by_action
         if mu is None:
             mu = self.proba[target.block.rows]
@@ -81,7 +84,6 @@ class WeightBound:
             ratio = table / mu
         else:
             ratio = np.divide(table, mu, out=np.zeros_like(table), where=mu > 0)
-        self.found = max(self.found, float(ratio.max()))
         bins = bins_of(ratio).ravel()
         lowest = int(bins.min())
         bins -= lowest
@@ -89,7 +91,13 @@ class WeightBound:
         if lowest == 0:  # weights of zero are none
             mass[0] = 0.0
         seen = np.flatnonzero(mass)
-        self.mass.append((lowest + seen, mass[seen]))
+        return float(ratio.max()), lowest + seen, mass[seen]
+
+    def take(self, told):
+        """Add what was read of a block."""
+        largest, seen, mass = told
+        self.found = max(self.found, largest)
+        self.mass.append((seen, mass))
 
     def _known(self, spare):
         """Return the largest weight but for a share of the policy's probability."""

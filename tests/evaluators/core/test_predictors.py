@@ -36,7 +36,12 @@ def numbers(table):
     return [
         number
         for value in table.values()
-        for number in (value.value, value.standard_error, *value.round_values)
+        for number in (
+            value.value,
+            value.standard_error,
+            *value.round_values,
+            *value.confidence_interval(),
+        )
     ]
 
 
@@ -48,12 +53,15 @@ def small_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("model", [None, 0.5, Ridge(), "table"])
-@pytest.mark.parametrize("fields", [[], ["group"], ["sample_weight"], ["proba"]])
+@pytest.mark.parametrize(
+    "fields", [[], ["group"], ["sample_weight"], ["proba"], ["reward_range"]]
+)
 def test_values_do_not_depend_on_jobs(small_blocks, model, fields):
     rng = np.random.default_rng(1)
     given = {
         "group": rng.integers(N // 5, size=N),
         "sample_weight": rng.integers(3, size=N).astype(float),
+        "reward_range": (0.0, 1.0),  # whose rounds bound the weights in the pass
     }
     logs = logs_of(**{name: given[name] for name in fields if name in given})
     if fields == ["proba"]:
