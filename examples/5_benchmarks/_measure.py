@@ -6,11 +6,15 @@ Seconds say as much about the machine as about the code, so nothing here prints 
 BLAS and OpenMP get one thread while something is measured.
 """
 
+import contextlib
+import io
+import runpy
 import sys
 import tracemalloc
 import warnings
 from statistics import median
 from time import process_time
+from unittest.mock import patch
 
 from threadpoolctl import threadpool_limits
 
@@ -75,6 +79,23 @@ def peak_mib(call):
         return tracemalloc.get_traced_memory()[1] / 2**20
     finally:
         tracemalloc.stop()
+
+
+def shell(*words):
+    """Run ``python -m skope_ope`` in this process, with its words caught."""
+    with (
+        patch.object(sys, "argv", ["skope_ope", *words]),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+        try:
+            runpy.run_module("skope_ope", run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code
+    if code:
+        raise RuntimeError(
+            f"the shell ended with exit code {code}: {errors.getvalue()}"
+        )
 
 
 def missing(name, hint="pip install"):

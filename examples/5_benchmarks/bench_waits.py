@@ -29,7 +29,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
-from _measure import alternate, import_obp, missing, peak_mib, ratio, times_of
+from _measure import alternate, import_obp, missing, peak_mib, ratio, shell, times_of
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from skope_ope import (
@@ -47,8 +47,6 @@ from skope_ope import (
     evaluate,
     read_vw,
 )
-from skope_ope.readers._read_logs import read_logs
-from skope_ope.readers._table_logs import Roles
 
 K = 10
 SIX = ["IPS", "SNIPS", "DirectMethod", "DoublyRobust", "SwitchDR", "DRos"]
@@ -376,7 +374,7 @@ def labels(n):
 
 
 def csv(n):
-    """csv files, beside pandas."""
+    """csv files, from the shell and with a first value, beside pandas."""
     try:
         import pandas as pd
     except ImportError:
@@ -386,16 +384,22 @@ def csv(n):
     frame["item"] = np.array([f"offer {k}" for k in range(K)])[arrays["action"]]
     frame["click"] = arrays["reward"].astype(int)
     frame["p"] = arrays["propensity"]
-    context = tuple(f"x{k}" for k in range(5))
-    roles = Roles(action="item", reward="click", propensity="p", context=context)
+    roles = ["--action", "item", "--reward", "click", "--propensity", "p"]
+    roles += ["--context", ",".join(f"x{k}" for k in range(5))]
+    value = ["--policy", "uniform", "--evaluators", "IPS", "--no-baseline"]
+    logs = BanditLogs(**arrays)
     with tempfile.TemporaryDirectory() as folder:
         for name in ("csv", "csv.gz"):
             path = Path(folder) / f"log.{name}"
             frame.to_csv(path, index=False)
-            found = times_of(
-                partial(read_logs, path, roles), partial(pd.read_csv, path), 3
-            )
-            yield Step(f"logs from {name}", "pandas.read_csv", found, 1.5)
+            words = ["evaluate", str(path), *roles, *value, "--no-audit"]
+
+            def theirs(path=path):
+                pd.read_csv(path)
+                evaluate(UniformPolicy(), logs, evaluators=["IPS"])
+
+            found = times_of(partial(shell, *words), theirs, 3)
+            yield Step(f"{name} to a value", "pandas.read_csv, evaluate", found, 1.5)
 
 
 def dsjson(n):

@@ -186,5 +186,9 @@ def _is_one_of(evaluator, recommended):
     """Whether an evaluator is the recommended one, perhaps with another model."""
     if type(evaluator) is not type(recommended):
         return False
-    own, wanted = evaluator.get_params(deep=False), recommended.get_params(deep=False)
-    return all(own[name] == wanted[name] for name in wanted if name not in INPUTS)
+    # not by `get_params`, which reads the signature of the class at every call
+    return all(
+        getattr(evaluator, name) == getattr(recommended, name)
+        for name in recommended._parameter_constraints
+        if name not in INPUTS
+    )

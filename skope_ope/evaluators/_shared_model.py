@@ -31,7 +31,7 @@ class SharedModel:
 
     def model_of(self, evaluator):
         """Return the model that an evaluator uses, and its folds."""
-        model, cv = evaluator.reward_model, evaluator.cv
+        model, cv = evaluator.reward_model, getattr(evaluator, "cv", 5)
         if model is not None:
             return model, cv
         return self.reward_model, cv if self.cv is None else self.cv

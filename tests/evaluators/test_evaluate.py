@@ -187,6 +187,19 @@ def test_values_are_those_of_single_evaluators(name, model_name, weighted):
         assert_same(tables[1][name], single)
 
 
+def test_an_evaluator_without_folds_of_its_own_has_those_that_are_usual():
+    class Plain(DoublyRobust):
+        def __init__(self, *, reward_model=None):
+            self.reward_model, self.cmax = reward_model, None
+
+    logs = logs_of()
+    for cv in (None, 3):
+        given = {"reward_model": Ridge(), "cv": cv}
+        plain = evaluate(LEARNED, logs, evaluators={"plain": Plain()}, **given)
+        usual = evaluate(LEARNED, logs, evaluators="DoublyRobust", **given)
+        assert plain["plain"].value == usual["DoublyRobust"].value
+
+
 @pytest.mark.parametrize(
     "cv", [3, KFold(4), TimeSeriesSplit(3), list(KFold(2).split(X)), None], ids=str
 )

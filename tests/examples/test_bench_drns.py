@@ -14,6 +14,14 @@ def evaluate(self, policy):
 
 test_every_assertion_can_fail = every_assertion_can_fail(
     "5_benchmarks/bench_drns.py",
-    {"DR-ns is a constant": {"skope_ope.DRns.evaluate": evaluate}},
-    args=["--n-rounds", "2000", "--peer-rounds", "1000", "--repeats", "1"],
+    {
+        "DR-ns is a constant": {"skope_ope.DRns.evaluate": evaluate},
+        "a round that costs ever more": {"example:ratio": lambda *_: 1e12},
+        "as slow as the literal form": {"example:ratio": lambda *_: 0.0},
+        "tables that are copied": {"example:peak_mib": lambda _: 1e6},
+    },
+    args=[
+        *["--n-rounds", "2000", "--peer-rounds", "1000", "--repeats", "1"],
+        *["--share", "1e-3"],
+    ],
 )

@@ -11,6 +11,11 @@ def with_a_table(self, policy):
 
 test_every_assertion_can_fail = every_assertion_can_fail(
     "5_benchmarks/bench_memory.py",
-    {"a table of rounds and actions": {"skope_ope.IPS.score": with_a_table}},
-    args=["--n-rounds", "500", "--n-actions", "3", "--many", "1000", "50000"],
+    {
+        "a table of rounds and actions": {
+            "skope_ope.IPS.score": with_a_table,
+            "example:evaluation": lambda n_rounds, n_actions: 1e4 * n_rounds,
+        }
+    },
+    args=["--n-rounds", "500", "9000", "--n-actions", "3", "--many", "1000", "50000"],
 )

@@ -138,10 +138,11 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
     said = predictors.walk()
-    workers = effective_n_jobs(n_jobs)
-    if workers > 1 and predictors.slow and not (tables or _need_tables(observers)):
-        readers = {id(one): one for one in observers if hasattr(one, "read")}
-        said = Ahead(predictors, blocks, workers, readers)
+    if predictors.slow and not (tables or _need_tables(observers)):
+        workers = effective_n_jobs(n_jobs)
+        if workers > 1:
+            readers = {id(one): one for one in observers if hasattr(one, "read")}
+            said = Ahead(predictors, blocks, workers, readers)
     jobs_of = {}
     for job in jobs:
         jobs_of.setdefault(id(job.target), []).append(job)

@@ -26,6 +26,7 @@ from skope_ope.evaluators.core._weight_bound import WeightBound
 from skope_ope.logs._known_range import known_range
 
 PLAIN_WEIGHT = attrgetter("w")  # one object: evaluators share what it gives
+NOTHING = Extract(lambda rounds: ())
 
 
 class KeptRounds:
@@ -46,10 +47,13 @@ class KeptRounds:
         What has to run beside the jobs, so that no policy or model predicts twice.
     bounds_in_pass : list of _BoundOf
         What has to observe the pass.
+    n : int
+        Number of rounds.
     """
 
     def __init__(self, jobs, positive, wanted=False):
         self.positive, self.logs = positive, positive.all_logs
+        self.n = len(self.logs)
         self._makers = {}  # not the jobs, which hold this in turn
         for job in jobs:
             self._makers |= job.evaluator._observers
@@ -65,11 +69,6 @@ class KeptRounds:
         logs = self.logs
         if logs.propensity is not None and logs.loggers is None and known_range(logs):
             self._bound_in_pass()
-
-    @property
-    def n(self):
-        """Number of rounds."""
-        return len(self.logs)
 
     def _bound_in_pass(self):
         """Let the bounds of the weights of policies that predict be found."""
@@ -120,6 +119,8 @@ class KeptRounds:
 
     def _run(self, store, bounds=()):
         again = Job(store.evaluator, store.target, store.source, sums=store.sums)
+        if store.sums.terms is not None:  # it stays as it was seen: bounds alone ask
+            again = Job(NOTHING, store.target, None, sums=TermStore(self.n))
         tellers = [_Teller(make(self.positive)) for make in self._makers.values()]
         observers = [*tellers, *bounds]
         run(self.logs, [again], self.positive, observers, tables=bool(bounds))

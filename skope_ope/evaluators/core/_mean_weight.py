@@ -35,8 +35,7 @@ USUAL = 30  # weights up to here are possible in any log
 def log_evidence(total, square):
     """Return ln E from the sum and the sum of squares of terms that are at least -1."""
     exponents = LAMBDAS * total - PSI * square
-    largest = float(exponents.max())
-    return largest + log(float(np.mean(np.exp(exponents - largest))))
+    return float(np.logaddexp.reduce(exponents)) - log(len(exponents))
 
 
 def bounded(w, n_rounds, largest):
@@ -76,8 +75,9 @@ def deviations(sums, factor=1.0, expected=1.0):
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
     above = total(factor * (sums.first[0] + near * sums.mass))
-    square = total(np.square(factor) * squares_about(sums, expected))
-    return above, square, float(np.max(factor)) * most
+    square = total(factor * factor * squares_about(sums, expected))
+    largest = factor if isinstance(factor, float) else float(factor.max())
+    return above, square, largest * most
 
 
 def squares_about(sums, value):

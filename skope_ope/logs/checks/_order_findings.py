@@ -121,7 +121,7 @@ def _last_rewarded(reward, block=4096):
     """Return the last row with a reward that is not zero, or -1."""
     for end in range(len(reward), 0, -block):
         start = max(end - block, 0)
-        rows = np.flatnonzero(reward[start:end])
+        [rows] = reward[start:end].nonzero()
         if len(rows):
             return start + int(rows[-1])
     return -1

@@ -155,6 +155,19 @@ def test_a_policy_that_predicts_is_kept_in_the_pass():
     assert jobs[0].kept.holds(jobs[0])
 
 
+def test_bounds_that_are_found_later_leave_alone_what_is_kept():
+    logs = BanditLogs(X, ACTION, 3.5 * X[:, 1], MU[OWN], logging_proba=MU)
+    table, model = PI.copy(), Q.copy()
+    jobs, positive = prepared(logs, table, DoublyRobust(reward_model=model))
+    [job], kept = jobs, KeptRounds(jobs, positive)
+    job.kept, (job.design, *_) = kept, [positive.design]
+    seen = [part.copy() for part in kept.parts(job)]
+    table[:], model[:] = table[::-1], np.nan  # the model is not read again
+    assert kept.bound(job).found == (table / MU).max()
+    for part, before in zip(kept.parts(job), seen, strict=True):
+        assert_array_equal(part, before)
+
+
 def test_without_propensities_there_are_no_weights():
     logs = BanditLogs(X, ACTION, REWARD, actions=range(K))
     jobs, positive = prepared(logs, PI, DirectMethod(reward_model=Q))
