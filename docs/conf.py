@@ -79,7 +79,8 @@ sphinx_gallery_conf = {
     "reference_url": {"skope_ope": None},
     # scripts named plot_* run at their default size; benchmarks are shown, not run
     "filename_pattern": r"(?<!5_benchmarks)[/\\]plot_",
-    "ignore_pattern": r"__init__\.py|[/\\]_",
+    # of a name or, in older releases of sphinx-gallery, of a path
+    "ignore_pattern": r"(^|[/\\])_",
     "within_subsection_order": "FileNameSortKey",
     "parallel": True,  # as many examples at a time as sphinx has jobs: -j
     "reset_modules": ("matplotlib", "one_job.one_job"),

@@ -5,6 +5,7 @@
 import os
 import warnings
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 
@@ -63,14 +64,23 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
             "most often because memory ran out, so there is no result. Ask for fewer "
             "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
         ) from error
-    for _, heard in done:
+    for result, heard in done:
         for one in heard:
             key = (str(one[0]), *one[1:])
             if told is None or key not in told:
                 warnings.warn_explicit(*one)
             if told is not None:
                 told.add(key)
+        if isinstance(result, _Failed):  # the first in order, not in time
+            raise result.error
     return [result for result, _ in done]
+
+
+@dataclass
+class _Failed:
+    """In place of the result of a task in a thread, which raised an error."""
+
+    error: Exception
 
 
 def _heard(home, config, task):
@@ -81,7 +91,10 @@ def _heard(home, config, task):
     """
     with config_context(**config):
         if os.getpid() == home:
-            return task(), []
+            try:
+                return task(), []
+            except Exception as error:  # told to the caller by `run_tasks`
+                return _Failed(error), []
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             result = task()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import os
+import time
 import warnings
 from functools import partial
 
@@ -40,6 +41,18 @@ def test_no_task_and_no_worker():
 def test_errors_of_tasks_are_raised_as_they_are(n_jobs):
     with pytest.raises(ValueError, match="no such number"):
         run_tasks([fail, fail], n_jobs)
+
+
+def fail_after(seconds):
+    time.sleep(seconds)
+    raise ValueError(f"after {seconds} s")
+
+
+def test_the_error_of_threads_is_that_of_the_first_task():
+    tasks = [partial(square, 2), partial(fail_after, 0.2), partial(fail_after, 0.0)]
+    for n_jobs in (1, 2, 3):
+        with pytest.raises(ValueError, match=r"after 0\.2 s"):
+            run_tasks(tasks, n_jobs, prefer="threads")
 
 
 def test_a_worker_that_dies_is_named_and_the_next_call_works():

@@ -5,11 +5,9 @@ What does an audit cost, and what do the checks in evaluate?
 ============================================================
 
 - ``audit(logs)`` and ``audit(policy, logs)`` of a million rounds with 20 columns,
-  against one pass over the bytes of the log. No more than 250
-  passes; the aim is 100.
+  against one pass over the bytes of the log. No more than 250 passes; the aim is 100.
 - The checks that `evaluate` runs on its way, against six values without them.
-  No
-  more than a fifth.
+  No more than a fifth.
 
 Times are CPU time (user and system) in one thread, medians over repeats. Logs are built
 anew for every call, outside the time: what they remember would be free otherwise. Run

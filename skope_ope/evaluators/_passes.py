@@ -43,7 +43,7 @@ def values_of(
     positive = PositiveRounds(logs, combined_weights(logs, sample_weight))
     together, apart = _divided(policies, evaluators, logs)
     found = _in_one_pass(together, policies, shared, positive, n_jobs, keep)
-    for walks in (False, True):
+    for walks in (False, True) if apart else ():
         some = [
             pair
             for pair in apart

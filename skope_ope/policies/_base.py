@@ -11,6 +11,7 @@ from skope_ope.logs import BanditLogs
 from skope_ope.logs._validation import as_array, as_numbers, row_sums
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
+NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
 class BasePolicy(BaseEstimator):
@@ -211,15 +212,40 @@ def mostly(chosen, n_actions, epsilon=0.0, available=None):
 
 
 def _mostly_offered(chosen, available, epsilon):
-    return explore(one_hot(chosen, available.shape[1]), epsilon, available)
+    proba = _shared(epsilon, available)
+    proba[np.arange(len(chosen)), chosen] += 1 - epsilon
+    return proba
 
 
-def soften(scores, temperature):
-    """Softmax of the rows at a temperature; a score of -inf has probability 0."""
+def _shared(mass, available):
+    """Return tables in which the offered actions have the same part of a mass."""
+    proba = available.astype(np.float64)
+    proba *= (mass / row_sums(available))[:, None]
+    return proba
+
+
+def soften(scores, temperature, available=None):
+    """Softmax of the rows at a temperature; a score of -inf has probability 0.
+
+    Actions that are not offered have probability 0, too. Where all that is offered has
+    a score of -inf, it is all the same.
+    """
+    offered = scores
+    if available is not None:  # a sum is sooner than a mask
+        offered = scores + NOT_OFFERED.take(available.view(np.int8))
+    best = row_max(offered)
+    if available is not None:
+        unknown = np.isneginf(best)
+        best[unknown] = 0.0
+    proba = scores - best[:, None]
+    if available is not None:
+        proba[unknown] = 0.0
+        np.minimum(proba, 0.0, out=proba)  # those not offered must not overflow
     with np.errstate(over="ignore"):  # a tiny temperature sends the others to -inf
-        proba = scores - row_max(scores)[:, None]
         proba /= temperature  # in place: new tables would take most of the time
         np.exp(proba, out=proba)
+    if available is not None:
+        proba *= available  # exp is four times as slow where scores are -inf
     proba /= row_sums(proba)[:, None]
     return proba
 
@@ -235,11 +261,9 @@ def explore(proba, epsilon, available=None):
     """Mix a distribution with uniform exploration of the (offered) actions."""
     if epsilon == 0:
         return proba
-    if available is None:
-        uniform = 1.0 / proba.shape[1]
-    else:
-        uniform = available / row_sums(available)[:, None]
-    uniform *= epsilon
+    uniform = epsilon / proba.shape[1]
+    if available is not None:
+        uniform = _shared(epsilon, available)
     proba = (1 - epsilon) * proba
     proba += uniform
     return proba

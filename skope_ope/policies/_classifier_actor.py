@@ -18,7 +18,6 @@ from skope_ope.policies._base import (
     first_best,
     in_blocks,
     mostly,
-    row_max,
     soften,
 )
 from skope_ope.propensities._weighted_fit import fit_classifier
@@ -27,7 +26,6 @@ ACTING_CONSTRAINTS: dict = {
     "epsilon": [Interval(Real, 0, 1, closed="both")],
     "temperature": [Interval(Real, 0, None, closed="neither"), None],
 }
-NOT_OFFERED = np.array([-np.inf, 0.0])  # what scores get, by `available`
 
 
 class ClassifierActor(MetaEstimatorMixin, BasePolicy):
@@ -81,13 +79,8 @@ class ClassifierActor(MetaEstimatorMixin, BasePolicy):
         """Return what the policy does, from probabilities of the classifier."""
         with np.errstate(divide="ignore"):  # log(0) is a probability of 0
             scores = self._to_classes(np.log(proba), -np.inf)
-        if available is not None:
-            scores += NOT_OFFERED.take(available.view(np.int8))  # sooner than by a mask
-            # where all that is offered has probability 0, it is all the same
-            unknown = np.isneginf(row_max(scores))
-            if unknown.any():
-                scores[available & unknown[:, None]] = 0.0
-        return explore(soften(scores, self.temperature), self.epsilon, available)
+        proba = soften(scores, self.temperature, available)
+        return explore(proba, self.epsilon, available)
 
     def _choice(self, X, available):
         """Return the greedy action of every round among those offered."""
@@ -139,7 +132,7 @@ def probabilities_of(classifier, X, temperature):
             f"temperature={temperature} needs predict_proba, which "
             f"{type(classifier).__name__} does not have. Use temperature=None."
         )
-    return classifier.predict_proba(X)
+    return np.asarray(classifier.predict_proba(X))  # some give a frame
 
 
 def with_inputs_of(model, tags):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from skope_ope import BanditLogs
+from skope_ope import BanditLogs, ClassifierPolicy
 from skope_ope.logs._validation import class_targets
 from skope_ope.policies import _base
 from skope_ope.policies._base import soften
@@ -91,6 +91,18 @@ def test_softmax_of_the_rows():
     assert_allclose(soften(scores, 1e300), [[0.5, 0.5, 0], [1 / 3] * 3])
 
 
+@pytest.mark.parametrize("temperature", [1e-310, 0.5, 1.0, 1e300])
+def test_soften_what_is_offered(temperature):
+    # the last row's only offers have no score; what is best may not be offered
+    scores = np.array([[0.0, 900.0, 1.0], [3.0, 2.0, -np.inf], [5.0, -np.inf, -np.inf]])
+    available = np.array([[1, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=bool)
+    found = soften(scores, temperature, available)
+    masked = np.where(available, scores, -np.inf)
+    masked[2] = [-np.inf, 0.0, 0.0]
+    assert_allclose(found, soften(masked, temperature), rtol=1e-15)
+    assert (found[~available] == 0).all()
+
+
 def test_probabilities_of_a_classifier():
     classifier = LogisticRegression().fit(X, [*"abc"] * 10)
     expected = classifier.predict_proba(X)
@@ -139,6 +151,24 @@ def test_the_row_without_offers_is_one_of_the_logs(monkeypatch):
         policy = Told(GaussianNB(), temperature=temperature).fit(LOGS)
         with pytest.raises(ValueError, match=r"at row 17 \(2 such rows\)"):
             policy.predict_proba(X, available)
+
+
+def test_classifiers_may_give_frames():
+    pd = pytest.importorskip("pandas")
+
+    class Framed(GaussianNB):
+        def predict_proba(self, X):
+            return pd.DataFrame(super().predict_proba(X))
+
+    labels, offered = LOGS.actions[CODES], np.ones((len(X), 3), dtype=bool)
+    for available in (None, offered):
+        found, expected = (
+            ClassifierPolicy(one, temperature=2.0)
+            .fit(X[ROWS], labels)
+            .predict_proba(X, available=available)
+            for one in (Framed(), GaussianNB())
+        )
+        assert_array_equal(found, expected)
 
 
 def test_the_refusal_names_the_scorer():

@@ -6,12 +6,13 @@ import warnings
 from dataclasses import dataclass, fields
 from numbers import Real
 
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skope_ope._sklearn import HasMethods, fit_context, validate_parameter_constraints
+from skope_ope._sklearn import HasMethods, validate_parameter_constraints
 from skope_ope.evaluators.core._summary import (
     Summary,
     facts_of,
@@ -112,7 +113,6 @@ class BaseEvaluator(BaseEstimator):
     _log_kinds = (BanditLogs,)
     _model_of_fit = None
 
-    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, logs, reward_model=None):
         """Keep the logs and fit the reward model, if there is one.
 
@@ -136,6 +136,8 @@ class BaseEvaluator(BaseEstimator):
             If a reward model is given here and to the constructor, or the logs lack
             what the evaluator needs.
         """
+        if not get_config()["skip_parameter_validation"]:
+            self._validate_params()
         self._check_kind(logs)
         self._check_logs(logs)
         fitted = self._fitted(logs, reward_model)

@@ -3,6 +3,7 @@
 """Diagnostics of an estimate: numbers by name, computed when they are read."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -20,9 +21,10 @@ class Diagnostics(Mapping):
 
     Parameters
     ----------
-    entries : dict
-        Numbers, or functions without arguments that give them: these are called when
-        an entry is read for the first time.
+    entries : dict or callable
+        Numbers, or functions without arguments that give them; or a function without
+        arguments that gives all this. They are called when what they give is read for
+        the first time.
 
     Examples
     --------
@@ -35,7 +37,11 @@ class Diagnostics(Mapping):
     """
 
     def __init__(self, entries=()):
-        self._entries = dict(entries)
+        self._given = entries
+
+    @cached_property
+    def _entries(self):
+        return dict(self._given() if callable(self._given) else self._given)
 
     def __iter__(self):
         return iter(self._entries)

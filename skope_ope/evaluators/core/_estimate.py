@@ -31,8 +31,9 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._pooling import pooled
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.logs._factorise import factorise
 
 MANY_TERMS = 8  # products of more take longer than the influences of the rounds
@@ -118,10 +119,10 @@ class Estimate(_Certain):
         self.frame, self.origin, self.offset = sums.frame, sums.origin, sums.offset
         self.shares = shares = pooling(sums.mass, self.frame.units)
         weight = shares.weight
-        total = float if self.frame.n_strata == 1 else _total
-        level = total(weight * sums.mass)
+        over_strata = float if self.frame.n_strata == 1 else total
+        level = over_strata(weight * sums.mass)
         self.means = [
-            total(weight * column) + near * level
+            over_strata(weight * column) + near * level
             for column, near in zip(sums.first, self.origin, strict=True)
         ]
         try:
@@ -137,7 +138,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product, total)
+            variance, noise = _quadratic(self.slopes, sums.product, over_strata)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -180,7 +181,7 @@ class Estimate(_Certain):
             cross = sums.product(sums.n_terms, divisor % sums.n_terms)
             square = sums.product(*[divisor % sums.n_terms] * 2)
             square = square + 2 * near * cross + near * near * sums.square
-            square = np.sum(weight * weight * square)
+            square = total(weight * weight * square)
             return self.means[divisor] ** 2 < ONE * square
         return parts.sum() ** 2 < ONE * dot(parts, parts)
 
@@ -405,14 +406,16 @@ def spread_estimate(
         More parameters of `GivenEstimate`.
     """
     n, units = len(round_values), int(design.count.sum())
-    change = round_values - value
-    independent = error_of(change)
+    error = independent = error_of(round_values, value)
     if design.clustered:
         units = len(design.cluster_sizes)
     if not scaled and 1 < units < n:
-        change = change * sqrt(units / (units - 1) * (n - 1) / n)
+        change = round_values - value
+        change *= sqrt(units / (units - 1) * (n - 1) / n)
         round_values = value + change
-    error = error_of(change, design.cluster) if units > 1 else nan
+    if design.clustered or not scaled:
+        error = error_of(round_values, value, design.cluster)
+    error = error if units > 1 else nan
     freedom = units - 1
     if design.clustered and design.effective_clusters < FEW_CLUSTERS:
         freedom = min(freedom, design.effective_clusters)
@@ -423,13 +426,15 @@ def spread_estimate(
     )
 
 
-def error_of(change, cluster=None):
-    """Return the standard error of a mean, from its round values less their mean.
+def error_of(round_values, value, cluster=None):
+    """Return the standard error of a mean, from its round values.
 
     Parameters
     ----------
-    change : ndarray of shape (n_rounds,)
-        Round values less the value.
+    round_values : ndarray of shape (n_rounds,)
+        Their mean is the value.
+    value : float
+        The value.
     cluster : ndarray of int of shape (n_rounds,), default=None
         Cluster of every round; `None`: they are independent.
 
@@ -438,16 +443,15 @@ def error_of(change, cluster=None):
     error : float
         sqrt(sum_g (sum of the cluster)^2 / (n (n - 1))), NaN for one round.
     """
-    n = len(change)
+    n = len(round_values)
     if n < 2:
         return nan
-    if cluster is not None:
-        change = np.bincount(cluster, change)
-    return float(np.sqrt(dot(change, change) / n / (n - 1)))
-
-
-def _total(values):
-    return float(np.sum(values))
+    if cluster is None:  # block by block: an array of all would come from memory
+        changes = (round_values[block.rows] - value for block in blocks(n))
+    else:
+        changes = [np.bincount(cluster, round_values - value)]
+    square = sum(dot(change, change) for change in changes)
+    return float(np.sqrt(square / n / (n - 1)))
 
 
 def _quadratic(slopes, product, total):

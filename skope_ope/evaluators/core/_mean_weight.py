@@ -75,8 +75,9 @@ def deviations(sums, factor=1.0, expected=1.0):
     omega = getattr(frame, "omega", None)
     most = 1.0 if omega is None else float(omega.max())
     above = total(factor * (sums.first[0] + near * sums.mass))
-    square = total(np.square(factor) * squares_about(sums, expected))
-    return above, square, float(np.max(factor)) * most
+    square = total(factor * factor * squares_about(sums, expected))
+    largest = factor if isinstance(factor, float) else float(factor.max())
+    return above, square, largest * most
 
 
 def squares_about(sums, value):

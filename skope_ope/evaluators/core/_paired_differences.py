@@ -10,6 +10,7 @@ import numpy as np
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._estimate import spread_estimate
+from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._reach import DifferenceReach
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import SingleTrajectoryWarning
@@ -95,10 +96,9 @@ class PairedDifferences:
         pair = {"the first": self, "the second": other}
         pair, warned = on_common_rounds(pair)
         first, second = pair.values()
-        change = first.round_values - second.round_values
-        value = first.value - second.value
-        if first._differ_by_rounding(second, change):
-            value, change = 0.0, np.zeros(len(change))
+        value, change = first.value - second.value, first._changes_from(second)
+        if change is None:
+            value, change = 0.0, np.zeros(first.n_rounds)
         estimate, doubts = first._paired_estimate(second, value, change)
         warned = (*warned, *doubts)
         rows = first._rows
@@ -119,10 +119,19 @@ class PairedDifferences:
         out = out._with_mixture(self._mixture or other._mixture)
         return first, second, out, warned
 
-    def _differ_by_rounding(self, other, change):
-        """Whether policies act alike, and only the order of sums tells them apart."""
-        scale = max(np.abs(v.round_values).max(initial=0) for v in (self, other))
-        return np.abs(change).max(initial=0) <= ROUNDING * scale
+    def _changes_from(self, other):
+        """Return the differences of all round values.
+
+        None where only the order of sums tells them apart: the policies act alike.
+        """
+        change, largest, scale = np.empty(self.n_rounds), 0.0, 0.0
+        for block in blocks(self.n_rounds):
+            part = change[block.rows]
+            pair = [one._round_values_of(block.rows) for one in (self, other)]
+            np.subtract(*pair, out=part)
+            largest = np.maximum(largest, _size(part))  # NaN stays
+            scale = np.maximum(scale, np.maximum(*map(_size, pair)))
+        return None if largest <= ROUNDING * scale else change
 
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference from its round values, and warnings."""
@@ -151,6 +160,11 @@ class PairedDifferences:
                 "on the same logs."
             )
         return mine
+
+
+def _size(values):
+    """Return the largest absolute value; no array of absolute values is made."""
+    return np.maximum(values.max(), -values.min())
 
 
 def _n_common(design, other):

@@ -15,6 +15,7 @@ from skope_ope.evaluators.core._grounds import (
 )
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
+from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND
@@ -117,13 +118,14 @@ class PolicyValue(
         self.estimator, self.successes = estimator, successes
         self.leaves_bias_out = leaves_bias_out
         self.effective_sample_size = effective_sample_size
-        entries, warned = dict(diagnostics), tuple(warnings)
+        warned = tuple(warnings)
         warned += outside_warnings(estimate.value, self._limits)
         warned += one_unit_warnings(estimate)
         if estimate.frame.clustered:
-            entries |= group_entries(estimate)
+            known = diagnostics() if callable(diagnostics) else dict(diagnostics)
+            diagnostics = known | group_entries(estimate)
             warned += group_warnings(estimate)
-        self.diagnostics, self.warnings = Diagnostics(entries), warned
+        self.diagnostics, self.warnings = Diagnostics(diagnostics), warned
         self._propensities = propensities_of(rows.logs)
 
     @property
@@ -161,16 +163,19 @@ class PolicyValue(
     @cached_property
     def _deviations(self):
         """Sums of the deviations of the round values, or of their sums by group."""
-        rows, design = self._rows, self._rows.design
-        given = "round_values" in vars(self) or not self._estimate.needs_terms
-        if given or design.clustered or not rows.come_in_blocks:
-            group = design.cluster if design.clustered else None
-            return deviations_of(self.round_values, self.value, group)
-        changes = (
-            self._estimate.round_values(terms, design, some) - self.value
-            for terms, some in rows.blocks_of_terms()
-        )
-        return deviations_of_blocks(changes, rows.n_rounds)
+        n, design = self.n_rounds, self._rows.design
+        if design.clustered:
+            return deviations_of(self.round_values, self.value, design.cluster)
+        changes = (self._round_values_of(b.rows) - self.value for b in blocks(n))
+        return deviations_of_blocks(changes, n)
+
+    def _round_values_of(self, some):
+        """Return the round values of consecutive rounds, and store none."""
+        rows, estimate = self._rows, self._estimate
+        given = "round_values" in vars(self) or not estimate.needs_terms
+        if given or not rows.come_in_blocks:
+            return self.round_values[some]
+        return estimate.round_values(rows.terms_of(some), rows.design, some)
 
     def _reach(self, max_weight=None, error=None):
         """Return the `Reach` of the round values, or None where no range is known."""

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
-from skope_ope.evaluators.core._kept_rounds import blocks
 
 
 class Rows:
@@ -60,10 +59,9 @@ class Rows:
         """Whether terms of some rounds can be had, and those of all are not formed."""
         return hasattr(self._terms, "of") and "terms" not in vars(self)
 
-    def blocks_of_terms(self):
-        """Yield the terms of some rounds and their places; they are not stored."""
-        for block in blocks(self.n_rounds):
-            yield self._terms.of(block.rows), block.rows
+    def terms_of(self, rows):
+        """Return the terms of some rounds, where they `come_in_blocks`."""
+        return self._terms.of(rows)
 
     @property
     def counted(self):

@@ -173,8 +173,9 @@ class Arms:
         """
         ones = replace(self, reward=np.ones(len(self.code)), self_normalized=False)
         known = ones.estimate()
-        change = known.round_values() - known.value
-        noise = error_of(change, self.design.cluster) if len(change) > 1 else 0.0
+        values, cluster = known.round_values(), self.design.cluster
+        several = len(values) > 1
+        noise = error_of(values, known.value, cluster) if several else 0.0
         lost = 1 - known.value
         return lost if lost > max(SURE * noise, 1e-9) else 0.0
 

@@ -218,5 +218,5 @@ def _warn_of_later_rounds():
             "logger that learns do, but the reward model is cross-fitted on "
             "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
         ),
-        stacklevel=10,  # of fit
+        stacklevel=9,  # of fit
     )

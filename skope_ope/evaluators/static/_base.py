@@ -182,7 +182,7 @@ class StaticEvaluator(BaseEvaluator):
             effective_sample_size=(
                 float("nan") if overlap is None else overlap.effective_sample_size
             ),
-            diagnostics=self._facts(job, positive, overlap).entries(),
+            diagnostics=self._facts(job, positive, overlap).entries,
             warnings=warned,
             bound=self._deviation_bound,
             reach=self._reach(job, positive, overlap),

@@ -37,7 +37,7 @@ def estimated(sample, combine, weights=None, step=7):
     pooling = pooled if weights is None else stratified(weights)
     found = Estimate(summed(design, sample.terms, step), combine, pooling)
     z = found.round_values(sample.terms, design)
-    return found, error_of(z - found.value, design.cluster)
+    return found, error_of(z, found.value, design.cluster)
 
 
 # -- one unit has all that a ratio is divided by ---------------------------------------
@@ -356,9 +356,9 @@ def test_a_spread_of_round_values(global_random_seed):
 
 
 def test_errors_of_round_values():
-    assert np.isnan(error_of(np.zeros(1)))
-    assert_allclose(error_of(np.array([-1.0, 1.0])), 1.0)
-    assert_allclose(error_of(np.array([-1.0, 1.0]), np.zeros(2, dtype=int)), 0.0)
+    assert np.isnan(error_of(np.zeros(1), 0.0))
+    assert_allclose(error_of(np.array([-1.0, 1.0]), 0.0), 1.0)
+    assert_allclose(error_of(np.array([-1.0, 1.0]), 0.0, np.zeros(2, dtype=int)), 0.0)
 
 
 def test_changes_make_another_estimate():

@@ -79,7 +79,7 @@ def test_moments_are_those_of_round_values(evaluator, logs):
     change = new.round_values - new.value
     change = change - new.value / base.value * (base.round_values - base.value)
     cluster = None if logs.group is None else logs.group_index
-    assert_allclose(lift.standard_error, error_of(change, cluster) / base.value)
+    assert_allclose(lift.standard_error, error_of(change, 0.0, cluster) / base.value)
     assert lift.degrees_of_freedom == (new - base).degrees_of_freedom
 
 
