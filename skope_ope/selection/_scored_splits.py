@@ -4,14 +4,15 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from time import perf_counter
 from traceback import format_exc
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.utils.parallel import Parallel, delayed
 
+from skope_ope._parallel import run_tasks
 from skope_ope.selection._candidates import fitted_part, with_propensities
 from skope_ope.selection._policy_scorer import PolicyScorer
 from skope_ope.selection._shared_fits import fits_by_model
@@ -91,10 +92,11 @@ def scored(estimator, scorer, logs, plan, *, n_jobs, error_score, verbose=0):
         for split, (train, test) in enumerate(splits)
         for group in ([candidates] if whole else by_model(candidates))
     ]
-    found = Parallel(n_jobs=n_jobs)(
-        delayed(scores_of)(estimator, scorer, logs, task, error_score, verbose)
+    calls = [
+        partial(scores_of, estimator, scorer, logs, task, error_score, verbose)
         for task in tasks
-    )
+    ]
+    found = run_tasks(calls, n_jobs)
     n_splits = len(plan[0][1])
     n_candidates = sum(len(candidates) for candidates, _ in plan)
     outcomes = [[None] * n_splits for _ in range(n_candidates)]

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The bootstrap of pages: a page is drawn with all its items, which share a context."""
 
+from functools import partial
+
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
+
+from skope_ope._parallel import run_tasks
 
 LARGEST_SEED = 2**31 - 1
 
@@ -47,7 +50,7 @@ def bootstrap(statistic, pages, seeds):
         One per sample.
     """
     return np.array(
-        Parallel()(delayed(_replicate)(statistic, pages, seed) for seed in seeds)
+        run_tasks([partial(_replicate, statistic, pages, s) for s in seeds])
     )
 
 

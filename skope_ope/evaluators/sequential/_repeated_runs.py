@@ -3,12 +3,14 @@
 """One evaluation many times: on segments, or on subsamples, of the same log."""
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from skope_ope._parallel import run_tasks
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.exceptions import SingleTrajectoryWarning
@@ -180,8 +182,6 @@ def repeated_runs(
     >>> bool(low < runs.mean < high), len(runs.values)
     (True, 10)
     """
-    from sklearn.utils.parallel import Parallel, delayed
-
     if n_runs > len(logs):
         raise ValueError(
             f"n_runs={n_runs} runs on {len(logs)} rounds leave some empty."
@@ -197,10 +197,11 @@ def repeated_runs(
         slice(*bounds[i : i + 2].tolist()) if how == "segments" else share
         for i in range(n_runs)
     ]
-    done = Parallel(n_jobs=n_jobs)(
-        delayed(_run)(evaluator, _with_own_seeds(policy, number), logs, part, seed)
+    tasks = [
+        partial(_run, evaluator, _with_own_seeds(policy, number), logs, part, seed)
         for number, (part, seed) in enumerate(zip(parts, seeds.tolist(), strict=True))
-    )
+    ]
+    done = run_tasks(tasks, n_jobs)
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
     for warning in _warned_of_draws(policy, logs):
