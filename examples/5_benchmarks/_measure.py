@@ -93,9 +93,7 @@ def shell(*words):
         except SystemExit as stop:
             code = stop.code
     if code:
-        raise RuntimeError(
-            f"the shell ended with exit code {code}: {errors.getvalue()}"
-        )
+        raise RuntimeError(f"exit code {code} of the shell: {errors.getvalue()}")
 
 
 def missing(name, hint="pip install"):

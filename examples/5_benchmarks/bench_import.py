@@ -34,7 +34,7 @@ STATEMENTS = {
     "import sklearn.base": "import sklearn.base",
     "import skope_ope": "import skope_ope",
 }
-MOST = 1.2  # times the import of sklearn.base, CPU; the aim is 1.1
+AIM, MOST = 1.1, 1.2  # times the import of sklearn.base, CPU: wanted, asserted
 UNWANTED = ("matplotlib", "numba", "pandas", "polars", "pyarrow", "torch")
 
 # %%
@@ -123,6 +123,7 @@ def main():
         for mine, other, idle in zip(ours, base, empty, strict=True)
     )
     print(f"import skope_ope / import sklearn.base: CPU {cpu:.3f}, wall {wall:.3f}")
+    print(f"  wanted: {AIM} of CPU; asserted: {options.most}")
     assert cpu <= options.most, f"the import costs {cpu:.2f} times that of sklearn.base"
     loaded = {name: modules_after(name) for name in STATEMENTS if name != "pass"}
     before, after = loaded.values()

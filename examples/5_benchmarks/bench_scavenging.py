@@ -33,6 +33,7 @@ from skope_ope import (
 N_ITEMS, N_SLOTS, N_ACTIONS = 200, 4, 10
 ATTENTION = np.array([1.0, 0.6, 0.5, 0.4])
 COUNTS, GROWTH, BYTES = 200, 1.5, 100  # asserted: no more than this
+AIM = 60  # np.bincount, wanted
 
 
 def make_pages(n_pages, rng):
@@ -87,6 +88,7 @@ def main():
     rng = np.random.default_rng(1)
     item, reward = rng.integers(0, N_ITEMS, n), rng.random(n)
     print(f"{'':>22}{'x bincount':>14}{'x a tenth':>14}{'peak bytes each':>18}")
+    print(f"{'wanted; asserted':>22}{f'{AIM}; {COUNTS}':>14}")
     short = dict(tasks(n // 10))
     for name, task in tasks(n):
         calls = {"long": task, "short": short[name]}

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skope_ope import BanditLogs, SoftmaxPolicy
 
-PRODUCTS = 250  # of contexts and columns, for a step
+AIM, PRODUCTS = 150, 250  # of contexts and columns, for a step: wanted, asserted
 MOST = 300  # MB, beside the logs
 
 parser = argparse.ArgumentParser()
@@ -65,6 +65,7 @@ def fit(logs):
 
 
 peaks = []
+print(f"products for a step: {AIM} wanted, {args.most:.0f} asserted")
 print(f"{args.n_rounds} rounds")
 print(f"{'actions':>8}{'x a product':>13}{'peak MB':>9}{'a table, MB':>13}")
 for n_actions in args.n_actions:

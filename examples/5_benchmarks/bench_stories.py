@@ -22,8 +22,8 @@ beside our own Python. Run it as ::
     python examples/5_benchmarks/bench_stories.py
 
 At most 30% should be ours. What is asserted of each story leaves room for machines on
-which scikit-learn or the disk is faster. ``--top 10`` lists our functions that take most
-of the time, with their share.
+which scikit-learn or the disk is faster. ``--top 10`` lists our functions that take
+most of the time, with their share.
 """
 
 import argparse

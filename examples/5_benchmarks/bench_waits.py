@@ -483,26 +483,21 @@ STEPS = {
         jobs,
     )
 }
-BOUNDS = {  # by name of the line, where less than the aim is reached, with a margin
-    "from_frame, actions of dtype str": 6,
-    "from_frame, actions of dtype object": 4,
-    "from_frame, categorical actions": 2,
-    "Ridge as reward model": 0.5,
-    "LogisticRegression as reward model": 0.65,
-    "ClassifierPolicy, probabilities": 2.4,
+# What is asserted, by name of the line, where it is not the aim. First: aims that are
+# reached, or nearly so, with what two runs differ by.
+BOUNDS = {
+    "ClassifierPolicy, probabilities": 1.65,
     "compare_policies, 5 policies": 1.3,
-    "an entry at K = 10,000": 2.5,
-    "evaluate, mean model, 5 features": 2.5,
-    "evaluate, mean model, 50 features": 2.5,
-    "encoding='one_hot', K = 400": 1.5,
-    "UCB1 replay": 17,
-    "logs from csv": 2.2,
-    "logs from csv.gz": 2,
-    "logs from dsjson": 12,
-    "by(texts)": 2.5,
-    "IPS().fit(logs).score(pi), n = 100": 14,
-    "two jobs, policy objects": 0.9,
-    "two jobs, ready tables": 0.8,
+    "encoding='one_hot', K = 400": 1.4,
+    # not reached at every size: what is, with a margin
+    "from_frame, actions of dtype str": 4.7,
+    "from_frame, categorical actions": 2.1,
+    "Ridge as reward model": 0.6,
+    "LogisticRegression as reward model": 0.7,
+    "csv to a value": 2.4,
+    "logs from dsjson": 6.3,
+    "by(texts)": 2.1,
+    "IPS().fit(logs).score(pi), n = 100": 9,
 }
 
 
