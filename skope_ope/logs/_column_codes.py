@@ -99,7 +99,10 @@ def _of_polars(values):
     numbers, codes = (one.to_physical().to_numpy() for one in (labels, values))
     place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.intp)
     place[numbers] = np.arange(len(numbers))
-    return np.asarray(texts), place[codes]
+    labels = np.asarray(texts)
+    if len(set(labels.tolist())) < len(labels):  # numpy drops null bytes at the end
+        return None
+    return labels, place[codes]
 
 
 def _of_pyarrow(values):

@@ -222,9 +222,29 @@ def rows_of_codes(codes, n_codes):
     rows : list of n_codes ndarray of int
         Views of one array.
     """
+    order = order_of_codes(codes, n_codes)
+    return np.split(order, np.cumsum(count_codes(codes, n_codes))[:-1])
+
+
+def order_of_codes(codes, n_codes):
+    """Return the rows by rising code, those of one code as they stand."""
     digits = codes if n_codes <= _DIGIT else codes % _DIGIT
     width = np.uint8 if n_codes <= 256 else np.uint16
     order = np.argsort(digits.astype(width), kind="stable")
     if n_codes > _DIGIT:  # then by what stands before the last digit
         order = order[np.argsort(codes[order] // _DIGIT, kind="stable")]
-    return np.split(order, np.cumsum(count_codes(codes, n_codes))[:-1])
+    return order
+
+
+def first_alike(words):
+    """Return the first row that has the word of every row, shape (n_rounds,).
+
+    Parameters
+    ----------
+    words : ndarray of uint64 of shape (n_rounds,)
+        Such as hashes of rows.
+    """
+    codes, some = _codes_of_keys(words)
+    first = np.empty(len(some), dtype=np.intp)
+    first[codes[::-1]] = np.arange(len(words))[::-1]  # the last one written stays
+    return first[codes]

@@ -10,6 +10,7 @@ from numbers import Number
 import numpy as np
 from scipy import sparse
 
+from skope_ope.logs._column_codes import column_codes
 from skope_ope.logs._validation import is_frame, is_missing
 
 _HALF = np.uint64(32)
@@ -57,6 +58,9 @@ def column_words(values):
     values : array-like of shape (n_rounds,)
         Numbers, texts, dates, categories or a mixture of them.
     """
+    coded = column_codes(values)
+    if coded is not None:  # of a frame's texts or categories: one word per label
+        return column_words(np.asarray(coded.labels))[coded.codes]
     values = np.asarray(values)
     kind = values.dtype.kind
     if kind in "biuf":

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.readers._moments import plain_moments
 from skope_ope.readers._numbers import number, numbers, quoted
 from skope_ope.readers._text_files import utc_microseconds
 from skope_ope.readers._texts import TRUTH, Texts, parse_labels
@@ -136,13 +137,13 @@ class _Moments(_Column):
         try:
             block = self.numbers(cells, lines)
         except ValueError:
-            block = np.empty(len(cells), dtype=np.int64)
-            for row, cell in enumerate(cells):
+            block, is_plain = plain_moments(cells)
+            for row in np.flatnonzero(~is_plain):
                 try:
-                    block[row] = utc_microseconds(cell.strip())
+                    block[row] = utc_microseconds(cells[row].strip())
                 except (ValueError, OverflowError):
                     what = "a number or a datetime like 2026-01-31 12:00:00"
-                    raise self.bad(cell, lines[row], what) from None
+                    raise self.bad(cells[row], lines[row], what) from None
             block = block.view("datetime64[us]")
         if self.blocks and block.dtype != self.blocks[0].dtype:
             what = "what the lines above hold (numbers and datetimes are mixed)"

@@ -70,7 +70,7 @@ def plain_loader():
     def load_plain(line):
         try:
             event = decode(line)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, TypeError):  # orjson writes 254 levels
             raise DoubtError from None
         if type(event) is not dict:
             raise DoubtError

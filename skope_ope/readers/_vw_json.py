@@ -27,6 +27,7 @@ from skope_ope.readers._vw_text import parse_cb
 
 LABEL = {"_label_cost", "_label_probability", "_label_Action", "_labelIndex"}
 OTHER_KEYS = {"_slots", "_outcomes", "_label_ca"}  # of other kinds of logs
+TAGS = {str, type(None)}
 MOST_KINDS = 2**10  # of events that are remembered
 
 
@@ -57,7 +58,10 @@ class DSJsonParser:
                 rest, actions, tags = self._actions.lift(line)
                 return self._parse(self._load(rest), actions, tags)
             except DoubtError:
-                return _parse_dsjson(self._load(line))
+                parsed = _parse_dsjson(self._load(line))
+                if parsed and not TAGS.issuperset(map(type, parsed.tags or ())):
+                    raise DoubtError from None  # written in another way than read
+                return parsed
         except (DoubtError, MalformedLineError, OtherLogError):
             return parse_dsjson(line)
 

@@ -13,6 +13,7 @@ from skope_ope._sklearn import HasMethods, StrOptions, fit_context
 from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
+from skope_ope.logs._factorise import rows_of_codes
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
@@ -130,7 +131,7 @@ class ActionRewardModel(BaseEstimator):
         if self.encoding == "per_action":
             codes = logs.action_index if rows is None else logs.action_index.take(rows)
             self.models_ = []
-            for code, mine in enumerate(rows_by_code(codes, logs.n_actions)):
+            for code, mine in enumerate(rows_of_codes(codes, logs.n_actions)):
                 own_weight = None if weight is None else weight.take(mine)
                 mine = mine if rows is None else rows.take(mine)
                 self.models_.append(self._fit_action(logs, code, mine, own_weight))
@@ -294,27 +295,6 @@ def match_actions(fitted, wanted):
             "(actions=[...])."
         )
     return codes
-
-
-def rows_by_code(codes, n_codes):
-    """Return the rows of every code, each in their order.
-
-    Parameters
-    ----------
-    codes : ndarray of int of shape (n_rounds,)
-        Code of every row, 0..n_codes-1.
-    n_codes : int
-        Number of codes.
-
-    Returns
-    -------
-    rows : list of ndarray
-        One per code.
-    """
-    # small integers are sorted by counting; a scan per code is quadratic
-    order = codes.astype(np.min_scalar_type(n_codes)).argsort(kind="stable")
-    ends = np.bincount(codes, minlength=n_codes).cumsum()
-    return np.split(order, ends[:-1])
 
 
 def _check_binary(reward):

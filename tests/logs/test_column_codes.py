@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from skope_ope import BanditLogs
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
 
 pd = pytest.importorskip("pandas")
@@ -112,3 +113,10 @@ def test_other_columns_have_no_codes(column):
 def test_empty_columns(column):
     found = column_codes(column)
     assert len(found.labels) == len(found.codes) == 0
+
+
+def test_texts_of_polars_that_numpy_does_not_tell_apart_are_one_label():
+    logs = BanditLogs(np.empty((3, 0)), [0, 1, 0], [0, 1, 0], [0.5, 0.5, 0.5])
+    logs = logs.replace(group=pl.Series(["a\0", "a", "b"]))
+    assert logs.groups.tolist() == ["a", "b"]
+    assert logs.group_index.tolist() == [0, 0, 1]

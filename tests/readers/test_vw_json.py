@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skope_ope.readers._vw_event import MalformedLineError, OtherLogError
-from skope_ope.readers._vw_json import load, parse_dsjson, parse_json
+from skope_ope.readers._vw_json import DSJsonParser, load, parse_dsjson, parse_json
 
 LABEL = {"_label_Cost": -1.0, "_label_Probability": 0.5, "_labelIndex": 1}
 MULTI = [{"a": 1}, {"b": 1}]
@@ -217,3 +217,10 @@ def test_malformed_json(line, message):
 def test_malformed_dsjson(line, message):
     with pytest.raises(MalformedLineError, match=message):
         parse_dsjson(line)
+
+
+def test_events_nested_deeper_than_orjson_writes():
+    deep = "[" * 300 + "]" * 300
+    line = dsjson_line(EventId="deep").replace(": ", ":").replace(", ", ",")
+    line = line.replace('"deep"', deep)
+    assert DSJsonParser()(line) == parse_dsjson(line)

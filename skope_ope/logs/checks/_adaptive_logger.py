@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from skope_ope.exceptions import AdaptiveLoggerWarning
+from skope_ope.logs._factorise import factorise, order_of_codes
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._moderate import moderate
 
@@ -120,9 +121,14 @@ def _alike(logs):
     if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
         rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
         with np.errstate(all="ignore"):  # contexts may be huge, or missing
-            values, segment = np.unique(context @ rates, return_inverse=True)
-        if len(values) <= len(code) // FEW_SEGMENTS:
-            code = code * len(values) + segment
+            values = context @ rates
+        values[np.isnan(values)] = np.nan  # there are many
+        most = len(code) // FEW_SEGMENTS
+        if len(np.unique(values[: 2 * most])) > most:  # the first rows tell
+            return code
+        labels, segment = factorise(values)
+        if len(labels) <= most:
+            code = code * len(labels) + segment
     return code
 
 
@@ -141,7 +147,7 @@ class Sequences:
     """
 
     def __init__(self, code, p, reward, alike=True):
-        self.order = np.argsort(code, kind="stable")
+        self.order = order_of_codes(code, int(code.max(initial=0)) + 1)
         code, p, reward = code[self.order], p[self.order], reward[self.order]
         new = np.diff(code, prepend=-1) != 0
         first = np.flatnonzero(new | (np.diff(p, prepend=-1.0) != 0))
@@ -149,13 +155,10 @@ class Sequences:
         back = np.count_nonzero(values[2:] == values[:-2])
         if not alike or back > RECURRENT * len(first):
             first = np.arange(len(p))
-        self.p, code = p[first], code[first]
+        self.code = code[first]
         self.reward = np.add.reduceat(reward, first)
-        self.count = np.diff(first, append=len(p)).astype(float)
-        start = np.flatnonzero(np.diff(code, prepend=-1))
-        size = np.diff(start, append=len(code))
-        self.before = np.arange(len(code)) - np.repeat(start, size)
-        self.after = np.repeat(size, size) - 1 - self.before
+        self.rewards, self.ps = _sums(self.reward), _sums(p[first])
+        self.counts = np.append(first, len(p)).astype(float)
 
     def follow(self, m, rise=None):
         """Return (chance, correlation) with windows of m runs.
@@ -168,18 +171,20 @@ class Sequences:
             How much more probable the action of every run is after it; `None`: its
             probability in the windows.
         """
-        rows = np.flatnonzero((self.before >= m) & (self.after >= m))
-        if len(rows) < FEWEST_BLOCKS * BLOCK:
+        # codes rise: where those m runs before and after are one, all between are
+        inside = self.code[2 * m :] == self.code[: -2 * m]
+        if np.count_nonzero(inside) < FEWEST_BLOCKS * BLOCK:
             return NOTHING
-        r_last, r_next = _sums_around(self.reward, rows, m)
-        n_last, n_next = _sums_around(self.count, rows, m)
+        r_last, r_next = _sums_around(self.rewards, m)
+        n_last, n_next = _sums_around(self.counts, m)
         usual = (r_last / n_last + r_next / n_next) / 2
-        luck = self.reward[rows] - self.count[rows] * usual
+        luck = self.reward[m:-m] - np.diff(self.counts)[m:-m] * usual
+        luck = luck[inside]
         if rise is None:
-            p_last, p_next = _sums_around(self.p, rows, m)
-            rise = (p_next - p_last) / m
+            p_last, p_next = _sums_around(self.ps, m)
+            rise = ((p_next - p_last) / m)[inside]
         else:
-            rise = rise[rows]
+            rise = rise[m:-m][inside]
         unit = np.sqrt(_mean_nearby(rise * rise))
         rise = np.divide(rise, unit, out=np.zeros(len(rise)), where=unit > TINY)
         product = rise * luck
@@ -201,14 +206,20 @@ def follow_at_once(proba, code, p, reward):
     return own.follow(WINDOWS[-1], rise[own.order])
 
 
-def _sums_around(values, rows, m):
-    """Return the sums of the m values before and after each of some rows."""
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    return sums[rows] - sums[rows - m], sums[rows + m + 1] - sums[rows + 1]
+def _sums(values):
+    """Return the sum of the values before every place, the end included."""
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _sums_around(sums, m):
+    """Return the sums of the m values before and after each that has so many."""
+    last = sums[m : -m - 1] - sums[: -2 * m - 1]
+    return last, sums[2 * m + 1 :] - sums[m + 1 : -m]
 
 
 def _mean_nearby(values):
     """Return the mean of every value and its neighbours on both sides."""
-    sums, rows = np.concatenate([[0.0], np.cumsum(values)]), np.arange(len(values))
-    low, high = np.maximum(rows - NEARBY, 0), np.minimum(rows + NEARBY + 1, len(values))
-    return np.maximum(sums[high] - sums[low], 0.0) / (high - low)
+    sums = np.pad(_sums(values), NEARBY, mode="edge")
+    one_side = np.minimum(np.arange(len(values)), NEARBY)
+    total = sums[2 * NEARBY + 1 :] - sums[: len(values)]
+    return np.maximum(total, 0.0) / (one_side + 1 + one_side[::-1])

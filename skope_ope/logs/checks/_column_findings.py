@@ -165,6 +165,8 @@ def _missing(context):
         counts = np.bincount(context.indices[~np.isfinite(context.data)])
         return {int(j): int(counts[j]) for j in np.flatnonzero(counts)}
     with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(context.sum()):  # then all are: much faster than by column
+            return {}
         suspicious = np.flatnonzero(~np.isfinite(context.sum(axis=0)))
     counts = {int(j): int((~np.isfinite(context[:, j])).sum()) for j in suspicious}
     return {j: count for j, count in counts.items() if count}

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._factorise import first_alike
 from skope_ope.logs._known_rows import done_words
 from skope_ope.logs._row_content import column_words, combined
 from skope_ope.logs.checks._finding import Finding
@@ -17,6 +18,7 @@ LEAST = 10  # repeats beyond chance
 DETECTABLE = 0.2  # copies of this share should be seen, or the facts say they cannot
 AGREE = 0.99  # share of like choices with one probability, where one logger made them
 MOST = 200_000  # rounds that are looked at, with all others of their contexts
+_FIRST_BITS = np.uint64(64 - 12)
 
 
 def repeated_findings(logs, random_state=None):
@@ -50,7 +52,7 @@ def repeated_findings(logs, random_state=None):
     """
     rows = _rows_of_some_contexts(logs._context_words)
     situation, choice, whole = _keys(logs, rows)
-    copies = np.flatnonzero(_first_alike(whole) < np.arange(len(rows)))
+    copies = np.flatnonzero(first_alike(whole) < np.arange(len(rows)))
     facts = {"rounds equal to an earlier one in all fields": len(copies) / len(rows)}
     p = _chances(logs, rows)
     if isinstance(p, str):
@@ -86,18 +88,18 @@ class _Repeats:
     """
 
     def __init__(self, situation, choice, p):
-        self.first = _first_alike(choice)
+        self.first = first_alike(choice)
         self.repeats = self.first < np.arange(len(p))
         like = np.abs(p - p[self.first])[self.repeats] <= 1e-6
         self.one_logger = not like.size or like.mean() >= AGREE
         # what the first rounds of all earlier choices add up to
         new = np.where(self.repeats, 0.0, p)
-        order, starts, sizes = _cells(situation)
-        before = np.cumsum(new[order]) - new[order]
-        chance = np.empty(len(p))
-        chance[order] = before - np.repeat(before[starts], sizes)
-        self.again = np.ones(len(p), dtype=bool)
-        self.again[order[starts]] = False
+        chance = np.zeros(len(p))
+        self.again = first_alike(situation) < np.arange(len(p))
+        if self.again.any():
+            order, starts, sizes = _cells(situation)
+            before = np.cumsum(new[order]) - new[order]
+            chance[order] = before - np.repeat(before[starts], sizes)
         # sums of rounded probabilities are not exactly one
         self.open = self.again & (chance < 1 - 1e-6)
         chance = np.clip(chance[self.open], 0.0, 1.0)
@@ -148,7 +150,7 @@ def _misfits(logs, rows, whole):
     """
     if not hasattr(logs, "action_index"):
         return False  # of slates nothing else is tested
-    distinct = rows[_first_alike(whole) == np.arange(len(rows))]
+    distinct = rows[first_alike(whole) == np.arange(len(rows))]
     return all(
         any(
             one.is_alarm
@@ -212,12 +214,12 @@ def _finding(test, whole, rows):
 
 def _unexplained(situation, whole, copies, rows, why):
     """Return a note where contexts come back with all other fields or not at all."""
-    again = np.flatnonzero(_first_alike(situation) < np.arange(len(rows)))
+    again = np.flatnonzero(first_alike(situation) < np.arange(len(rows)))
     many = len(copies) > max(LEAST, HIGH_SHARE * len(rows))
     varied = len(again) < 0.9 * len(rows)
     if not (many and varied and len(copies) >= AGREE * len(again)):
         return []
-    first = _first_alike(whole)[copies[:5]]
+    first = first_alike(whole)[copies[:5]]
     pairs = np.column_stack([rows[first], rows[copies[:5]]])
     share = len(copies) / len(rows)
     return [
@@ -261,7 +263,12 @@ def _rows_of_some_contexts(words):
     """Return the rows of all contexts, or of enough of them, in the stored order."""
     if len(words) <= MOST:
         return np.arange(len(words))
-    return np.flatnonzero(words <= np.partition(words, MOST)[MOST])
+    first_bits = (words >> _FIRST_BITS).view(np.int64)  # counting beats partitioning
+    up_to = np.bincount(first_bits).cumsum()
+    at = np.searchsorted(up_to, MOST, side="right")
+    close = words[first_bits == at]
+    place = MOST - (up_to[at] - len(close))
+    return np.flatnonzero(words <= np.partition(close, place)[place])
 
 
 def _keys(logs, rows):
@@ -281,14 +288,6 @@ def _keys(logs, rows):
     situation = combined(parts)
     choice = combined([situation, whole[0]])
     return situation, choice, combined([choice, *whole[1:]])
-
-
-def _first_alike(words):
-    """Return the first row that has the word of every row."""
-    order, starts, sizes = _cells(words)
-    first = np.empty(len(words), dtype=np.intp)
-    first[order] = np.repeat(order[starts], sizes)
-    return first
 
 
 def _cells(words):
