@@ -194,7 +194,7 @@ def search_over_q(n_rounds, folder):
     policy = ClassifierPolicy(LogisticRegression(), epsilon=0.1).fit(train)
 
     def story():
-        model = HistGradientBoostingRegressor()
+        model = HistGradientBoostingRegressor(max_iter=10)
         OPESearchCV(
             DRns(reward_model=model),
             {"q": [0, 0.01, 0.05, 0.1], "cmax": [0.5, 1]},
@@ -249,7 +249,7 @@ def slates(n_rounds, folder, n_candidates=10, n_slots=4, n_features=10):
 STORIES = {
     "frame to comparison": (frame_to_comparison, 100_000),
     "csv to report": (csv_to_report, 200_000),
-    "search over q": (search_over_q, 20_000),
+    "search over q": (search_over_q, 5_000),
     "policy search": (policy_search, 50_000),
     "slates": (slates, 50_000),
 }

@@ -492,8 +492,8 @@ BOUNDS = {
     # not reached at every size: what is, with a margin
     "from_frame, actions of dtype str": 4.7,
     "from_frame, categorical actions": 2.1,
-    "Ridge as reward model": 0.6,
-    "LogisticRegression as reward model": 0.7,
+    "Ridge as reward model": 0.47,
+    "LogisticRegression as reward model": 0.65,
     "csv to a value": 2.4,
     "logs from dsjson": 6.3,
     "by(texts)": 2.1,
