@@ -1,7 +1,9 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
 
+import calendar
 import random
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ import pytest
 from skope_ope.readers._moments import plain_moments
 from skope_ope.readers._text_files import utc_microseconds
 
+LAYOUT = re.compile(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|\+00:00)?", flags=re.ASCII
+)
 PLAIN = [
     "2026-01-31 12:00:00",
     "2026-01-31T12:00:00",
@@ -64,10 +69,23 @@ def test_what_is_plain_has_the_moment_of_the_parser_of_single_texts():
             stop = place + draw.choice([0, 1, 1, 1])
             text = text[:place] + draw.choice("0123459 T-:.+Zz\u0661") + text[stop:]
         texts.append(text)
-    n_plain = 0
-    for start in range(0, len(texts), 10):  # one that is wrong takes others with it
-        part = texts[start : start + 10]
-        for text, moment, plain in zip(part, *plain_moments(part), strict=True):
-            assert not plain or moment == utc_microseconds(text), text
-            n_plain += bool(plain)
-    assert 1000 < n_plain < 4000
+    moments, is_plain = plain_moments(texts)
+    assert 1000 < is_plain.sum() < 4000
+    for text, moment, plain in zip(texts, moments.tolist(), is_plain, strict=True):
+        if not LAYOUT.fullmatch(text):
+            assert not plain, text
+        elif plain:
+            assert moment == utc_microseconds(text), text
+        else:
+            with pytest.raises(ValueError):
+                utc_microseconds(text)
+
+
+@pytest.mark.parametrize("year", [1600, 1900, 1969, 2000, 2023, 2024, 2100, 9999])
+def test_the_days_of_a_year(year):
+    days = [f"{year}-{m:02}-{d:02} 00:00:00" for m in range(14) for d in range(33)]
+    moments, is_plain = plain_moments(days)
+    assert is_plain.sum() == 365 + calendar.isleap(year)
+    steps = np.diff(moments[is_plain])
+    assert (steps == 86_400_000_000).all()
+    assert moments[is_plain][0] == utc_microseconds(days[34])
