@@ -23,7 +23,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 try:
     ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +72,7 @@ def start_times(n_repeats):
             for statement, found in times.items():
                 found.append(one_start(statement, bytecode))
     return {
-        statement: [median(column) for column in zip(*found, strict=True)]
+        statement: [min(column) for column in zip(*found, strict=True)]
         for statement, found in times.items()
     }
 
