@@ -16,7 +16,6 @@ from skope_ope.logs.checks._finding import SEVERITIES
 
 ANSWERS = ("not supported", "caution", "trustworthy")  # the worst first
 BY_SEVERITY = dict(zip(SEVERITIES, ANSWERS, strict=True))
-# Evaluators by the alarm of an audit that they are made for.
 MEANINGS = {
     "trustworthy": "nothing speaks against the value",
     "caution": "read the reasons before you act on the value",

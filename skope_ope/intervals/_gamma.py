@@ -83,15 +83,7 @@ def deviations_of(round_values, value, group=None):
 
 
 def deviations_of_blocks(changes, n):
-    """Return the `Deviations` of n rounds, from arrays of some deviations each.
-
-    Parameters
-    ----------
-    changes : iterable of ndarray
-        Deviations of round values from the value, or their sums by group.
-    n : int
-        Number of rounds.
-    """
+    """Return the `Deviations` of n rounds, from arrays of those of some rounds each."""
     sums, largest, least = np.zeros(6), [], []
     for change in changes:
         up = np.maximum(change, 0.0)

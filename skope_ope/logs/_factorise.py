@@ -237,13 +237,7 @@ def order_of_codes(codes, n_codes):
 
 
 def first_alike(words):
-    """Return the first row that has the word of every row, shape (n_rounds,).
-
-    Parameters
-    ----------
-    words : ndarray of uint64 of shape (n_rounds,)
-        Such as hashes of rows.
-    """
+    """Return for every row the first one that has its word, such as a hash of it."""
     codes, some = _codes_of_keys(words)
     first = np.empty(len(some), dtype=np.intp)
     first[codes[::-1]] = np.arange(len(words))[::-1]  # the last one written stays

@@ -59,19 +59,8 @@ class HeldOut:
     def train_sums(self, codes, n_codes, weights):
         """Sum weights by code over the training part of every fold.
 
-        Parameters
-        ----------
-        codes : ndarray of int of shape (n_rounds,)
-            Code of every row, 0..n_codes-1.
-        n_codes : int
-            Number of codes.
-        weights : list of ndarray of shape (n_rounds,) or None
-            What is summed; `None` counts the rows.
-
-        Returns
-        -------
-        sums : list of ndarray of shape (n_folds, n_codes)
-            One per entry of `weights`.
+        `weights` is a list of arrays, or of None, which counts the rows; for each the
+        sums have the shape (n_folds, n_codes).
         """
         n_folds = len(self.train)
         if isinstance(self.train, OtherFolds):
@@ -258,18 +247,7 @@ def _split(cv, logs, position):
 def numbered_folds(cv, logs, position):
     """Return the fold of every row, where all that is said is their number.
 
-    Parameters
-    ----------
-    cv : int or None
-        Number of folds, see `HeldOut`.
-    logs : BanditLogs or SlateLogs
-        The rounds that are split.
-    position : ndarray of shape (n_rounds,) or None
-        See `repeated_positions`.
-
-    Returns
-    -------
-    fold : ndarray of int of shape (n_rounds,)
+    `cv`: see `HeldOut`; `position`: see `repeated_positions`.
     """
     cv = 5 if cv is None else int(cv)
     groups, unit = logs.group_index, "rounds"

@@ -4,21 +4,9 @@
 
 
 def item_rows(logs, rounds, candidates):
-    """Return the features of candidates, one row each.
+    """Return features of candidates, (n_rows, n_item_features).
 
-    Parameters
-    ----------
-    logs : SlateLogs
-        With `item_features`.
-    rounds : ndarray of int of shape (n_rows,)
-        Rounds of the logs.
-    candidates : ndarray of int of shape (n_rows,)
-        A candidate of each of these rounds; for an empty slot the row is that of some
-        candidate.
-
-    Returns
-    -------
-    features : ndarray of shape (n_rows, n_item_features)
+    `rounds` and `candidates` say which; for an empty slot some candidate stands.
     """
     table = logs.item_features
     if table.ndim == 3:

@@ -4,15 +4,11 @@
 
 import numpy as np
 
-from skope_ope.readers._text_files import LONGEST_CELL, open_bytes
+from skope_ope.readers._text_files import LONGEST_CELL, DoubtError, open_bytes
 
 FIRST = 2**16  # bytes: it tells which columns hold texts
 SIZE = 2**22  # bytes that are held as text at a time
 COMMA, NEWLINE, RETURN, QUOTE = b',\n\r"'
-
-
-class DoubtError(Exception):
-    """Something that readers of csv files may take in different ways."""
 
 
 def csv_blocks(path):

@@ -8,11 +8,10 @@ and reads whatever they might read in another way: it alone says what is wrong.
 
 from itertools import islice
 
-from skope_ope.readers._csv_blocks import DoubtError
 from skope_ope.readers._csv_cells import KINDS, TextAfterNumbersError, TextFeatures
 from skope_ope.readers._csv_engines import find_engine
 from skope_ope.readers._fast_csv import read_by_engine
-from skope_ope.readers._text_files import empty_file, open_csv
+from skope_ope.readers._text_files import DoubtError, empty_file, open_csv
 
 BLOCK = 256  # rows that are held as text at a time: few enough to stay in the cache
 

@@ -13,9 +13,11 @@ import io
 
 import numpy as np
 
+from skope_ope.readers._csv_cells import MISSING
+
 MISSING_WORDS = [
     spelt(word)
-    for word in ("", "na", "n/a", "nan", "null", "none")
+    for word in sorted(MISSING)
     for spelt in (str.lower, str.upper, str.capitalize)
 ] + ["NaN"]
 

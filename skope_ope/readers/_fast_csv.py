@@ -12,8 +12,9 @@ import zlib
 
 import numpy as np
 
-from skope_ope.readers._csv_blocks import DoubtError, csv_blocks
+from skope_ope.readers._csv_blocks import csv_blocks
 from skope_ope.readers._csv_cells import KINDS, MOSTLY, cell_number
+from skope_ope.readers._text_files import DoubtError
 from skope_ope.readers._texts import Texts
 
 
@@ -60,32 +61,10 @@ def read_by_engine(engine, path, header, wanted, report=None):
 
 
 def read_cells(engine, path, n_columns, texts, report=None):
-    """Read columns as floats, NaN where missing, or as `Texts`.
+    """Read columns as floats, NaN where missing, or as `Texts`; a dict by place.
 
-    Parameters
-    ----------
-    engine : callable
-        A function of (block, names, texts), see `find_engine`.
-    path : str or path-like
-        The file.
-    n_columns : int
-        Number of all columns.
-    texts : dict
-        The places of columns, and whether they are read as texts.
-    report : callable, default=None
-        Called with the number of rows read so far.
-
-    Returns
-    -------
-    columns : dict
-        The columns by place.
-
-    Raises
-    ------
-    DoubtError
-        If our own reader must read the file.
-    TextsError
-        If columns hold texts that are to be read as floats; `args` are their places.
+    `texts` are the places of the columns and whether they are read as texts, for the
+    rest see `read_by_engine`. `TextsError` names columns that are no numbers.
     """
     if n_columns < 2:  # a blank line is a cell here and none there
         raise DoubtError

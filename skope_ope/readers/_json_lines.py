@@ -10,13 +10,10 @@ another way than by Python: `load` then says what the line holds or what is wron
 import json
 
 from skope_ope.readers._numbers import quoted
+from skope_ope.readers._text_files import DoubtError
 from skope_ope.readers._vw_event import MalformedLineError
 
 LONG_NUMBER = 2000  # digits: Python refuses numbers of 4,301, orjson does not
-
-
-class DoubtError(Exception):
-    """A line that `load` must read."""
 
 
 class Pairs(list):

@@ -18,19 +18,9 @@ DIGITS = 6  # of microseconds
 
 
 def plain_moments(texts):
-    """Read datetimes that are written in the plain way.
+    """Return microseconds from 1970, UTC, and which texts are plain datetimes.
 
-    Parameters
-    ----------
-    texts : sequence of str
-        Datetimes.
-
-    Returns
-    -------
-    microseconds : ndarray of int64, shape (n_texts,)
-        From 1970, UTC; any number where the text is not plain.
-    is_plain : ndarray of bool, shape (n_texts,)
-        Whether it is.
+    Where one is not, its number means nothing.
     """
     found = np.zeros(len(texts), dtype=np.int64)
     is_plain = np.zeros(len(texts), dtype=bool)

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.readers._csv_blocks import DoubtError
 from skope_ope.readers._csv_engines import find_engine
 from skope_ope.readers._fast_csv import TextsError, read_cells
 from skope_ope.readers._numbers import number, numbers, quoted, whole_number
 from skope_ope.readers._text_files import (
+    DoubtError,
     empty_file,
     line_of_row,
     open_csv,

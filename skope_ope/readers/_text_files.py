@@ -31,6 +31,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
 
+class DoubtError(Exception):
+    """Something that fast readers may take in another way: our own must read it."""
+
+
 def read_lines(path, ends=False):
     """Yield (line number from 1, line) of a text file, without `ends` of lines.
 

@@ -12,9 +12,9 @@ from skope_ope.readers._dsjson_checks import (
     label_base,
     logging_proba,
 )
-from skope_ope.readers._json_lines import OBJECTS, DoubtError, Pairs, load, plain_loader
+from skope_ope.readers._json_lines import OBJECTS, Pairs, load, plain_loader
 from skope_ope.readers._numbers import number, quoted
-from skope_ope.readers._text_files import utc_microseconds
+from skope_ope.readers._text_files import DoubtError, utc_microseconds
 from skope_ope.readers._vw_event import (
     MOST_ACTIONS,
     MalformedLineError,

@@ -93,8 +93,7 @@ def compare_policies(
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
     evaluator = _evaluator(evaluator, logs)
-    given = {"cv": getattr(evaluator, "cv", 5), "n_jobs": n_jobs, "keep": True}
-    table = quiet_table(policies, logs, {"": evaluator}, **given)
+    table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
     values = {name: table[name, ""] for name in policies}
     warn_once(values.items(), stacklevel=4)
     comparison, warned = comparison_of(values, policies, logs, baseline, level)

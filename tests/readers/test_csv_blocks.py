@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from skope_ope.readers import _csv_blocks
-from skope_ope.readers._csv_blocks import DoubtError, csv_blocks
-from skope_ope.readers._text_files import LONGEST_CELL
+from skope_ope.readers._csv_blocks import csv_blocks
+from skope_ope.readers._text_files import LONGEST_CELL, DoubtError
 
 
 def blocks_of(path):

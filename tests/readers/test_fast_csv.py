@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from skope_ope.readers import _csv_blocks
-from skope_ope.readers._csv_blocks import DoubtError
 from skope_ope.readers._csv_columns import read_rows
 from skope_ope.readers._csv_engines import _arrow_engine, _pandas_engine
 from skope_ope.readers._fast_csv import read_by_engine
-from skope_ope.readers._text_files import open_csv
+from skope_ope.readers._text_files import DoubtError, open_csv
 from skope_ope.readers._texts import Texts
 
 pytestmark = pytest.mark.frames

@@ -15,6 +15,7 @@ from math import isnan
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._design import linked
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._jobs import JobTerms, run_together
@@ -29,7 +30,6 @@ from skope_ope.intervals._bootstrap import (
 from skope_ope.intervals._resampling import Resampling
 
 MOST_COLUMNS = 256  # of one product, those of terms and those of their products
-BLOCK = 20_000  # rounds whose columns are formed together, of terms that are stored
 
 
 @dataclass
@@ -364,11 +364,9 @@ class _Bucket:
             sources = [part.terms for plan in self.plans for part in plan.parts]
             run_together(sources, partial(self._take_block, take), self.key[2])
         else:
-            n = first.parts[0].rows.n_rounds
-            for low in range(0, n, BLOCK):
-                high = min(low + BLOCK, n)
-                terms = [part.rows.terms[:, low:high] for part in first.parts]
-                self._take_block(take, low, high, terms)
+            for block in blocks(first.parts[0].rows.n_rounds):
+                terms = [part.rows.terms[:, block.rows] for part in first.parts]
+                self._take_block(take, block.low, block.high, terms)
 
     def _take_block(self, take, low, high, terms):
         """Give the columns of the rounds low..high-1, from the terms of all parts."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from joblib import effective_n_jobs
 
+from skope_ope.evaluators.core._blocks import BLOCK
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._predictors import Ahead, Blocks, Predictors
 from skope_ope.evaluators.core._rounds import Rounds
 from skope_ope.evaluators.core._sums import Sums
 
-BLOCK = 20_000  # rows: with fewer, calls take as long as what they do
 GROUPED_BLOCK = 100_000  # with groups: a block goes through the sums of all of them
 BLOCK_ENTRIES = 1 << 20  # probabilities of a block: with many actions fewer rows
 FAR = 5  # ranges that rewards are away from zero where they are shifted

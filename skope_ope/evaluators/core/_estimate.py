@@ -30,8 +30,8 @@ from math import isfinite, nan, sqrt
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.logs._factorise import factorise

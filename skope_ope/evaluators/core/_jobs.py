@@ -4,9 +4,10 @@
 
 from dataclasses import dataclass, replace
 
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._drowned import beyond_floats
 from skope_ope.evaluators.core._engine import run
-from skope_ope.evaluators.core._kept_rounds import KeptRounds, blocks
+from skope_ope.evaluators.core._kept_rounds import KeptRounds
 
 
 def evaluate_jobs(jobs, positive, n_jobs=1, keep=False):

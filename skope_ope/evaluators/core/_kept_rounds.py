@@ -13,8 +13,8 @@ from operator import attrgetter
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._engine import (
-    BLOCK,
     Extract,
     Job,
     TermStore,
@@ -157,19 +157,6 @@ class KeptRounds:
         return store.terms
 
 
-class _Rows:
-    """Places of consecutive rounds."""
-
-    def __init__(self, low, high):
-        self.low, self.high, self.rows = low, high, slice(low, high)
-
-
-def blocks(n):
-    """Yield blocks of rounds that fit the cache."""
-    for low in range(0, n, BLOCK):
-        yield _Rows(low, min(low + BLOCK, n))
-
-
 class _Teller:
     """Tells a block what an observer knows of it; what is seen was seen before."""
 
@@ -206,15 +193,7 @@ def weights_of_job(job):
 
 
 def largest_weight(job, w):
-    """Return the largest weight that a policy may have, and where it comes from.
-
-    Parameters
-    ----------
-    job : Job
-        What was done for the policy.
-    w : ndarray of shape (n_rounds,)
-        Weights of the logged actions.
-    """
+    """Return the largest weight that a policy may have, and where it comes from."""
     largest, source = job.kept.bound(job).largest(w, job.design)
     return float(largest.max()), source
 

@@ -7,10 +7,10 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._estimate import spread_estimate
-from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._reach import DifferenceReach
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.exceptions import SingleTrajectoryWarning

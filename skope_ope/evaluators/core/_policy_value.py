@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._diagnostics import Diagnostics, group_entries
 from skope_ope.evaluators.core._grounds import (
     Grounds,
@@ -15,7 +16,6 @@ from skope_ope.evaluators.core._grounds import (
 )
 from skope_ope.evaluators.core._intervals import FEW_EVENTS
 from skope_ope.evaluators.core._intervals_of_value import IntervalsOfValue
-from skope_ope.evaluators.core._kept_rounds import blocks
 from skope_ope.evaluators.core._lift import RelativeGains
 from skope_ope.evaluators.core._paired_differences import PairedDifferences
 from skope_ope.evaluators.core._plain_weights import LEFT_BEHIND

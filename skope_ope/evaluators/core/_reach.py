@@ -15,9 +15,10 @@ from math import inf, nan
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._estimate import estimate_of_rounds
 from skope_ope.evaluators.core._functions import ratio
-from skope_ope.evaluators.core._kept_rounds import blocks, weights_of_job
+from skope_ope.evaluators.core._kept_rounds import weights_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.logs._known_range import known_range

@@ -255,20 +255,7 @@ def check_logged(pi, low):
 
 
 def model_values(target, table):
-    """Return the values of a model for what a policy does, and for what was logged.
-
-    Parameters
-    ----------
-    target : TargetBlock
-        What the policy does.
-    table : ndarray of shape (n, n_actions)
-        Model values of all actions.
-
-    Returns
-    -------
-    v, q : ndarray of shape (n,)
-        The value of the policy, sum_a pi(a|x) q(x, a), and that of the logged action.
-    """
+    """Return model values: sum_a pi(a|x) q(x, a), and that of the logged action."""
     q = as_floats(table)
     v = np.einsum("ij,ij->i", target.table, q)
     if not isfinite(dot(v, v)):  # then one of the entries may be at fault

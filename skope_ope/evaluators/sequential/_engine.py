@@ -157,16 +157,8 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
         X = take_rows(contexts, slice(start, stop))
         offered = None if logs.available is None else logs.available[start:stop]
         codes, pi_block = logs.action_index[start:stop], pi[start:stop]
-        block = None
-        if predict is None:  # nothing but the logged actions counts
-            block = policy.look_ahead_at(X, codes, offered)
-        if block is None:
-            block = _Table(policy.look_ahead(X, offered), codes)
-            check_block(block.table, stop - start, n_actions, offered, start)
-            largest = min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
-        else:
-            check_chances(block.proba, stop - start, start)
-            largest = LARGEST_BLOCK
+        tables = predict is not None  # else nothing but the logged actions counts
+        block, largest = _asked(policy, X, codes, offered, n_actions, start, tables)
         pi_block[:] = block.proba
         at, valued, n_refreshes, stale = 0, 0, 0, False
         while at < stop - start and not stale:
@@ -198,13 +190,13 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
                 stale = True
             elif changed:
                 n_refreshes += 1
-                if predict is not None:  # the table is about to change
+                if tables:  # they are about to change
                     model.add(start + valued, block.table[valued:end])
                     valued = end
                 stale = not block.refresh(end, codes.item(end - 1))
                 if not stale:
                     pi_block[end:] = block.proba[end:]
-        if predict is not None:
+        if tables:
             model.add(start + valued, block.table[valued:at])
         start += at
         # The rest of a stale block was asked for in vain: ask for a few more rows than
@@ -215,6 +207,20 @@ def _by_block(restarts, logs, rule, horizon, predict, weighs):
             size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
         size = min(max(size, 8), largest)
     return _trace(accepted, c_values, pi, model, restarts)
+
+
+def _asked(policy, X, codes, offered, n_actions, start, tables):
+    """Return what a policy says of a block of rounds, and the most that one may have.
+
+    `tables`: the probabilities of all actions are wanted, not of the logged ones alone.
+    """
+    block = None if tables else policy.look_ahead_at(X, codes, offered)
+    if block is not None:
+        check_chances(block.proba, len(codes), start)
+        return block, LARGEST_BLOCK
+    block = _Table(policy.look_ahead(X, offered), codes)
+    check_block(block.table, len(codes), n_actions, offered, start)
+    return block, min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
 
 
 def _by_row(restarts, logs, rule, horizon, predict, weighs):

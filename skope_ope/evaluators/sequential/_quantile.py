@@ -14,8 +14,6 @@ from math import ceil
 import numpy as np
 
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
-
-
 BELOW = 1 - 1e-12  # what q n is lowered by, so that rounding does not raise it
 
 

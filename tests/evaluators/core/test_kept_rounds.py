@@ -21,9 +21,10 @@ from skope_ope import (
     compare_policies,
     evaluate,
 )
-from skope_ope.evaluators.core import _engine, _kept_rounds
+from skope_ope.evaluators.core import _blocks, _engine
+from skope_ope.evaluators.core._blocks import blocks
 from skope_ope.evaluators.core._jobs import evaluate_jobs
-from skope_ope.evaluators.core._kept_rounds import KeptRounds, blocks
+from skope_ope.evaluators.core._kept_rounds import KeptRounds
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._target import Target
 from skope_ope.policies import BasePolicy
@@ -209,7 +210,7 @@ def test_blocks_change_nothing(monkeypatch, sample_weight):
         return [(v.round_values, *v.confidence_interval()) for v in values]
 
     whole = found()
-    monkeypatch.setattr(_kept_rounds, "BLOCK", 7)
+    monkeypatch.setattr(_blocks, "BLOCK", 7)
     monkeypatch.setattr(_engine, "BLOCK", 11)
     for (values, *ends), (expected, *limits) in zip(found(), whole, strict=True):
         assert_allclose(values, expected, rtol=1e-13, atol=1e-14)
@@ -217,7 +218,7 @@ def test_blocks_change_nothing(monkeypatch, sample_weight):
 
 
 def test_blocks():
-    found = list(blocks(2 * _kept_rounds.BLOCK + 1))
+    found = list(blocks(2 * _blocks.BLOCK + 1))
     assert [block.high - block.low for block in found] == [20_000, 20_000, 1]
     assert found[1].rows == slice(20_000, 40_000)
 
