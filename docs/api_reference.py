@@ -109,6 +109,7 @@ API_REFERENCE = {
         "guide": "evaluators",
         "objects": [
             "evaluate",
+            "load_summary",
             "IPS",
             "SNIPS",
             "DirectMethod",
@@ -150,6 +151,7 @@ API_REFERENCE = {
             "PolicyValue",
             "Lift",
             "Sensitivity",
+            "ValueSummary",
             "ValueTable",
         ],
     },
