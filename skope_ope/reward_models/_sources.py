@@ -136,6 +136,24 @@ def _check_q_hat(q_hat, logs, name, remedy=""):
     return q_hat
 
 
+def model_and_folds(evaluator, reward_model=None, cv=None):
+    """Return the reward model that an evaluator uses, and its folds.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        Its own model and folds come first.
+    reward_model : object, default=None
+        What evaluators without a model of their own share.
+    cv : int, splitter, iterable, "prefit" or None, default=None
+        The folds that come with it; `None`: those of the evaluator.
+    """
+    model, folds = evaluator.reward_model, getattr(evaluator, "cv", 5)
+    if model is not None:
+        return model, folds
+    return reward_model, folds if cv is None else cv
+
+
 def is_source(model):
     """Tell whether something is a source already: an equal evaluator fitted it."""
     return hasattr(model, "n_uncovered_")
