@@ -8,7 +8,6 @@ from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import sums_of_others
 from skope_ope.logs._slate_logs import column_weights
 from skope_ope.reward_models._cross_fit import (
-    MeanReward,
     summands,
     warn_of_missing,
 )

@@ -31,6 +31,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.reward_models._cross_fit import MeanReward
 
 
 class DRns(SequentialEvaluator):
