@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope import BanditLogs
-from skope_ope.evaluators.sequential._engine import trace_adaptive
-from skope_ope.evaluators.sequential._rules import UniformRule
+from skope_ope.evaluators.sequential._engine import AdaptiveWalk
+from skope_ope.evaluators.sequential._rules import UniformRule, n_offered
 from skope_ope.policies._adaptive import fresh
 
 
@@ -64,7 +64,8 @@ def row_by_row(policy, logs, draws=None):
 def replayed(policy, logs, draws=None):
     """Rows that enter the history where the engine of the evaluators walks."""
     draws = np.zeros(len(logs)) if draws is None else draws
-    return trace_adaptive(policy, logs, UniformRule(np.ones(len(logs)), draws)).accepted
+    rule = UniformRule(int(np.max(n_offered(logs))))
+    return AdaptiveWalk(policy, logs, rule).take(logs, draws).accepted
 
 
 def live(policy, actions, rewards, contexts=None):

@@ -21,8 +21,6 @@ from skope_ope.evaluators.sequential._drns_model import (
     drns_source,
     rounds_seen_ahead,
 )
-from skope_ope.evaluators.sequential._history import TrajectoryEstimate
-from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._warnings import (
@@ -233,11 +231,10 @@ class DRns(SequentialEvaluator):
     def _tells_weights(self, policy):
         return self._weighs and getattr(policy, "takes_weight", False)
 
-    def _rule(self, logs, rows, u, pi):
-        p = logs.propensity[rows]
+    def _rule(self, known, n_rounds):
         if self.acceptance == "worst_case":
-            return ConstantRule(min(self.cmax, float(logs.propensity.min())), p, u)
-        return QuantileRule(self.q, self.cmax, p, u, self.c_init)
+            return ConstantRule(min(self.cmax, known.smallest_propensity))
+        return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
     def _predictor(self, logs, start):
         predict = self.reward_source_.bind(logs)
@@ -246,28 +243,19 @@ class DRns(SequentialEvaluator):
     def _slopes(self, history, below):
         return below * history.w if self.normalize else None
 
-    def _trajectory(self, segment, logs, rows, accepted):
-        trace, reward = segment.trace, logs.reward[segment.rows][rows]
-        w = trace.pi[rows] / logs.propensity[segment.rows][rows]
-        c = trace.c[rows]
-        r_k = trace.v[rows] + w * (reward - trace.q[rows])
+    def _terms(self, trace, reward, p, rows, accepted):
+        w, c = trace.pi[rows] / p[rows], trace.c[rows]
+        above = c * (trace.v[rows] + w * (reward[rows] - trace.q[rows]))
         if self.normalize:
-            total = float(c.sum())
-            value = float((c * r_k).sum() / total)
-            influence = c * (r_k - value) / total
-            return TrajectoryEstimate(value, influence, c / total, total)
-        # The sum over complete blocks estimates that of the history's rewards.
-        influence, below = np.zeros((2, len(r_k)))
-        if not len(accepted):
-            return TrajectoryEstimate(float("nan"), influence, below, 0.0)
-        entered = accepted - rows.start
+            return slice(None), above, c
+        below, entered = np.zeros(len(c)), accepted - rows.start
         below[entered] = np.maximum(1.0, (c * w)[entered]) if self._weighs else 1.0
-        length = float(below.sum())
-        below /= length
-        complete = slice(0, int(accepted[-1]) + 1 - rows.start)
-        influence[complete] = (c * r_k)[complete] / length
-        value = float(influence.sum())
-        return TrajectoryEstimate(value, influence - value * below, below, length)
+        return slice(None), above, below
+
+    @property
+    def _counts_blocks(self):
+        # the sum over complete blocks estimates that of the history's rewards
+        return not self.normalize
 
     @property
     def _pooled(self):
@@ -288,12 +276,10 @@ class DRns(SequentialEvaluator):
     def _diagnostics(self, history):
         out = super()._diagnostics(history)
         out["effective_sample_size"] = history.overlap.effective_sample_size
-        c = history.acceptance_ratios
-        share = c / c.max()  # squares of tiny ratios would be zero
-        out["effective_ratios"] = float(share.sum() ** 2 / share.dot(share))
-        out["sum_c"] = float(c.sum())
+        out["effective_ratios"] = history.ratios.effective
+        out["sum_c"] = history.ratios.total
         out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
-        return out | violation_diagnostics(history)
+        return out | history.violations.diagnostics
 
     def _warnings(self, history, found, estimate, diagnostics):
         warned = super()._warnings(history, found, estimate, diagnostics)
@@ -358,17 +344,13 @@ class DRns(SequentialEvaluator):
         return drns_bound
 
     def _bound_terms(self, history):
-        values = [part for one in history.segments for part in one.trace.model_values]
         return {
             "cmax": self.cmax,
-            "C": float(history.acceptance_ratios.sum()),
+            "C": history.ratios.total,
             "single": self._values_the_progressive_policy(),
             "seen_ahead": rounds_seen_ahead(self.reward_source_, history.logs),
-            "largest_weight": float(history.w.max()),
-            "model_range": (
-                min(float(part.min()) for part in values),
-                max(float(part.max()) for part in values),
-            ),
+            "largest_weight": history.overlap.max_w,
+            "model_range": history.model_range,
         }
 
     def __sklearn_tags__(self):
