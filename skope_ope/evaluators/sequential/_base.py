@@ -180,12 +180,8 @@ class SequentialEvaluator(BaseEvaluator):
             [self._trajectories(one, logs) for one in history.segments], self._pooled
         )
         round_values, below = found.round_values(len(logs))
-        estimate, about = self._estimate(history, found, round_values)
-        diagnostics = self._diagnostics(history)
-        diagnostics["n_trajectories"] = len(found.formed)
-        if not history.adaptive:
-            diagnostics["unsupported_mass"] = history.overlap.missing_mass
-        diagnostics["standard_error_of"] = about
+        spread = RoundSpread(round_values, history.positive.design)
+        estimate, about = self._estimate(history, found, spread)
         return SequentialValue(
             estimate,
             Rows(
@@ -193,20 +189,32 @@ class SequentialEvaluator(BaseEvaluator):
                 lambda: ratio_terms(round_values, below, found.value),
                 logs=logs,
             ),
-            estimator=type(self).__name__,
-            effective_sample_size=diagnostics["effective_sample_size"],
-            diagnostics=diagnostics,
-            warnings=self._warnings(history, found, estimate, diagnostics),
-            bound=self._deviation_bound,
-            successes=self._successes(history, found),
-            leaves_bias_out=self._acceptances_count(history) and self._leaves_bias_out,
-            history=history,
-            trajectories=found,
-            horizon=self.horizon,
-            bound_terms=self._bound_terms(history),
             progressive_policy=self._progressive_policy(history),
             reach=self._reach(history, found, below),
+            **self._facts(history, found, estimate, about),
         )
+
+    def _facts(self, history, found, estimate, about):
+        """Return what a result is told beside the estimate and the rounds."""
+        diagnostics = self._diagnostics(history)
+        diagnostics["n_trajectories"] = len(found.formed)
+        if not history.adaptive:
+            diagnostics["unsupported_mass"] = history.overlap.missing_mass
+        diagnostics["standard_error_of"] = about
+        return {
+            "estimator": type(self).__name__,
+            "effective_sample_size": diagnostics["effective_sample_size"],
+            "diagnostics": diagnostics,
+            "warnings": self._warnings(history, found, estimate, diagnostics),
+            "bound": self._deviation_bound,
+            "successes": self._successes(history, found),
+            "leaves_bias_out": self._acceptances_count(history)
+            and self._leaves_bias_out,
+            "history": history,
+            "trajectories": found,
+            "horizon": self.horizon,
+            "bound_terms": self._bound_terms(history),
+        }
 
     def _reach(self, history, found, below):
         """Return what finds how far the value of a round may lie from the estimate."""
@@ -238,27 +246,24 @@ class SequentialEvaluator(BaseEvaluator):
             found.append(one)
         return found
 
-    def _estimate(self, history, found, round_values):
+    def _estimate(self, history, found, spread):
         """Return the estimate, and what its standard error is about.
 
         Several trajectories or parts tell by their spread how sure their mean is. For
         a single one the round values do, where they are independent given the past.
         """
-        n_rounds, m = len(round_values), len(found.terms)
-        unclustered = Frame(np.array([n_rounds]))
-        given = {"combine": ratio}
+        m = len(found.terms)
         if m > 1:
-            error, freedom = float(found.terms.std(ddof=1) / np.sqrt(m)), m - 1
-            numbers = found.value, error, freedom, round_values, unclustered
-            return GivenEstimate(*numbers, **given), OWN
+            error = float(found.terms.std(ddof=1) / np.sqrt(m))
+            return spread.given(found.value, error, m - 1), OWN
         about = PROGRESSIVE if history.adaptive else OWN
-        known = not history.adaptive or self._values_the_progressive_policy()
-        if m and known and self._has_spread(history):
-            design, freedom = history.positive.design, self._freedom(history)
-            numbers = found.value, round_values, design, freedom
-            return spread_estimate(*numbers, **given), about
-        numbers = found.value, float("nan"), n_rounds - 1, round_values, unclustered
-        return GivenEstimate(*numbers, **given), OWN
+        if m and self._tells_spread(history.adaptive) and self._has_spread(history):
+            return spread.estimate(found.value, self._freedom(history)), about
+        return spread.given(found.value, float("nan"), history.n_rounds - 1), OWN
+
+    def _tells_spread(self, adaptive):
+        """Tell whether the spread within a single trace is a standard error."""
+        return not adaptive or self._values_the_progressive_policy()
 
     def _has_spread(self, history):
         """Tell whether a single trace has terms enough for a standard error."""
@@ -334,6 +339,32 @@ class SequentialEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.order_dependent = True
         return tags
+
+
+class RoundSpread:
+    """The spread of the round values of a log in memory.
+
+    Parameters
+    ----------
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value.
+    design : Design
+        The clusters of the rounds.
+    """
+
+    def __init__(self, round_values, design):
+        self.round_values, self.design = round_values, design
+
+    def given(self, value, error, freedom):
+        """Return an estimate whose standard error is known from elsewhere."""
+        frame = Frame(np.array([len(self.round_values)]))
+        numbers = value, error, freedom, self.round_values, frame
+        return GivenEstimate(*numbers, combine=ratio)
+
+    def estimate(self, value, freedom):
+        """Return the estimate whose error is their spread, with at most a freedom."""
+        numbers = value, self.round_values, self.design, freedom
+        return spread_estimate(*numbers, combine=ratio)
 
 
 class Known(NamedTuple):

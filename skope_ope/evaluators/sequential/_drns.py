@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
+from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
@@ -19,7 +19,6 @@ from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound
 from skope_ope.evaluators.sequential._drns_model import (
     drns_source,
-    rounds_seen_ahead,
 )
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
@@ -288,8 +287,8 @@ class DRns(SequentialEvaluator):
         error = estimate.standard_error
         return warned + short_trajectory_warnings(found, error, self.horizon)
 
-    def _estimate(self, history, found, round_values):
-        estimate, about = super()._estimate(history, found, round_values)
+    def _estimate(self, history, found, spread):
+        estimate, about = super()._estimate(history, found, spread)
         if is_huge(history.overlap.max_w):
             estimate = estimate.without_error()
         return estimate, about
@@ -302,8 +301,7 @@ class DRns(SequentialEvaluator):
     def _weight_warnings(self, history):
         logs, overlap = history.logs, history.overlap
         if is_huge(overlap.max_w):
-            formed = np.isfinite(history.w @ logs.reward)
-            return [huge_weight_finding(logs, history.w, formed).warning()]
+            return [history.huge_weight_finding().warning()]
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         found = overlap_findings(overlap, logs, uses_model=True)
@@ -348,7 +346,7 @@ class DRns(SequentialEvaluator):
             "cmax": self.cmax,
             "C": history.ratios.total,
             "single": self._values_the_progressive_policy(),
-            "seen_ahead": rounds_seen_ahead(self.reward_source_, history.logs),
+            "seen_ahead": history.seen_ahead(self.reward_source_),
             "largest_weight": history.overlap.max_w,
             "model_range": history.model_range,
         }

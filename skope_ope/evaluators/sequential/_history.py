@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import huge_weight_finding
+from skope_ope.evaluators.sequential._drns_model import rounds_seen_ahead
 from skope_ope.evaluators.sequential._history_overlap import RatioSums, Violations
 from skope_ope.evaluators.sequential._rules import n_offered
 
@@ -166,6 +168,15 @@ class History:
     def most_offered(self):
         """The most actions that were ever offered."""
         return int(np.max(n_offered(self.logs)))
+
+    def huge_weight_finding(self):
+        """Return the finding that a weight leaves the range of floating point."""
+        formed = np.isfinite(self.w @ self.logs.reward)
+        return huge_weight_finding(self.logs, self.w, formed)
+
+    def seen_ahead(self, source):
+        """Count rounds predicted by what came later, see `rounds_seen_ahead`."""
+        return rounds_seen_ahead(source, self.logs)
 
     def successes(self, n_used):
         """Return the sum of the first accepted rewards, None unless all are 0 or 1."""
