@@ -2,16 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is summed over the parts of a log, all of it stated beforehand."""
 
-from collections import Counter
 from copy import copy
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 
-from skope_ope._part_tasks import merge_parts, task_count
 from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._summary import refuse_unstated
+from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -70,71 +69,80 @@ class Stated:
             refuse_unstated(evaluator, head)
 
 
-def needed(policies, evaluators, models, by, known):
+def needed(policies, evaluators, shared, by, head):
     """Return what has to be read beside the fields of the logs.
 
     Parameters
     ----------
     policies, evaluators : dict
         By name.
-    models : sequence
-        The reward models that are used.
+    shared : SharedModel
+        The reward models.
     by : sequence of str
         Columns that are asked for.
-    known : collection of str
-        Names of the columns.
+    head : BanditLogs or SlateLogs
+        A few rounds, with all columns.
 
     Returns
     -------
-    context : bool
-        Whether somebody looks at the context.
-    columns : list of str or None
-        None: all of them, because a policy may look at any.
+    needed : dict
+        context : whether somebody looks at the context; columns : names, or None: all
+        of them, because a policy may look at any.
     """
-    if not all(isinstance(policy, str) for policy in policies.values()):
-        return True, None
+    if isinstance(head, SlateLogs) or not all(map(_is_name, policies.values())):
+        return {"context": True, "columns": None}
+    users = [one for one in evaluators.values() if one._uses_model]
+    models = [shared.model_of(one)[0] for one in users]
     given = [*policies.values(), *models, *by]
     for evaluator in evaluators.values():
         given += vars(evaluator).values()
-    words = {one for one in given if isinstance(one, str)}
-    context = any(one is not None and not isinstance(one, (str, Real)) for one in models)
-    return context, [name for name in known if name in words]
+    words = set(filter(_is_name, given))
+    context = any(
+        one is not None and not isinstance(one, (str, Real)) for one in models
+    )
+    return {"context": context, "columns": [c for c in head.columns if c in words]}
 
 
-def check_policies(policies):
+def _is_name(one):
+    return isinstance(one, str)
+
+
+def check_memory(policies, logs):
+    """Raise unless there are policies and rounds in memory."""
+    if not isinstance(logs, (BanditLogs, SlateLogs)):
+        raise TypeError(
+            "logs must be LazyLogs, BanditLogs or SlateLogs, got "
+            f"{type(logs).__name__}. The call is summarize(policies, logs)."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty: an estimate needs a round.")
+    if not policies:
+        raise ValueError("policies is empty; name at least one.")
+
+
+def check_policies(policies, sample_weight=None):
     """Raise where a policy has rows of its own, or learns while it acts."""
+    if not policies:
+        raise ValueError("policies is empty; name at least one.")
+    if sample_weight is not None:
+        raise TypeError(
+            "sample_weight is an array for the rows of logs in memory. Lazy logs carry "
+            "theirs as a column: scan_logs(..., sample_weight='weight')."
+        )
     for name, policy in policies.items():
         who = "the policy" if name is None else f"policy {name!r}"
         is_table = isinstance(policy, (np.ndarray, list, tuple))
         if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
             raise TypeError(
-                f"{who} is an array, which has rows of its own, and lazy logs are read "
-                "part by part. Write its probabilities into the files, name them in "
-                "scan_logs(..., columns={'pi': [...]}), and pass the name, 'pi'."
+                f"{who} is an array, which has rows of its own, and lazy logs"
+                " are read part by part. Write its probabilities into the files, name "
+                "them in scan_logs(..., columns={'pi': [...]}), and pass the name, "
+                "'pi'."
             )
         if isinstance(unwrap(policy), AdaptivePolicy):
             raise TypeError(
-                f"{who} learns while it acts, and its value is no sum over parts of a "
-                "log. DRns, RejectionSampling and Replay walk through lazy logs in "
-                "their order; otherwise take rounds into memory, "
+                f"{who} learns while it acts, and its value is no sum over "
+                "parts of a log. DRns, RejectionSampling and Replay walk through lazy "
+                "logs in their order; otherwise take rounds into memory, "
                 "lazy.sample(100_000, random_state=0)."
             )
-
-
-def logger_shares(lazy, n_jobs=None, verbose=0):
-    """Return the share of every logger in the sample weights of lazy logs."""
-    narrow = lazy.needing(context=False, columns=[])
-    tasks = narrow.tasks(task_count(len(narrow.partitions)))
-    found = merge_parts(_logger_masses, tasks, n_jobs=n_jobs, verbose=verbose)
-    total = sum(found.values())
-    labels = [None] if lazy.loggers is None else lazy.loggers.tolist()
-    return {label: found[label] / total for label in labels}
-
-
-def _logger_masses(partition, given):
-    """Return the sample weight of every logger in a partition."""
-    logs = partition.read()
-    if logs is None or not len(logs):
-        return None
-    masses = np.bincount(logs.logger_index, logs.sample_weight, len(logs.loggers))
-    return Counter(dict(zip(logs.loggers.tolist(), masses.tolist(), strict=True)))
