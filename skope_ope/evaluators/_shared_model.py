@@ -8,7 +8,7 @@ from numbers import Integral
 from sklearn.base import clone
 
 from skope_ope.logs import HashKFold
-from skope_ope.reward_models._sources import reward_source
+from skope_ope.reward_models._sources import model_and_folds, reward_source
 
 
 class SharedModel:
@@ -35,10 +35,7 @@ class SharedModel:
 
     def model_of(self, evaluator):
         """Return the model that an evaluator uses, and its folds."""
-        model, cv = evaluator.reward_model, getattr(evaluator, "cv", 5)
-        if model is not None:
-            return model, cv
-        return self.reward_model, cv if self.cv is None else self.cv
+        return model_and_folds(evaluator, self.reward_model, self.cv)
 
     def source_for(self, evaluator):
         """Return the predictions that an evaluator uses."""

@@ -31,6 +31,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.reward_models._cross_fit import MeanReward
 
 
 class DRns(SequentialEvaluator):
@@ -212,6 +213,11 @@ class DRns(SequentialEvaluator):
 
     def _fit_reward_model(self, logs, reward_model):
         return drns_source(self._one_model(reward_model), logs, self.cv)
+
+    def _fittable(self, model):
+        if model is None:
+            return MeanReward(by_action=False)
+        return super()._fittable(model)
 
     def _check_settings(self, adaptive, target, logs):
         super()._check_settings(adaptive, target, logs)
