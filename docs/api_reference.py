@@ -111,6 +111,7 @@ API_REFERENCE = {
         "guide": "evaluators",
         "objects": [
             "evaluate",
+            "load_summary",
             "IPS",
             "SNIPS",
             "DirectMethod",
@@ -152,6 +153,7 @@ API_REFERENCE = {
             "PolicyValue",
             "Lift",
             "Sensitivity",
+            "ValueSummary",
             "ValueTable",
         ],
     },
