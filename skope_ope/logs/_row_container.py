@@ -44,6 +44,11 @@ class RowId:
         return f"RowId(origin={self.origin[:8]!r}, n_rounds={len(self)})"
 
 
+def is_drawn(origin):
+    """Tell whether an origin was drawn when logs were built, and is never met again."""
+    return len(origin) == 32 and set(origin) <= set("0123456789abcdef")
+
+
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
