@@ -15,6 +15,7 @@ from numbers import Real
 import joblib
 import numpy as np
 
+from skope_ope.evaluators.core._estimate import difference
 from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
@@ -24,6 +25,7 @@ from skope_ope.logs._validation import plain
 
 FORMAT = 1  # of the sums and their tables
 N_BUCKETS = 1000
+LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
 
 
 class Summary:
@@ -56,6 +58,11 @@ class Summary:
     def __radd__(self, other):
         """Return self for the 0 that `sum` begins with."""
         return self if other == 0 else NotImplemented
+
+    @property
+    def overlap(self):
+        """Sums of the importance weights, an `Overlap`; None where none are used."""
+        return None  # follows
 
     def estimate(self):
         """Return the `Estimate` of all parts."""
@@ -94,6 +101,49 @@ class Summary:
         _refuse_unlike(like.about, json.loads(str(table["about"])))
         sums, tally = Sums.from_table(table), Tally.from_table(table)
         return cls(sums, tally, like.form, like.about)
+
+
+class JointSummary:
+    """Sums of one evaluator on several policies over a part of a log.
+
+    Attributes
+    ----------
+    policies : tuple of str
+        Names of the policies; `LOGGER` is not among them, and always known.
+    """
+
+    def __init__(self, summaries):
+        self._summaries = summaries
+
+    @property
+    def policies(self):
+        """Names of the policies."""
+        return tuple(self._summaries)
+
+    def summary(self, policy):
+        """Return the `Summary` of a policy, or of the logged rewards (`LOGGER`)."""
+        return self._summaries[policy]
+
+    def difference(self, a, b):
+        """Return the estimate of the difference of two policies, or of `LOGGER`.
+
+        Parameters
+        ----------
+        a, b : str
+            Names of policies, or `LOGGER`.
+
+        Returns
+        -------
+        difference : GivenEstimate
+            Exactly what `evaluate(a) - evaluate(b)` gives; it has no round values.
+        """
+        return difference(self.summary(a).estimate(), self.summary(b).estimate())
+
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        return JointSummary(
+            {p: one + other.summary(p) for p, one in self._summaries.items()}
+        )
 
 
 def _refuse_unlike(one, other):
