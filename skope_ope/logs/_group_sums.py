@@ -37,10 +37,17 @@ class GroupSums:
 
     @classmethod
     def of(cls, words, sums):
-        """Return the sums of groups with distinct words, in any order."""
-        order = np.argsort(words)
-        sums = {name: values[order] for name, values in sums.items()}
-        return cls(words[order], sums, True).reduced()
+        """Return the sums of some groups.
+
+        Parameters
+        ----------
+        words : WordsOfGroups
+            The groups of some logs.
+        sums : dict of ndarray of shape (n_groups,)
+            By the codes of the groups.
+        """
+        sums = {name: values[words.order] for name, values in sums.items()}
+        return cls(words.sorted, sums, True).reduced()
 
     def reduced(self, exact=EXACT, sampled=SAMPLED):
         """Return the same, or the sums of fewer groups where there are many."""
@@ -51,20 +58,25 @@ class GroupSums:
 
     def __add__(self, other):
         """Return the sums of both parts."""
-        words, at = np.unique(
-            np.concatenate([self.words, other.words]), return_inverse=True
-        )
+        complete = self.complete and other.complete
+        place = np.searchsorted(self.words, other.words)
+        known = self.words.take(place, mode="clip") == other.words
+        words, at = self.words, np.arange(len(self.words))
+        if not known.all():  # new groups take their places among those known
+            new = place[~known]
+            words = np.insert(words, new, other.words[~known])
+            at += np.searchsorted(new, at, side="right")
+            place = np.searchsorted(words, other.words)
         sums = {}
         for name, mine in self.sums.items():
-            both = np.concatenate([mine, other.sums[name]])
+            total = np.full(len(words), -1 if name == "last" else 0, dtype=mine.dtype)
+            total[at], more = mine, other.sums[name]
             if name == "last":
-                sums[name] = np.full(len(words), -1, dtype=both.dtype)
-                np.maximum.at(sums[name], at, both)
+                total[place] = np.maximum(total[place], more)
             else:
-                total = np.zeros(len(words), dtype=both.dtype)
-                np.add.at(total, at, both)
-                sums[name] = total
-        return GroupSums(words, sums, self.complete and other.complete).reduced()
+                total[place] += more  # every group has one place
+            sums[name] = total
+        return GroupSums(words, sums, complete).reduced()
 
     def with_sums(self, **sums):
         """Return the same groups with other sums."""
@@ -86,9 +98,26 @@ class GroupSums:
         return self.n_groups / len(self.words)
 
 
-def words_of_groups(logs):
-    """Return a 64-bit word for the label of every group of some logs."""
-    return mixed(_plain_words(logs.groups))
+class WordsOfGroups:
+    """64-bit words for the labels of the groups of some logs.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        With groups.
+
+    Attributes
+    ----------
+    words, sorted : ndarray of uint64 of shape (n_groups,)
+        By the codes of the groups, and from the smallest on.
+    order : ndarray of int of shape (n_groups,)
+        Code of every sorted word.
+    """
+
+    def __init__(self, logs):
+        self.words = mixed(_plain_words(logs.groups))
+        self.order = np.argsort(self.words)
+        self.sorted = self.words[self.order]
 
 
 def _plain_words(labels):
@@ -157,17 +186,19 @@ def _text_words(labels):
     return words
 
 
-def sums_of_groups(logs, values):
+def sums_of_groups(logs, words, values):
     """Return the `GroupSums` of some rounds.
 
     Parameters
     ----------
     logs : BanditLogs or SlateLogs
         The rounds, with groups.
+    words : WordsOfGroups
+        Of these.
     values : dict of ndarray of shape (n_rounds,)
         What is summed by group, by name.
     """
     codes, n = logs.group_index, logs.n_groups
     sums = {"n": count_codes(codes, n)}
     sums |= {name: np.bincount(codes, one, n) for name, one in values.items()}
-    return GroupSums.of(words_of_groups(logs), sums)
+    return GroupSums.of(words, sums)

@@ -8,7 +8,7 @@ from math import inf, nan
 import numpy as np
 
 from skope_ope.logs import _pair_sums, _sampled_logs
-from skope_ope.logs._group_sums import sums_of_groups
+from skope_ope.logs._group_sums import WordsOfGroups, sums_of_groups
 from skope_ope.logs._merged_labels import merged_labels, placed
 from skope_ope.logs._order_sums import OrderSums
 from skope_ope.logs._propensity_audit import (
@@ -104,11 +104,13 @@ class LogSums:
         out._count_labels(entering)
         out._sum_weights(entering)
         out._sum_rewards(entering)
-        sums = out._sum_propensities(entering)
-        out.groups = None
+        words = None
         if logs.group is not None:
-            out.groups = sums_of_groups(entering, sums)
-        out._see_order(logs)
+            words = WordsOfGroups(entering)
+        sums = out._sum_propensities(entering, words)
+        out.groups = None if words is None else sums_of_groups(entering, words, sums)
+        all_words = words if entering is logs else None
+        out._see_order(logs, all_words)
         out._keep_rows(logs, entering)
         return out
 
@@ -138,7 +140,7 @@ class LogSums:
         inside = self.reward_low >= 0 and self.reward_high <= 1
         self._binary = bool(inside and (reward * reward == reward).all())
 
-    def _sum_propensities(self, logs):
+    def _sum_propensities(self, logs, words):
         """Sum propensities, and return what is summed by group."""
         self.propensity_estimated = getattr(logs, "propensity_estimated", False)
         self.propensities = self.pairs = None
@@ -149,30 +151,24 @@ class LogSums:
         self.propensities, gap = PropensitySums.of(logs)
         if logs.group is None:
             return {}
-        self.pairs = _pair_sums.of(logs)
+        self.pairs = _pair_sums.of(logs, words)
         weight = logs.sample_weight
         return {"gap": gap, "mass": np.ones(self.n) if weight is None else weight}
 
-    def _see_order(self, logs):
+    def _see_order(self, logs, words):
         time = logs.timestamp
         self._has_time = time is not None
         self.orders, self.first_time, self.last_time = {}, None, None
         if len(logs):
-            self.orders = {logs.row_id.origin: OrderSums.of(logs)}
+            self.orders = {logs._origin: OrderSums.of(logs, words)}
             if self._has_time:
                 self.first_time, self.last_time = time.min(), time.max()
 
     def _keep_rows(self, logs, entering):
         most = _sampled_logs.most_rows(logs)
-        row_id = entering.row_id
-        self.sample = RowSample.by_lot(
-            most, row_id, lambda rows: _sampled_logs.columns_of(entering, rows)
-        )
-        self.first = RowSample.first(
-            _sampled_logs.FIRST,
-            logs.row_id,
-            lambda rows: _sampled_logs.first_columns(logs, rows),
-        )
+        self.sample = RowSample.by_lot(most, entering, _sampled_logs.columns_of)
+        first = _sampled_logs.FIRST, logs, _sampled_logs.first_columns
+        self.first = RowSample.first(*first)
 
     # -- parts -------------------------------------------------------------------------
     def __add__(self, other):

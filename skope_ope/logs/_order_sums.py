@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from skope_ope.logs._group_sums import GroupSums, words_of_groups
+from skope_ope.logs._group_sums import GroupSums, WordsOfGroups
 from skope_ope.logs._row_container import in_stored_order
 
 NUMBERS = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
@@ -40,33 +40,43 @@ class OrderSums:
         self.gaps, self.ends = gaps, ends
 
     @classmethod
-    def of(cls, logs):
-        """Return the order of the rounds of a part of a log, at least one."""
+    def of(cls, logs, words=None):
+        """Return the order of the rounds of a part of a log, at least one.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        words : WordsOfGroups, default=None
+            Of these, where they have groups and it is known.
+        """
         logs = in_stored_order(logs)
-        position, reward, time = logs.row_id.position, logs.reward, logs.timestamp
-        rewarded = np.flatnonzero(reward)
+        reward, time = logs.reward, logs.timestamp
+        rewarded = np.flatnonzero(reward != 0)  # faster than of the numbers
         n, k = len(reward), len(rewarded)
         last = int(rewarded[-1]) if k else -1
+        ends = logs._positions_at(np.array([0, n - 1, last])).tolist()
         back = 0 if time is None else int(np.count_nonzero(time[1:] < time[:-1]))
         stretch = {
-            "start": int(position[0]),
-            "stop": int(position[-1]) + 1,
+            "start": ends[0],
+            "stop": ends[1] + 1,
             "n": n,
             "rewarded": k,
             "lead": int(rewarded[0]) if k else n,
             "trail": n - 1 - last,
-            "last": int(position[last]) if k else -1,
+            "last": ends[2] if k else -1,
             "backwards": back,
         }
         times = None if time is None else np.array([[time[0], time[-1]]])
-        ends = None
+        by_group = None
         if logs.group is not None:
             at = np.zeros(logs.n_groups, dtype=np.intp)
             at[logs.group_index] = np.arange(n)  # the last one of a group stays
-            told = 2 * position[at] + (reward[at] != 0)
-            ends = GroupSums.of(words_of_groups(logs), {"last": told})
+            told = 2 * logs._positions_at(at) + (reward[at] != 0)
+            words = WordsOfGroups(logs) if words is None else words
+            by_group = GroupSums.of(words, {"last": told})
         stretches = np.array([[stretch[name] for name in NUMBERS]])
-        return cls(stretches, times, _counted(np.diff(rewarded), n), ends)
+        return cls(stretches, times, _counted(np.diff(rewarded), n), by_group)
 
     def __add__(self, other):
         """Return the order of both parts."""

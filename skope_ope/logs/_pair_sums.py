@@ -4,7 +4,6 @@
 
 import numpy as np
 
-from skope_ope.logs._group_sums import words_of_groups
 from skope_ope.logs._row_content import column_words, mixed
 
 MOST = 1 << 14  # pairs of a group and an action that are kept
@@ -57,20 +56,27 @@ class PairSums:
         return int((self.taken == 1).sum())
 
 
-def of(logs):
+def of(logs, words):
     """Return the `PairSums` of some rounds with groups, None where none are needed.
 
     They tell of actions that were never logged: where all were they tell nothing.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds.
+    words : WordsOfGroups
+        Of their groups.
     """
     if not len(logs.unseen):
         return None
     n = logs.n_actions
     pairs = np.unique(logs.group_index * n + logs.action_index)
     group, action = np.divmod(pairs, n)
-    groups = words_of_groups(logs)[group]
+    groups = words.words[group]
     counts = np.bincount(action, minlength=n)
     by = np.zeros(n, dtype=np.uint64)
     by[action] = groups
     # labels, not codes, which may be others elsewhere
-    words = np.sort(mixed(groups ^ mixed(column_words(logs.actions))[action]))
-    return PairSums(np.minimum(counts, 2).astype(np.int8), by, words, True)
+    pairs = np.sort(mixed(groups ^ mixed(column_words(logs.actions))[action]))
+    return PairSums(np.minimum(counts, 2).astype(np.int8), by, pairs, True)

@@ -7,11 +7,12 @@ from hashlib import blake2b
 import numpy as np
 
 from skope_ope.logs._row_container import is_drawn
-from skope_ope.logs._row_content import mixed
 
 BLOCK = 1 << 14  # rows whose hashes stay in the cache
 SPARE = 6.0  # standard errors by which a first guess takes more rows than are kept
 TOP = 2.0**64
+HALF = np.uint64(32)
+ODD = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 class RowSample:
@@ -42,7 +43,7 @@ class RowSample:
         self.columns = columns
 
     @classmethod
-    def by_lot(cls, most, row_id, columns_of):
+    def by_lot(cls, most, logs, columns_of):
         """Return rows drawn by a hash of their position.
 
         Every row of a log is kept with the same probability, and another row of it
@@ -53,34 +54,31 @@ class RowSample:
         ----------
         most : int
             Number of rows that are kept.
-        row_id : RowId
-            Origin and positions of the rows.
+        logs : BanditLogs or SlateLogs
+            The rows.
         columns_of : callable
-            Takes row numbers and returns the dict of their columns.
+            Takes logs and row numbers and returns the dict of the rows' columns.
         """
-        rows, key = _smallest_hashes(most, row_id)
-        return cls._of(most, row_id, rows, key, columns_of, False)
+        rows, key = _smallest_hashes(most, logs)
+        return cls._of(most, logs, rows, key, columns_of, False)
 
     @classmethod
-    def first(cls, most, row_id, columns_of):
+    def first(cls, most, logs, columns_of):
         """Return the rows of the lowest positions; the arguments are those of `by_lot`.
 
         Of several origins those of the first one are kept, in the order of their texts.
         """
-        position = row_id.position
-        rows = np.arange(len(position))
-        if len(rows) > most:
-            rows = np.sort(np.argpartition(position, most)[:most])
-        key = position[rows].astype(np.uint64)
-        return cls._of(most, row_id, rows, key, columns_of, True)
+        rows = np.arange(min(len(logs), most))
+        if not logs._in_order:
+            rows = np.sort(np.argsort(logs.row_id.position, kind="stable")[:most])
+        key = logs._positions_at(rows).astype(np.uint64)
+        return cls._of(most, logs, rows, key, columns_of, True)
 
     @classmethod
-    def _of(cls, most, row_id, rows, key, columns_of, by_origin):
-        origin = np.zeros(len(rows), dtype=np.intp)
-        position = row_id.position[rows]
-        columns = columns_of(rows)
-        found = [row_id.origin], origin, position, key, columns, by_origin
-        return cls(most, *found)
+    def _of(cls, most, logs, rows, key, columns_of, by_origin):
+        origin = np.zeros(len(rows), dtype=np.int32)
+        found = logs._positions_at(rows), key, columns_of(logs, rows), by_origin
+        return cls(most, [logs._origin], origin, *found)
 
     def __len__(self):
         return len(self.position)
@@ -96,7 +94,10 @@ class RowSample:
         place = {name: k for k, name in enumerate(origins)}
         parts = self, other
         origin = np.concatenate(
-            [np.array([place[o] for o in one.origins])[one.origin] for one in parts]
+            [
+                np.array([place[o] for o in one.origins], dtype=np.int32)[one.origin]
+                for one in parts
+            ]
         )
         position = np.concatenate([one.position for one in parts])
         key = np.concatenate([one.key for one in parts])
@@ -115,7 +116,7 @@ class RowSample:
         columns = {name: values[rows] for name, values in self.columns.items()}
         used = np.unique(self.origin[rows])
         origins = [self.origins[k] for k in used]
-        origin = np.searchsorted(used, self.origin[rows])
+        origin = np.searchsorted(used, self.origin[rows]).astype(np.int32)
         found = self.position[rows], self.key[rows], columns, self.by_origin
         return RowSample(most, origins, origin, *found)
 
@@ -139,30 +140,37 @@ class RowSample:
         return np.lexsort((self.position, self.origin))
 
 
-def _smallest_hashes(most, row_id):
+def _smallest_hashes(most, logs):
     """Return the rows of the smallest hashes, in order, and their hashes."""
-    position = row_id.position
-    n = len(position)
-    word = np.uint64(0)
-    if not is_drawn(row_id.origin):
-        digest = blake2b(row_id.origin.encode(), digest_size=8).digest()
+    n, origin, word = len(logs), logs._origin, np.uint64(0)
+    if not is_drawn(origin):
+        digest = blake2b(origin.encode(), digest_size=8).digest()
         word = np.uint64(int.from_bytes(digest, "little"))
-    share = 1.0 if n <= most else (most + SPARE * most**0.5) / n
-    everything = share >= 1
-    limit = np.uint64(0 if everything else int(share * TOP))
-    rows, keys = [], []
-    for start in range(0, n, BLOCK):
-        key = mixed(position[start : start + BLOCK].astype(np.uint64) ^ word)
-        some = np.arange(len(key)) if everything else np.flatnonzero(key < limit)
-        rows.append(some + start)
-        keys.append(key[some])
-    if not rows:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.uint64)
-    rows, keys = np.concatenate(rows), np.concatenate(keys)
-    if len(rows) < min(most, n):  # one in a billion parts, or positions that repeat
-        keys = mixed(position.astype(np.uint64) ^ word)
-        rows = np.arange(n)
+    # the first guess fails once in a billion parts, or where positions repeat
+    for share in ((most + SPARE * most**0.5) / max(n, 1), 1.0):
+        rows, keys = [np.zeros(0, np.intp)], [np.zeros(0, np.uint64)]
+        for start in range(0, n, BLOCK):
+            key = hashed(logs._positions_at(slice(start, start + BLOCK)), word)
+            some = slice(None)
+            if share < 1:
+                some = np.flatnonzero(key < np.uint64(share * TOP))
+            rows.append(np.arange(start, start + len(key))[some])
+            keys.append(key[some])
+        rows, keys = np.concatenate(rows), np.concatenate(keys)
+        if len(rows) >= min(most, n):
+            break
     if len(rows) > most:
         some = np.sort(np.argpartition(keys, most)[:most])
         rows, keys = rows[some], keys[some]
     return rows, keys
+
+
+def hashed(position, word):
+    """Return a 64-bit hash of every position, another one for every origin's word."""
+    key = position.astype(np.uint64)
+    key ^= word
+    key *= ODD[0]
+    key ^= key >> HALF
+    key *= ODD[1]
+    key ^= key >> HALF
+    return key
