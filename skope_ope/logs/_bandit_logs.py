@@ -362,6 +362,11 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         """The smallest propensity."""
         return float(self.propensity.min())
 
+    @cached_property
+    def mean_log_propensity(self):
+        """Mean of the logarithms of the propensities."""
+        return float(np.log(self.propensity).mean())
+
     def propensities_below(self, limit):
         """Return those propensities, rising, with their rows and actions' codes."""
         rows = np.flatnonzero(self.propensity < limit)

@@ -76,7 +76,16 @@ class GroupSums:
             else:
                 total[place] += more  # every group has one place
             sums[name] = total
-        return GroupSums(words, sums, complete).reduced()
+        out = GroupSums(words, sums, complete)
+        return out._known_to(self)._known_to(other).reduced()
+
+    def _known_to(self, part):
+        """Return the groups that a part would have kept, had it met them."""
+        if part.complete or self.words[-1] <= part.words[-1]:
+            return self
+        n = int(np.searchsorted(self.words, part.words[-1], side="right"))
+        sums = {name: values[:n] for name, values in self.sums.items()}
+        return GroupSums(self.words[:n], sums, False)
 
     def with_sums(self, **sums):
         """Return the same groups with other sums."""

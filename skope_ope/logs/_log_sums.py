@@ -7,7 +7,7 @@ from math import inf, nan
 
 import numpy as np
 
-from skope_ope.logs import _pair_sums, _sampled_logs
+from skope_ope.logs import _log_table, _pair_sums, _sampled_logs
 from skope_ope.logs._group_sums import WordsOfGroups, sums_of_groups
 from skope_ope.logs._merged_labels import merged_labels, placed
 from skope_ope.logs._order_sums import OrderSums
@@ -204,6 +204,27 @@ class LogSums:
     def __radd__(self, other):
         """Return self for the 0 that `sum` begins with."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def to_table(self, n_rows=None):
+        """Return the sums as a dict of arrays of numbers and texts, for files.
+
+        Parameters
+        ----------
+        n_rows : int, default=None
+            How many rows of the samples, and how many groups, are kept: the smallest
+            table has few. `None`: all.
+
+        Returns
+        -------
+        table : dict of ndarray
+            All names begin with "log_".
+        """
+        return _log_table.table_of(self, n_rows)
+
+    @classmethod
+    def from_table(cls, table):
+        """Return the sums that `to_table` wrote, among other arrays or alone."""
+        return _log_table.fill(cls.__new__(cls), table)
 
     def _merge_labels(self, *parts):
         """Take the labels of both parts; return what they hold, by the merged codes."""

@@ -91,11 +91,11 @@ class OrderSums:
         ends = None if self.ends is None else self.ends + other.ends
         return OrderSums(stretches[order], times, gaps, ends)
 
-    def with_fewer_ends(self):
+    def with_fewer_ends(self, most=ENDS):
         """Return the same with the last rounds of fewer groups."""
         if self.ends is None:
             return self
-        ends = self.ends.reduced(ENDS, ENDS)
+        ends = self.ends.reduced(most, most)
         return OrderSums(self.stretches, self.times, self.gaps, ends)
 
     def joined(self):

@@ -111,7 +111,8 @@ class RowSample:
     def reduced(self, most):
         """Return fewer rows, as if fewer had been kept from the start."""
         if len(self) <= most:
-            return self
+            found = self.position, self.key, self.columns, self.by_origin
+            return RowSample(most, self.origins, self.origin, *found)
         rows = np.sort(self._smallest(most))
         columns = {name: values[rows] for name, values in self.columns.items()}
         used = np.unique(self.origin[rows])
