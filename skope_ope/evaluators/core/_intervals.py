@@ -206,7 +206,12 @@ def _gamma(value, level, max_weight=None):
 def _paired_gamma(value, level, reach):
     deviations, freedom = value._deviations, value.degrees_of_freedom
     up, down = _largest(deviations, reach)
-    low, high = gamma_limits(value.value, deviations, up, down, level, freedom)
+    possible = [deviations] if deviations.known else deviations.possible()
+    lows, highs = zip(
+        *(gamma_limits(value.value, d, up, down, level, freedom) for d in possible),
+        strict=True,
+    )
+    low, high = min(lows), max(highs)
     low, high, warned = _within(low, high, reach, value.value)
     return ConfidenceInterval(
         low,
@@ -216,7 +221,7 @@ def _paired_gamma(value, level, reach):
         reach.max_weight,
         reach.source,
         (reach.low, reach.high),
-        [*warned, *_few_events_warnings(deviations.effective_events, low, high, reach)],
+        [*warned, *_few_events_warnings(deviations, low, high, reach)],
     )
 
 
@@ -376,8 +381,11 @@ def _inside(limit, reach):
     return min(max(limit, reach.low), reach.high)
 
 
-def _few_events_warnings(events, low, high, reach):
-    if events >= FEW_EVENTS:
+def _few_events_warnings(deviations, low, high, reach):
+    events = deviations.effective_events
+    if (
+        events >= FEW_EVENTS or not deviations.known
+    ):  # bounds have a warning of their own
         return []
     whole = reach.high - reach.low
     text = (
