@@ -19,6 +19,8 @@ API_REFERENCE = {
             "SlateLogs",
             "DistinctViews",
             "HashKFold",
+            "scan_logs",
+            "LazyLogs",
         ],
     },
     "readers": {

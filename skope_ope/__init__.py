@@ -74,7 +74,14 @@ from skope_ope.learning import (
     RewardModelPolicy,
     SoftmaxPolicy,
 )
-from skope_ope.logs import BanditLogs, DistinctViews, HashKFold, SlateLogs
+from skope_ope.logs import (
+    BanditLogs,
+    DistinctViews,
+    HashKFold,
+    LazyLogs,
+    SlateLogs,
+    scan_logs,
+)
 from skope_ope.policies import (
     UCB1,
     AdaptiveFunctionPolicy,
@@ -128,7 +135,9 @@ __all__ = [  # noqa: RUF022
     "BanditLogs",
     "DistinctViews",
     "HashKFold",
+    "LazyLogs",
     "SlateLogs",
+    "scan_logs",
     # where logs come from
     "read_open_bandit",
     "read_vw",

@@ -26,7 +26,7 @@ from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
-from skope_ope.reward_models._sources import is_source, reward_source
+from skope_ope.reward_models._sources import fittable, is_source, reward_source
 
 
 def pipeline_remedy(value):
@@ -177,6 +177,10 @@ class BaseEvaluator(BaseEstimator):
 
     def _fit_reward_model(self, logs, reward_model):
         return reward_source(self._one_model(reward_model), logs, self.cv)
+
+    def _fittable(self, model):
+        """Return what is fitted to the folds of a log in parts, or raise."""
+        return fittable(model)
 
     def _one_model(self, reward_model):
         if is_source(reward_model):  # of a search: an equal model, fitted already
