@@ -33,7 +33,7 @@ class SummedRows:
 
     logs = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
-    come_in_blocks = False
+    come_in_blocks, gone = False, True
 
     def __init__(self, n_rounds, frame, counted=None):
         self.n_rounds, self.design, self.counted = n_rounds, frame, counted
