@@ -162,10 +162,11 @@ def sums_of_others(cells):
 
 def repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""
-    position = logs._position  # None: the rows as they were built
-    if position is None or not position.size or np.bincount(position).max() == 1:
+    position = logs._position
+    if not isinstance(position, np.ndarray):  # the rows as they were built
         return None
-    return position
+    rises = (position[1:] > position[:-1]).all()
+    return None if rises or len(np.unique(position)) == len(position) else position
 
 
 def folds_of(cv, logs):
