@@ -10,6 +10,7 @@ from sklearn.base import clone
 from skope_ope._part_tasks import merge_parts, task_count
 from skope_ope.logs import SlateLogs
 from skope_ope.logs._folds import FULL, HeldOut
+from skope_ope.logs._partitions import read_partitions
 from skope_ope.propensities._weighted_fit import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted
 from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
@@ -84,7 +85,9 @@ class Fits:
         folds = {_key(cv): cv for cv in self.folds}
         lazy = self.lazy.needing(context=False, columns=())
         tasks = lazy.tasks(task_count(len(lazy.partitions)))
-        total = merge_parts(_sums_of_part, tasks, folds, **self.engine)
+        total = merge_parts(
+            _sums_of_part, tasks, folds, read=read_partitions, **self.engine
+        )
         if total is None:
             raise ValueError("the logs are empty: an estimate needs a round.")
         return total
@@ -122,7 +125,7 @@ class Fits:
             fitted = CrossFittedModel(
                 model, sample, held_out, n_jobs=self.engine["n_jobs"]
             )
-        whole = len(sample) == self.n_rounds
+        whole = len(sample) < self._drawn or len(sample) == self.lazy.n_rounds
         way = "all rounds" if whole else "a random sample"
         drawn = len(sample), self.random_state
         of_all = partial(fit_to_sample, model, self._with_context, *drawn)
@@ -134,9 +137,15 @@ class Fits:
 
     @cached_property
     def _sample(self):
-        n = N_SAMPLE if self.n_sample == "auto" else self.n_sample
-        n = self.n_rounds if n is None else min(n, self.n_rounds)
-        return self._with_context.sample(n, random_state=self.random_state)
+        lazy, n_jobs = self._with_context, self.engine["n_jobs"]
+        return lazy.sample(self._drawn, random_state=self.random_state, n_jobs=n_jobs)
+
+    @property
+    def _drawn(self):
+        """How many rounds are asked for; of fewer all are taken."""
+        if self.n_sample is None:
+            return self.n_rounds + 1
+        return N_SAMPLE if self.n_sample == "auto" else self.n_sample
 
 
 def fit_to_sample(model, lazy, n_sample, random_state):
@@ -159,8 +168,5 @@ class _Several(dict):
         return _Several({name: one + other[name] for name, one in self.items()})
 
 
-def _sums_of_part(part, folds):
-    logs = part.read()
-    if logs is None:
-        return None
+def _sums_of_part(logs, folds):
     return _Several({name: FoldSums.of(logs, cv) for name, cv in folds.items()})

@@ -144,7 +144,7 @@ def hash_folds(cv):
 def _checked_sample(n_sample):
     if n_sample is None or (isinstance(n_sample, str) and n_sample == "auto"):
         return n_sample
-    if isinstance(n_sample, Real) and n_sample == int(n_sample) and n_sample >= 2:
+    if isinstance(n_sample, Real) and float(n_sample).is_integer() and n_sample >= 2:
         return int(n_sample)
     raise ValueError(
         "n_sample must be a number of rounds of at least 2, None for all of them, or "

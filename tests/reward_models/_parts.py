@@ -17,6 +17,10 @@ class Part:
         return self.logs if len(self.logs) else None
 
 
+def read_parts(parts):
+    return ((part, part.read()) for part in parts)
+
+
 class Parts:
     """The parts of `logs` before, between and after `cuts`."""
 
@@ -46,9 +50,9 @@ class Parts:
         return [tuple(self.partitions[i] for i in some) for some in found if some.size]
 
     def read(self):
-        return ((part, part.read()) for part in self.partitions)
+        return read_parts(self.partitions)
 
-    def sample(self, n, random_state=None):
+    def sample(self, n, random_state=None, n_jobs=None):
         if n >= len(self.logs):
             return self.logs
         rows = np.random.RandomState(random_state).choice(len(self.logs), n, False)
