@@ -283,3 +283,4 @@ def _labels(series):
         out[:] = series.to_list()
         return out
     return values
+
