@@ -94,6 +94,13 @@ class CascadeDR(SlateEvaluator):
             _check_classes(model, logs)
         return {"model_": model, "reward_source_": HeldOut(logs, self.cv)}
 
+    def _fittable(self, model):
+        raise ValueError(
+            "CascadeDR fits its reward model to all rounds for every policy, which a "
+            "log in parts does not allow. State a number, use CascadeIPS, or logs in "
+            "memory: lazy.sample(1_000_000)."
+        )
+
     def _unstated_model(self):
         if isinstance(self.model_, Real):
             return None
