@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators._partition_sums import (
+    head_of,
+    logger_shares,
+    partition_sums,
+)
 from skope_ope.evaluators._shared_model import HashedModel
 from skope_ope.evaluators._stated import (
     Stated,
@@ -158,7 +162,7 @@ def quiet_summary(
     if lazy:
         check_policies(policies, sample_weight)
         logs = logs.labelled(n_jobs=n_jobs)
-        head, loggers = logs.head(), logs.loggers
+        head, loggers = head_of(logs), logs.loggers
         n_loggers = 1 if loggers is None else len(loggers)
     else:
         check_memory(policies, logs)
