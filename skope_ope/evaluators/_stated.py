@@ -13,6 +13,7 @@ from skope_ope.evaluators.core._summary import refuse_unstated
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.reward_models._sources import model_and_folds
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,21 @@ class Stated:
             refuse_unstated(evaluator, head)
 
 
-def needed(policies, evaluators, shared, by, head):
+def given_models(evaluators, reward_model):
+    """Return the reward models that some evaluators use."""
+    users = [one for one in evaluators.values() if one._uses_model]
+    return [model_and_folds(one, reward_model)[0] for one in users]
+
+
+def needed(policies, evaluators, models, by, head):
     """Return what has to be read beside the fields of the logs.
 
     Parameters
     ----------
     policies, evaluators : dict
         By name.
-    shared : SharedModel
-        The reward models.
+    models : list
+        The reward models that are used.
     by : sequence of str
         Columns that are asked for.
     head : BanditLogs or SlateLogs
@@ -91,8 +98,6 @@ def needed(policies, evaluators, shared, by, head):
     """
     if isinstance(head, SlateLogs) or not all(map(_is_name, policies.values())):
         return {"context": True, "columns": None}
-    users = [one for one in evaluators.values() if one._uses_model]
-    models = [shared.model_of(one)[0] for one in users]
     given = [*policies.values(), *models, *by]
     for evaluator in evaluators.values():
         given += vars(evaluator).values()

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._memory_logs import MemoryLogs
 from skope_ope.evaluators._partition_sums import (
     head_of,
     logger_shares,
     partition_sums,
 )
-from skope_ope.evaluators._shared_model import HashedModel
 from skope_ope.evaluators._stated import (
     Stated,
     check_memory,
     check_policies,
+    given_models,
     needed,
 )
 from skope_ope.evaluators._summary_facts import facts
@@ -170,22 +171,21 @@ def quiet_summary(
     evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
-    shared = HashedModel(reward_model, cv, logs, n_jobs)
     if lazy:
-        logs = logs.needing(**needed(policies, evaluators, shared, by, head))
-    if sources is None and lazy:
+        models = given_models(evaluators, reward_model)
+        logs = logs.needing(**needed(policies, evaluators, models, by, head))
+    elif n_sample == "auto":
+        n_sample = max(len(logs), 2)
+    if sources is None:
         sources = part_models(
             evaluators,
             reward_model,
             cv,
-            logs,
+            logs if lazy else MemoryLogs(logs),
             n_sample=n_sample,
             random_state=random_state or 0,
             n_jobs=n_jobs,
-            verbose=verbose,
         )
-    elif sources is None:
-        sources = shared.sources(evaluators)
     shares = None
     if any(evaluator._mixes_loggers(head) for evaluator in evaluators.values()):
         shares = logger_shares(logs, n_jobs)
