@@ -4,7 +4,6 @@
 
 import glob
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -42,7 +41,7 @@ def find_files(source, format=None):
 
     Parameters
     ----------
-    source : path, or iterable of paths
+    source : list of paths
         Files, folders or globs.
     format : {"parquet", "csv"}, default=None
         `None`: as the names of the files end.
@@ -56,14 +55,8 @@ def find_files(source, format=None):
     """
     if format not in (None, *FORMATS):
         raise ValueError(f"format must be one of {list(FORMATS)}, got {format!r}.")
-    is_one = isinstance(source, (str, os.PathLike))
-    if not is_one and not isinstance(source, Iterable):
-        raise TypeError(
-            "scan_logs takes a path, folder, glob, list of files, a pyarrow Dataset or "
-            f"a lazy frame, got {type(source).__name__}."
-        )
     files = []
-    for one in [source] if is_one else source:
+    for one in source:
         if not isinstance(one, (str, os.PathLike)):
             raise TypeError(
                 f"a list of files must hold paths, got {type(one).__name__} ({one!r})."

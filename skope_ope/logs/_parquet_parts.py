@@ -3,6 +3,7 @@
 """What the footers of parquet files say: row groups, and types of columns."""
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from itertools import pairwise
 
 from skope_ope.logs._column_types import common_type
@@ -29,6 +30,13 @@ class Scanned:
     def __init__(self, parts, schemas, constants):
         self.parts = tuple(parts)
         self._schemas, self._constants = schemas, constants
+
+    frame = None
+
+    def origin(self):
+        """Token of the files and their rows, the same in all processes."""
+        places = [(*part.place, part.n_rounds) for part in self.parts]
+        return sha256(repr(places).encode()).hexdigest()[:32]
 
     @property
     def columns(self):

@@ -98,7 +98,7 @@ class ParquetPart:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Partition:
     """A part of a lazy log, small and ready to travel to another process.
 
@@ -150,6 +150,9 @@ class Partition:
             `None` where there are no rounds.
         """
         return next(read_partitions([self]))[1]
+
+    def __repr__(self):
+        return f"Partition({self.name!r}, n_rounds={self.n_rounds})"
 
     def table(self, names):
         """Return columns of all rows of the part, as a table of pyarrow.

@@ -3,13 +3,14 @@
 """Lazy logs from files and lazy frames: what is named is checked, nothing is read."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import sha256
 from itertools import chain
 from numbers import Real
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
@@ -139,20 +140,28 @@ def scan_logs(
         "n_candidates": n_candidates,
         "logging_policy": logging_policy,
     }
-    files, format = find_files(source, format)
-    scanned = scan_parquet(files)
+    scanned, spelled = _scan(source, format)
     roles, columns, stated, log_type = _meaning(
         single | {"group": group}, tables, columns, stated
     )
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
     reading = Reading(log_type, roles, columns, "", stated=stated)
-    places = [(*part.place, part.n_rounds) for part in scanned.parts]
     reading = replace(
-        reading,
-        origin=sha256(repr(places).encode()).hexdigest()[:32],
-        types=scanned.types(uses(reading)),
+        reading, types=scanned.types(uses(reading)), origin=scanned.origin()
     )
-    return LazyLogs(reading, scanned.parts, source=_spelled(source))
+    return LazyLogs(reading, scanned.parts, scanned.frame, spelled)
+
+
+def _scan(source, format):
+    """Return what is known of a source without reading it, and what it is called."""
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    elif isinstance(source, (tuple, set, Iterator)):
+        source = list(source)
+    if isinstance(source, list):
+        files, format = find_files(source, format)
+        return scan_parquet(files), _spelled(source)
+    return ScannedFrame(lazy_frame(source)), type(source).__name__
 
 
 def _meaning(single, tables, columns, stated):
@@ -268,10 +277,6 @@ def uses(reading):
 
 
 def _spelled(source):
-    """Return what the repr calls a source: short, whatever there is."""
-    if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
-    if isinstance(source, (list, tuple)):
-        first = os.fspath(source[0])
-        return first if len(source) == 1 else f"{first}, and {len(source) - 1:,} more"
-    return type(source).__name__
+    """Return what the repr calls files: short, however many there are."""
+    first = os.fspath(source[0])
+    return first if len(source) == 1 else f"{first}, and {len(source) - 1:,} more"

@@ -31,6 +31,11 @@ SURE = 4  # standard errors
 REWARDED, WEIGHTS = 0, 1  # the terms w r and w
 
 
+def arm_terms(weights, reward):
+    """Return the terms w r and w."""
+    return weights * reward, weights
+
+
 @dataclass
 class Arms:
     """Rounds as samples of arms.
@@ -129,7 +134,7 @@ class Arms:
 
     def terms(self, weights):
         """Return the terms w r and w, ndarray of shape (2, n_rounds)."""
-        return np.stack([weights * (self.reward - self.offset), weights])
+        return np.stack(arm_terms(weights, self.reward - self.offset))
 
     def sums(self, design, terms):
         """Return the sums of the terms over the cells, the strata of a design."""

@@ -23,7 +23,13 @@ from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._warnings import unformed_warning
-from skope_ope.evaluators.scavenging._arms import SURE, Arms, estimate_of_parts
+from skope_ope.evaluators.scavenging._arms import (
+    SURE,
+    WEIGHTS,
+    Arms,
+    arm_terms,
+    estimate_of_parts,
+)
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
@@ -241,6 +247,24 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _mixes_loggers(self, logs):
         return self._mixes(logs)
+
+    @property
+    def _chooses(self):
+        """What the policy chooses among."""
+        return self.match
+
+    @property
+    def _moves(self):
+        return WEIGHTS if self.self_normalized else None
+
+    def _stratum_role(self, rounds):
+        """Return which labels of the rounds are the arms."""
+        return "logger" if self._mixes(rounds) else self.match
+
+    def _terms(self, rounds):
+        """Per-round terms, of columns of a frame: those of `Arms`."""
+        w = rounds.b if self._mixes(rounds) else rounds.pi
+        return arm_terms(w, rounds.r)
 
     def _parts(self, policy, part):
         """Return sums, tally and form of a part of a log."""
