@@ -91,7 +91,11 @@ def file_system(uri):
     except (ImportError, ValueError, OSError) as error:
         needs = PACKAGES.get(scheme, "a package that gives fsspec this scheme")
         raise ImportError(
-            f"{uri} cannot be opened: pyarrow says {str(own).strip()!r}, fsspec says "
-            f"{str(error).strip()!r}. {scheme}:// needs {needs}."
+            f"{uri} cannot be opened: pyarrow says {_first_line(own)!r}, fsspec says "
+            f"{_first_line(error)!r}. {scheme}:// needs {needs}."
         ) from error
     return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+
+
+def _first_line(error):
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
