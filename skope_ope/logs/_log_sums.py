@@ -299,9 +299,31 @@ class LogSums:
         return self._binary and self.n_rewarded > 0
 
     @property
-    def lowest_propensity(self):
+    def has_propensity(self):
+        """Whether propensities are known."""
+        return "propensity" in self.fields
+
+    @property
+    def has_group(self):
+        """Whether rounds have groups."""
+        return "group" in self.fields
+
+    @property
+    def has_timestamp(self):
+        """Whether rounds have timestamps."""
+        return "timestamp" in self.fields
+
+    @property
+    def propensity_low(self):
         """The smallest propensity, NaN where they are not known."""
         return nan if self.propensities is None else self.propensities.low
+
+    @property
+    def propensity_high(self):
+        """The largest propensity, NaN where they are not known."""
+        return nan if self.propensities is None else self.propensities.high
+
+    lowest_propensity = propensity_low
 
     def propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
