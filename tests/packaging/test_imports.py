@@ -17,6 +17,7 @@ FLOW = [
     "_sklearn",
     "_dot",
     "_parallel",
+    "_part_tasks",
     "logs",
     "readers",
     "propensities",

@@ -1,0 +1,248 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Work on parts of a log, wherever joblib sends it, whose results add up.
+
+Tasks are several parts each, and are merged where they were worked on: little comes
+back. Whatever a part raises comes back as a result, because some engines lose what
+their workers raise, and is raised here with the name of the part.
+"""
+
+import traceback
+import warnings
+from contextlib import ExitStack
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn import config_context, get_config
+from threadpoolctl import threadpool_limits
+
+from skope_ope._parallel import check_n_jobs
+
+try:
+    import cloudpickle  # joblib depends on it from 1.6 on
+except ImportError:
+    from joblib.externals import cloudpickle
+
+
+def merge_parts(work, tasks, given=None, *, n_jobs=None, verbose=0):
+    """Add up what is found in the parts of several tasks.
+
+    Parts are added in their order, within tasks and then the tasks, so the result does
+    not depend on who worked on them. What workers warn of is ignored: results carry
+    what is to be told.
+
+    Parameters
+    ----------
+    work : callable
+        `work(part, given)` returns something that adds up with `+`, or None for
+        nothing.
+    tasks : sequence of tuples of parts
+        What one worker does in one go. Parts have a `name`.
+    given : object, default=None
+        What all parts need; it is sent to the workers once where the engine can.
+    n_jobs : int, default=None
+        Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.
+    verbose : int, default=0
+        As in scikit-learn: joblib's lines of progress.
+
+    Returns
+    -------
+    total : object or None
+        The sum, None where all parts had nothing.
+
+    Raises
+    ------
+    Exception
+        Of the type that the first part that failed raised, with its name.
+    RuntimeError
+        If a worker died.
+    """
+    check_n_jobs(n_jobs)
+    tasks = [tuple(parts) for parts in tasks]
+    if len(tasks) < 2:  # one needs no second worker; a cluster takes it all the same
+        n_jobs = 1
+    shared = Carried((work, given))
+    config = get_config()
+    calls = (delayed(_merged)(shared, parts, config) for parts in tasks)
+    total = None
+    with ExitStack() as stack:
+        # for the tasks that stay in this process: filters and threads are of all of it
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        if len(tasks) > 1 and n_jobs not in (None, 1):
+            stack.enter_context(threadpool_limits(1))
+        stack.callback(shared.stop)
+        for result in _results(calls, n_jobs, verbose, shared):
+            if isinstance(result, _Failed):
+                raise result.error
+            if result is not None:
+                total = result if total is None else total + result
+    return total
+
+
+def task_count(n_parts):
+    """Return how many tasks parts are shared out to: 16 to 256 of several parts."""
+    return min(n_parts, max(16, min(256, n_parts // 4)))
+
+
+class Carried:
+    """Something that goes to workers, or comes from them, on any engine.
+
+    Engines pickle in different ways, some know nothing of classes that were defined in
+    a notebook. It is pickled once, and not at all between threads.
+
+    Parameters
+    ----------
+    value : object
+        What is carried.
+    away : bool, default=False
+        Whether it has arrived in another process.
+    """
+
+    def __init__(self, value, away=False):
+        self.value, self.away = value, away
+        self.stopped = False
+        self.failure = None
+        self._packed = None
+
+    def stop(self):
+        """Tell tasks that still run in threads of this process to end."""
+        self.stopped = True
+
+    def __reduce__(self):
+        if self._packed is None:
+            try:
+                packed = cloudpickle.dumps(self.value)
+            except Exception as error:  # whatever a pickling raises
+                self.failure = error
+                raise
+            # joblib keeps large arrays in one file for all workers
+            self._packed = np.frombuffer(packed, np.uint8)
+        return _arrived, (self._packed,)
+
+    def __sizeof__(self):
+        return 1 << 20  # a joblib on Dask scatters what is not small, once
+
+
+def _arrived(packed):
+    return Carried(cloudpickle.loads(packed.data), away=True)
+
+
+class _Failed:
+    """In place of a result: an error. It can be pickled whatever the error holds."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        text = "".join(traceback.format_exception(self.error.__cause__ or self.error))
+        error = self.error.with_traceback(None)
+        error.__cause__ = None
+        error.add_note(f"In a worker:\n{text}")
+        try:
+            packed = cloudpickle.dumps(error)
+            cloudpickle.loads(packed)
+        except Exception:  # whatever its pickling raises
+            text = f"{type(error).__name__}: {error}"
+            packed = cloudpickle.dumps(RuntimeError(text))
+        return _failed, (packed,)
+
+
+def _failed(packed):
+    return _Failed(cloudpickle.loads(packed))
+
+
+def named(error, place):
+    """Return an error whose text names a place, of the same type where it can be."""
+    text = str(error)
+    if place in text:
+        return error
+    if isinstance(error, KeyError):  # its text is that of the key alone
+        text = f"KeyError: {text}"
+    out = like(error, f"{place}: {text}")
+    out.__cause__ = error
+    return out
+
+
+def like(error, text):
+    """Return an error with another text, of the same type where it can be."""
+    for kind in type(error).__mro__:
+        if kind is Exception:
+            break
+        try:
+            found = kind(text)
+        except Exception:  # it wants other arguments
+            continue
+        if found.args == (text,):
+            return found
+    return RuntimeError(f"{type(error).__name__}: {text}")
+
+
+def _merged(shared, parts, config):
+    """Return what was found in the parts of a task; errors are returned, too."""
+    place = ""
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(config_context(**config))
+            if shared.away:
+                stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                stack.enter_context(threadpool_limits(1))
+            work, given = shared.value
+            total = None
+            for part in parts:
+                if shared.stopped:
+                    return None
+                place = part.name
+                found = work(part, given)
+                if found is not None:
+                    total = found if total is None else total + found
+                del found
+    except Exception as error:
+        return _Failed(named(error, place))
+    return Carried(total)
+
+
+def _results(calls, n_jobs, verbose, shared):
+    """Yield what the tasks found, in their order."""
+    options = {"n_jobs": n_jobs, "verbose": verbose, "batch_size": 1}
+    try:
+        try:
+            parallel = Parallel(return_as="generator", **options)
+        except ValueError:  # this engine gives all results at once
+            parallel = Parallel(**options)
+        done = parallel(calls)
+        try:
+            for result in done:
+                yield result.value if isinstance(result, Carried) else result
+        finally:
+            if hasattr(done, "close"):
+                done.close()
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        raise _engine_error(error, shared) from error
+
+
+def _engine_error(error, shared):
+    """Return what is said where not a task failed, but the engine that ran it."""
+    if shared.failure is not None:
+        return like(
+            shared.failure,
+            "a policy, an evaluator or a reward model cannot be sent to the workers: "
+            f"{shared.failure}. Pass n_jobs=1, or threads, "
+            'joblib.parallel_config("threading").',
+        )
+    return like(
+        error,
+        f"a worker process died, or the engine that runs it failed "
+        f"({type(error).__name__}: {_short(error)}), most often because memory ran "
+        "out, so there is no result; nothing is counted in part. Ask for fewer "
+        "workers with n_jobs, smaller partitions, or pass n_jobs=1, with which the "
+        "cause is seen here.",
+    )
+
+
+def _short(error, n=200):
+    text = " ".join(str(error).split())
+    return text if len(text) <= n else f"{text[:n]}..."

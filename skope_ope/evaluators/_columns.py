@@ -1,0 +1,161 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Columns of a lazy frame that formulas of arrays take for arrays.
+
+The formulas of the evaluators are written once, for numpy. Handed a `Column` in the
+place of an array they give a `Column`: what is to be computed, not yet computed. That
+is translated into an expression of narwhals, which the database evaluates.
+"""
+
+import operator
+from functools import reduce
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+FLAGS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+ARITHMETIC = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.divide: operator.truediv,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+}
+COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
+
+
+class Column(NDArrayOperatorsMixin):
+    """What is computed of the columns of a frame, row by row.
+
+    Parameters
+    ----------
+    key : tuple
+        ("column", name), or a function and the keys and numbers that it is applied to.
+        Columns of the same key are the same.
+    """
+
+    def __init__(self, *key):
+        self.key = key
+
+    @property
+    def is_flag(self):
+        """Whether the entries are true or false."""
+        return self.key[0] in FLAGS or self.key[0] in (np.bitwise_and, np.bitwise_or)
+
+    def astype(self, dtype):
+        """Return ones and zeros for what is true and false."""
+        return where(self, 1.0, 0.0) if self.is_flag else self
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        known = ufunc in ARITHMETIC or ufunc in FUNCTIONS
+        if method != "__call__" or kwargs or not known:
+            raise TypeError(
+                f"numpy's {ufunc.__name__} of a column cannot be computed inside a "
+                "lazy frame: write parquet, and scan the files."
+            )
+        if ufunc is np.multiply:
+            one, other = inputs
+            for flag, value in ((one, other), (other, one)):
+                if isinstance(flag, Column) and flag.is_flag:
+                    return where(flag, value, 0.0)
+        keys = [_key(value) for value in inputs]
+        if ufunc in COMMUTE:
+            keys = sorted(keys, key=repr)
+        return Column(ufunc, *keys)
+
+    def __array_function__(self, function, types, args, kwargs):
+        if function is np.zeros_like:
+            return args[0] * 0.0
+        if function is np.where:
+            return where(*args)
+        raise TypeError(
+            f"numpy's {function.__name__} of a column cannot be computed inside a lazy "
+            "frame: write parquet, and scan the files."
+        )
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"Column{self.key!r}"
+
+
+def column(name):
+    """Return the `Column` of a name."""
+    return Column("column", name)
+
+
+def where(flag, one, other):
+    """Return one value where a flag is true, and another elsewhere, nulls too."""
+    return Column("where", _key(flag), _key(one), _key(other))
+
+
+def _key(value):
+    return value.key if isinstance(value, Column) else float(value)
+
+
+def expression(found, narwhals):
+    """Return the expression of narwhals that computes a `Column`."""
+    return _built(found.key, narwhals)
+
+
+def _built(key, narwhals):
+    if isinstance(key, float):
+        return narwhals.lit(key)
+    function, *inputs = key
+    if function == "column":
+        return narwhals.col(inputs[0])
+    if function == "equals":  # the label of an action or of a logger
+        return narwhals.col(inputs[0]) == narwhals.lit(inputs[1])
+    inputs = [_built(one, narwhals) for one in inputs]
+    if function in ARITHMETIC:
+        return reduce(ARITHMETIC[function], inputs)
+    return FUNCTIONS[function](narwhals, *inputs)
+
+
+def _where(narwhals, flag, one, other):
+    return narwhals.when(flag).then(one).otherwise(other)
+
+
+def _minimum(narwhals, one, other):
+    return _where(narwhals, one <= other, one, other)
+
+
+def _maximum(narwhals, one, other):
+    return _where(narwhals, one >= other, one, other)
+
+
+def _absolute(narwhals, one):
+    return one.abs()
+
+
+def _log(narwhals, one):
+    # databases raise at zero; rows that have it are counted, and refused, elsewhere
+    return _where(narwhals, one > 0, one, narwhals.lit(1.0)).log()
+
+
+def _log1p(narwhals, one):
+    """Return ln(1 + x) with all digits, which databases do not offer (Kahan).
+
+    The rounding of u = 1 + x is made good by that of u - 1.
+    """
+    near = one + 1.0
+    rounded = _where(narwhals, near == 1.0, narwhals.lit(1.0), near - 1.0)
+    whole = _log(narwhals, near) * (one / rounded)
+    return _where(narwhals, near == 1.0, one, whole)
+
+
+FUNCTIONS = {
+    "where": _where,
+    np.minimum: _minimum,
+    np.maximum: _maximum,
+    np.absolute: _absolute,
+    np.log: _log,
+    np.log1p: _log1p,
+}
