@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The interval for few events: gamma limits of the deviations up and down."""
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ class Deviations(NamedTuple):
         The extremes of all.
     """
 
+    known = True  # whether these are the sums, or bounds of them
+
     n: int
     up: float
     up_square: float
@@ -59,6 +61,32 @@ class Deviations(NamedTuple):
         """Sum of third powers / (sum c^2)^1.5 of one side, NaN where all are zero."""
         square = self.up_square + self.down_square
         return self.third / square**1.5 if square else float("nan")
+
+
+class DeviationBounds(Deviations):
+    """What the deviations may be at worst, where only their squares and ends are known.
+
+    Events are then as few, and as large, as they can be: all deviations above the mean
+    are the largest, and all below the least.
+    """
+
+    known = False
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, n, square, least, largest):
+        """Return the bounds for a sum of squares and the ends of the deviations."""
+        largest, least = max(largest, 0.0), min(least, 0.0)
+        size = largest - least
+        # of n deviations none is beyond the root of the sum of all squares
+        if not size < inf:
+            largest, least = (
+                min(max(v, -sqrt(square)), sqrt(square)) for v in (largest, least)
+            )
+            size = largest - least
+        total = square / size if size else 0.0
+        sides = total, largest * total, total, -least * total
+        return cls(n, *sides, max(largest, -least) * square, largest, least)
 
 
 def deviations_of(round_values, value, group=None):

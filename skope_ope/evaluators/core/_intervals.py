@@ -134,6 +134,8 @@ def _auto(value, level, max_weight=None):
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
+    if not deviations.known:
+        found = _beside_student(found, value, reach)
     if deviations.effective_events >= FEW_EVENTS:
         return found
     # with few events a reward model rests on the same ones, and its errors and those
@@ -143,11 +145,25 @@ def _auto(value, level, max_weight=None):
 
 
 def _hull(found, other):
-    """Return an interval that holds another one, too."""
-    other = other._interval(found.level)
+    """Return an interval that holds that of another value, too."""
+    return _around(found, other._interval(found.level), found.warnings)
+
+
+def _around(found, other, warned):
     low, high = min(found.low, other.low), max(found.high, other.high)
-    about = found.max_weight, found.max_weight_from, found.reward_range, found.warnings
+    about = found.max_weight, found.max_weight_from, found.reward_range, warned
     return ConfidenceInterval(low, high, found.level, found.method, *about)
+
+
+def _beside_student(found, value, reach):
+    """Return gamma limits from bounds of the deviations that hold Student's, too."""
+    text = (
+        "merged sums do not tell how the rounds spread above and below the value: the "
+        "interval allows for the fewest events that they may hold, and is wider than "
+        "one from the rounds. Collect more rounds, or evaluate them in memory."
+    )
+    warned = (*found.warnings, TailWarning(text, value._deviations.skewness))
+    return _around(found, _student(value, found.level, reach), warned)
 
 
 def _largest(deviations, reach):
@@ -398,7 +414,13 @@ def _tail_warnings(value, deviations, seen=None, spread=0.0):
             "allow for them."
         )
         return [TailWarning(text, skewness)]
-    if skewness > HIGH_SKEWNESS:
+    if skewness > HIGH_SKEWNESS and not deviations.known:
+        text = (
+            "merged sums do not tell whether a few rounds make most of the spread (the "
+            f"skewness may be up to {skewness:.2f}): the interval may miss the value "
+            "more often than it says. "
+        )
+    elif skewness > HIGH_SKEWNESS:
         text = (
             f"few rounds make most of the spread (skewness {skewness:.2f}, as of "
             f"{1 / skewness**2:.1f} events): the interval may miss the value more "

@@ -1,0 +1,196 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far out rounds lie: extremes of weights, terms and model values, which merge.
+
+Intervals ask how far the value of a round may lie from the estimate. The answer is
+linear in the terms, so that it is found at an extreme one, and extremes of parts of a
+log are those of the whole.
+"""
+
+from copy import copy
+from math import inf
+
+import numpy as np
+
+from skope_ope.evaluators.core._yes_no_sums import YesNoSums
+
+SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
+
+
+class RoundEnds:
+    """Extremes of what the rounds of one policy bring to one evaluator.
+
+    Attributes
+    ----------
+    weights : dict
+        Largest importance weight by label of the logger; None where there is one.
+    yes_no : YesNoSums
+        Sums of the weights by 0/1 reward.
+    omega : tuple (float, float)
+        Smallest and largest sample weight.
+    propensity : float
+        Smallest propensity.
+    terms : ndarray of shape (k, 2) or None
+        Smallest and largest of every term.
+    fronts : list of two ndarray of shape (n_points, 2)
+        Model values (v, q) of policy and logged action that are extreme: with the best
+        reward a round brings v - c q + constant for some c >= 0, with the worst -v +
+        c q. Empty without a model.
+    """
+
+    def __init__(self):
+        self.weights, self.yes_no = {}, YesNoSums()
+        self.omega, self.propensity = (inf, -inf), inf
+        self.terms, self.fronts = None, [np.zeros((0, 2))] * 2
+
+    def add_weights(self, w, reward, omega=None, p=None, loggers=None, yes_no=None):
+        """Add the weights of some rounds.
+
+        Parameters
+        ----------
+        w, reward : ndarray of shape (n,)
+            Importance weights and rewards.
+        omega, p : ndarray of shape (n,), default=None
+            Sample weights and propensities.
+        loggers : tuple (list, ndarray of shape (n,)), default=None
+            Labels of the loggers and codes of the rounds; `None`: there is one.
+        yes_no : bool, default=None
+            Whether all rewards are 0 or 1, where that is known.
+        """
+        if loggers is None:
+            self.weights[None] = max(self.weights.get(None, 0.0), float(w.max()))
+        else:
+            labels, codes = loggers
+            largest = np.full(len(labels), -inf)
+            np.maximum.at(largest, codes, w)
+            for label, found in zip(labels, largest.tolist(), strict=True):
+                if found > -inf:
+                    self.weights[label] = max(self.weights.get(label, 0.0), found)
+        low, high = 1.0, 1.0
+        if omega is not None:
+            low, high = float(omega.min()), float(omega.max())
+        self.omega = min(self.omega[0], low), max(self.omega[1], high)
+        if p is not None:
+            self.propensity = min(self.propensity, float(p.min()))
+        self.yes_no.add(w, reward, yes_no)
+
+    def add_terms(self, terms):
+        """Add the terms of some rounds, k arrays of shape (n,)."""
+        found = np.array([(term.min(), term.max()) for term in terms])
+        self.terms = found if self.terms is None else _wider(self.terms, found)
+
+    def add_model(self, v, q):
+        """Add model values of policy and logged action, ndarray of shape (n,) each."""
+        self.fronts = [
+            _front(side, front, v, q)
+            for side, front in zip(SIDES, self.fronts, strict=True)
+        ]
+
+    def __add__(self, other):
+        """Return the extremes of both parts."""
+        if not isinstance(other, RoundEnds):
+            return NotImplemented
+        out = copy(self)
+        out.weights = dict(self.weights)
+        for label, found in other.weights.items():
+            out.weights[label] = max(out.weights.get(label, 0.0), found)
+        out.yes_no = self.yes_no + other.yes_no
+        out.omega = (
+            min(self.omega[0], other.omega[0]),
+            max(self.omega[1], other.omega[1]),
+        )
+        out.propensity = min(self.propensity, other.propensity)
+        known = [one.terms for one in (self, other) if one.terms is not None]
+        out.terms = _wider(*known) if len(known) == 2 else known[0] if known else None
+        out.fronts = [
+            _front(side, one, *two.T)
+            for side, one, two in zip(SIDES, self.fronts, other.fronts, strict=True)
+        ]
+        return out
+
+    def largest_weights(self, strata):
+        """Return the largest weight of every stratum, by the labels of the loggers."""
+        whole = max(self.weights.values(), default=0.0)
+        if None in self.weights or len(strata) == 1:
+            return np.full(len(strata), whole)
+        return np.array([self.weights.get(label, 0.0) for label in strata])
+
+    def to_table(self):
+        """Return the extremes as a dict of arrays."""
+        labels = np.array([repr(label) for label in self.weights], dtype=str)
+        return {
+            "ends_loggers": labels,
+            "ends_weights": np.array(list(self.weights.values()), dtype=float),
+            "ends_yes_no": self.yes_no.to_table(),
+            "ends_numbers": np.array([*self.omega, self.propensity]),
+            "ends_terms": np.zeros((0, 2)) if self.terms is None else self.terms,
+            "ends_best": self.fronts[0],
+            "ends_worst": self.fronts[1],
+        }
+
+    @classmethod
+    def from_table(cls, table, labels):
+        """Return the extremes that `to_table` wrote.
+
+        Parameters
+        ----------
+        table : dict of ndarray
+            The table.
+        labels : callable
+            Takes the text of a label and returns it.
+        """
+        out = cls()
+        texts = table["ends_loggers"].tolist()
+        largest = table["ends_weights"].tolist()
+        out.weights = {labels(t): w for t, w in zip(texts, largest, strict=True)}
+        out.yes_no = YesNoSums.from_table(table["ends_yes_no"])
+        low, high, out.propensity = table["ends_numbers"].tolist()
+        out.omega = low, high
+        terms = table["ends_terms"]
+        out.terms = terms if len(terms) else None
+        out.fronts = [table["ends_best"], table["ends_worst"]]
+        return out
+
+
+def _wider(one, two):
+    """Return the pairs (low, high) that hold both."""
+    low, high = np.minimum(one[:, 0], two[:, 0]), np.maximum(one[:, 1], two[:, 1])
+    return np.stack([low, high], axis=1)
+
+
+def _front(side, known, v, q):
+    """Return the points of the upper hull of (-side q, side v), with some more.
+
+    Those are the points at which v - c q is largest for some c >= 0 (side 1), or
+    smallest (side -1).
+    """
+    if not len(v):
+        return known
+    x, y = -side * q, side * v
+    # no other point than these can be beyond the line through the two outermost
+    first, last = int(np.argmax(y)), int(np.argmax(x))
+    ends = [(x[first], y[first]), (x[last], y[last])]
+    (x0, y0), (x1, y1) = ends
+    points = ends
+    if x1 > x0 and y0 > y1:
+        beyond = np.flatnonzero((x - x0) * (y0 - y1) + (y - y0) * (x1 - x0) > 0)
+        points = [*ends, *zip(x[beyond], y[beyond], strict=True)]
+    points = np.concatenate([known * (side, -side) @ [[0, 1], [1, 0]], points])
+    hull = _upper_hull(np.unique(points, axis=0))
+    return np.array([(side * y, -side * x) for x, y in hull])
+
+
+def _upper_hull(points):
+    """Return the falling part of the upper hull of points that are sorted by x."""
+    hull = []
+    for x, y in points.tolist():
+        while hull and hull[-1][1] <= y:  # not as high, and not as far
+            hull.pop()
+        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
+            hull.pop()
+        hull.append((x, y))
+    return hull
+
+
+def _turns_left(a, b, c):
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) >= 0

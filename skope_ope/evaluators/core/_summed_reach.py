@@ -1,0 +1,205 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""How far the value of a round may lie from an estimate from sums: from extremes."""
+
+from math import isfinite, sqrt
+
+import numpy as np
+
+from skope_ope._dot import dot
+from skope_ope.evaluators.core._reach import Reach
+from skope_ope.evaluators.core._rounds import StoredRounds
+from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
+
+SMALLEST = "smallest propensity"
+
+
+class SummedReach:
+    """The reach of an estimate from sums, as `CornerReach` is that from rounds.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        Its formula gives the terms that a round might have had.
+    limits : tuple (float, float) or None
+        The known range of the rewards.
+    ends : RoundEnds
+        Extremes of the rounds.
+    n_rounds : int
+        Number of rounds.
+    shift : float, default=0.0
+        Known lower bound of the rewards where it is negative.
+    seen : tuple (float, float), default=None
+        Smallest and largest reward of the log.
+    lost : float, default=0.0
+        Share of the policy's decisions of which the logs tell nothing.
+    group_weights : ndarray of shape (n_clusters,), default=None
+        Sums of the importance weights of the clusters.
+    plain : callable, default=None
+        Takes no arguments and returns the value of the same rounds without a reward
+        model, or None.
+    """
+
+    def __init__(
+        self,
+        evaluator,
+        limits,
+        ends,
+        n_rounds,
+        shift=0.0,
+        seen=None,
+        lost=0.0,
+        group_weights=None,
+        plain=None,
+    ):
+        self.evaluator, self.limits, self.ends = evaluator, limits, ends
+        self.n_rounds, self.shift, self.seen = n_rounds, shift, seen
+        self.lost, self.group_weights, self.plain = lost, group_weights, plain
+
+    def __call__(self, value, max_weight=None, error=None):
+        """Return the `Reach` of a `SummedValue`, or None where no range is known."""
+        if self.limits is None:
+            return None
+        return self._within(self.limits, value, max_weight)
+
+    def of_seen_rewards(self, value):
+        """Return the `Reach` if no reward were beyond those of the log, or None."""
+        if self.seen is None or not isfinite(self.seen[0]):
+            return None
+        return self._within(self.seen, value)
+
+    def without_model(self, value):
+        """Return the value of the same rounds without a reward model, or None."""
+        return None if self.plain is None else self.plain()
+
+    def _within(self, limits, value, max_weight=None):
+        low, high = limits
+        largest, source = self._largest(value._estimate.frame.strata, max_weight)
+        worst, best = (self._extremes(value, largest, end) for end in limits)
+        of_group = self._of_group(value, high - low)
+        about = float(largest.max()), source, of_group, self.lost
+        return Reach(low, high, best, worst, *about)
+
+    def _largest(self, strata, max_weight):
+        """Return the largest weight of every stratum, and where it comes from."""
+        largest = self.ends.largest_weights(strata)
+        if max_weight is not None:
+            return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
+        if not largest.max() > 0:
+            return np.full(len(largest), 1 / self.ends.propensity), SMALLEST
+        return largest, LOGGED
+
+    def _extremes(self, value, largest, end):
+        """Return the lowest and the highest deviation with some reward."""
+        estimate, lows, highs = value._estimate, [], []
+        evaluator, offset = self.evaluator, 0.0
+        if evaluator._moves is not None:
+            offset = estimate.offset
+        v = q = None
+        m, fronts = 1, self.ends.fronts
+        if evaluator._uses_model:
+            points = np.concatenate(fronts) - offset
+            (v, q), m = points.T, len(points)
+        for stratum in range(estimate.frame.n_strata):
+            for weight in (largest[stratum], 0.0):
+                w, r = np.full(m, weight), np.full(m, end - offset)
+                about = {"n_rounds": self.n_rounds, "shift": self.shift}
+                rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
+                change = self._changes(estimate, evaluator._terms(rounds), stratum)
+                lows.append(change.min())
+                highs.append(change.max())
+        return float(np.min(lows)), float(np.max(highs))  # NaN stays
+
+    def _changes(self, estimate, terms, stratum):
+        """Return the deviations of rounds with some terms, with all sample weights."""
+        psi = _influence(estimate, terms, stratum)
+        n, ends = self.n_rounds, self.ends.omega
+        scale = sqrt(n * max(n - 1, 1))
+        return np.concatenate([scale * omega * psi for omega in dict.fromkeys(ends)])
+
+    def _of_group(self, value, width):
+        """Return what a typical group may add upwards and downwards, at most."""
+        estimate = value._estimate
+        if not estimate.frame.clustered or self.group_weights is None:
+            return 0.0, 0.0
+        n = self.n_rounds
+        slope = float(np.max(np.abs(estimate.slopes[0])))
+        change = estimate.cluster_sums
+        moved = slope * width * self.group_weights
+        scale = sqrt(n * max(n - 1, 1))
+        return _typical(scale * (change + moved)), _typical(scale * (moved - change))
+
+    def observed(self, estimate):
+        """Return bounds of the deviations that were seen, (lowest, highest).
+
+        They are exact where the estimate has one term, and no sample weights.
+        """
+        terms = self.ends.terms
+        n = self.n_rounds
+        scale, low, high = sqrt(n * max(n - 1, 1)), np.inf, -np.inf
+        if terms is None:
+            return low, high
+        for stratum in range(estimate.frame.n_strata):
+            slopes = [_of_stratum(b, stratum) for b in estimate.slopes]
+            parts = [
+                sorted((b * (one[0] - near), b * (one[1] - near)))
+                for b, one, near in zip(slopes, terms, estimate.origin, strict=False)
+            ]
+            ends = (sum(part[side] for part in parts) + slopes[-1] for side in (0, 1))
+            found = [scale * w * end for end in ends for w in self.ends.omega]
+            low, high = min(low, *found), max(high, *found)
+        return float(low), float(high)
+
+    def exact(self, estimate):
+        """Return the `Deviations` of the rounds where sums tell them, otherwise None.
+
+        They do so of terms that are linear in w and w r, with 0/1 rewards.
+        """
+        if estimate.frame.n_strata > 1 or self.ends.omega != (1.0, 1.0):
+            return None
+        if self.evaluator._uses_model or self.evaluator._uses_range:
+            return None
+        line = self._line(estimate)
+        return None if line is None else self.ends.yes_no.deviations(line)
+
+    def _line(self, estimate):
+        """Return (a, b, d) of deviations a + b w + d w r; None: they are no such line."""
+        offset = estimate.offset if self.evaluator._moves is not None else 0.0
+        top = max(self.ends.weights.values(), default=0.0)
+        w, r = (
+            np.array([0.0, 1.0, 1.0, 2.0, 2.0, top, top]),
+            np.array([0, 0, 1, 0, 1, 0, 1]),
+        )
+        about = {"n_rounds": self.n_rounds, "shift": self.shift, "q": None, "v": None}
+        rounds = StoredRounds(w=w, b=w, r=r - offset, **about)
+        with np.errstate(all="ignore"):
+            found = _influence(estimate, self.evaluator._terms(rounds), 0)
+        n = self.n_rounds
+        found = found * sqrt(n * max(n - 1, 1))
+        a = found[0]
+        b, d = found[1] - a, found[2] - found[1]
+        line = a + b * w + d * w * r
+        size = np.abs(line).max()
+        if not np.allclose(found, line, rtol=0, atol=1e-10 * size):
+            return None
+        return float(a), float(b), float(d)
+
+
+def _influence(estimate, terms, stratum):
+    """Return psi of rounds of a stratum with some terms, and sample weight one."""
+    *slopes, last = (_of_stratum(b, stratum) for b in estimate.slopes)
+    psi = np.full(np.shape(terms[0]), last, dtype=float)
+    for b, term, near in zip(slopes, terms, estimate.origin, strict=False):
+        psi += b * (term - near)
+    return psi
+
+
+def _of_stratum(slope, stratum):
+    return float(slope) if np.ndim(slope) == 0 else float(slope[stratum])
+
+
+def _typical(size):
+    """Return the mean size, each counted by its size, of those above zero."""
+    size = np.maximum(size, 0.0)
+    total = float(size.sum())
+    return dot(size, size) / total if total else 0.0

@@ -1,0 +1,302 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The value of a policy from merged sums: a `PolicyValue` without its rounds."""
+
+import warnings as python_warnings
+from functools import cached_property
+from math import isnan, sqrt
+
+import numpy as np
+
+from skope_ope.evaluators.core._estimate import Estimate, difference
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._reach import DifferenceReach
+from skope_ope.evaluators.core._summed_reach import SummedReach
+from skope_ope.exceptions import SupportWarning
+from skope_ope.intervals._gamma import DeviationBounds, deviations_of_blocks
+
+_IN_MEMORY = "Evaluate the rounds in memory for that: evaluate(policy, lazy.sample(n))"
+
+
+class SummedRows:
+    """Stands where a `PolicyValue` has its rounds, and knows that there are none.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of rounds that were summed.
+    frame : Frame
+        Their strata and clusters.
+    counted : object, default=None
+        What tells the rounds from others: equal for values of the same rounds.
+    """
+
+    logs = row_id = left_out = _row_id = _terms = None
+    n_left_out = 0
+    come_in_blocks = False
+
+    def __init__(self, n_rounds, frame, counted=None):
+        self.n_rounds, self.design, self.counted = n_rounds, frame, counted
+
+    def same_rounds(self, other):
+        """Whether both are known to be about the same rounds."""
+        mine, others = self.counted, getattr(other, "counted", None)
+        return mine is not None and others is not None and mine == others
+
+    def at(self, logs):
+        """Return self: what is in memory is not what was summed."""
+        return self
+
+    @property
+    def terms(self):
+        """Raise: the rounds are gone."""
+        raise ValueError(
+            "this value was made from merged sums, which hold no rounds. "
+            f"{_IN_MEMORY}; or ask for by=... or groups when you summarize."
+        )
+
+
+class SummedValue(PolicyValue):
+    """Estimated value of a policy, from sums over parts of a log.
+
+    It has what a `PolicyValue` has, with the same numbers, but for what needs the
+    rounds themselves: `round_values`, resamples of rounds, finite-sample intervals and
+    values of groups that were not asked for beforehand raise, and say what to do.
+    `ValueSummary.values` makes it. Read more in the :ref:`User Guide <evaluators>`.
+
+    Parameters
+    ----------
+    estimate : Estimate or GivenEstimate
+        The estimate, from sums.
+    n_rounds : int
+        Number of rounds, those of sample weight zero included.
+    estimator : str
+        How the value was estimated.
+    counted : object, default=None
+        What tells the rounds from others; values of equal rounds can be subtracted.
+    joint : JointSummary, default=None
+        Sums of this and other policies, by which paired differences are exact.
+    name : str, default=None
+        Name of the policy in `joint`.
+    propensities : {"recorded", "estimated", "unknown"}, default=None
+        Where those of the log come from.
+    by : callable, default=None
+        Takes the name of a column and returns a dict of `SummedValue` by label.
+    columns : tuple of str, default=()
+        The columns that it takes.
+    **about : dict
+        More parameters of `PolicyValue`: effective_sample_size, diagnostics, warnings,
+        reach, leaves_bias_out.
+
+    Examples
+    --------
+    >>> from skope_ope import UniformPolicy, summarize
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> summary = summarize(UniformPolicy(), logs[:400], evaluators=["IPS"])
+    >>> summary += summarize(UniformPolicy(), logs[400:], evaluators=["IPS"])
+    >>> summary.values()["IPS"].n_rounds
+    1000
+    """
+
+    def __init__(
+        self,
+        estimate,
+        n_rounds,
+        *,
+        estimator,
+        counted=None,
+        joint=None,
+        name=None,
+        propensities=None,
+        by=None,
+        columns=(),
+        **about,
+    ):
+        rows = SummedRows(n_rounds, estimate.frame, counted)
+        self._joint, self._name = joint, name
+        self._by, self._columns = by, tuple(columns)
+        super().__init__(estimate, rows, estimator=estimator, **about)
+        self._propensities = propensities
+
+    @property
+    def round_values(self):
+        """Raise: sums do not hold them."""
+        raise ValueError(
+            "round_values of a value from merged sums are not known: the rounds were "
+            f"read, summed and dropped. {_IN_MEMORY}; or give the logs a group=... and "
+            "take the sums of the groups."
+        )
+
+    @cached_property
+    def _deviations(self):
+        """Sums of the deviations of the round values, or bounds of them."""
+        estimate, n = self._estimate, self.n_rounds
+        scale = sqrt(n * max(n - 1, 1))
+        sums = _sums_of_clusters(self)
+        if sums is not None:
+            return deviations_of_blocks([scale * sums], n)
+        find, square = self._find_reach, (scale * self.standard_error) ** 2
+        if isinstance(find, SummedReach) and isinstance(estimate, Estimate):
+            found = find.exact(estimate)
+            if found is not None:
+                return found
+        return DeviationBounds.of(n, square, *self._ends)
+
+    @cached_property
+    def _ends(self):
+        """Bounds of the deviations of the round values that were seen."""
+        if self._pair is not None:
+            (low, high), (less, more) = (one._ends for one in self._pair)
+            return low - more, high - less
+        find = self._find_reach
+        if isinstance(find, SummedReach):
+            return find.observed(self._estimate)
+        return -np.inf, np.inf
+
+    def by(self, key):
+        """Values of groups of rounds, by a column that was asked for beforehand.
+
+        Parameters
+        ----------
+        key : str
+            One of the columns of `summarize(..., by=...)`.
+
+        Returns
+        -------
+        values : dict
+            A `SummedValue` for every label, in sorted order where labels can be
+            compared.
+
+        Raises
+        ------
+        ValueError
+            If the sums were not taken by the column.
+        """
+        if not isinstance(key, str) or key not in self._columns:
+            what = repr(key) if isinstance(key, str) else "labels of rounds"
+            known = ", ".join(map(repr, self._columns)) or "none"
+            raise ValueError(
+                f"values by {what} are not known: these sums were taken by {known}. "
+                f"Ask beforehand, summarize(policies, logs, by={_column(key)})."
+            )
+        values = self._by(key)
+        lost = [label for label, one in values.items() if isnan(one.value)]
+        if lost and not isnan(self.value):
+            text = (
+                f"{len(lost)} of {len(values)} groups have no estimate, {lost[0]!r} "
+                "first: the logged rounds of the group say nothing about the policy. "
+                "The value is NaN."
+            )
+            python_warnings.warn(SupportWarning(text, float("nan")), stacklevel=2)
+        return values
+
+    def sensitivity(self, gamma=(1, 1.5, 2), *, level=0.95):
+        """Raise: the bounds need the weight and the reward of every round."""
+        raise _needs_rounds("sensitivity")
+
+    def breakdown_gamma(self, baseline, *, level=None):
+        """Raise: the bounds need the weight and the reward of every round."""
+        raise _needs_rounds("breakdown_gamma")
+
+    def deviation_bound(self, delta=0.05, **assumptions):
+        """Raise: the assumptions are checked on the rounds."""
+        raise _needs_rounds("deviation_bound")
+
+    def _of_first(self, sizes):
+        raise ValueError(
+            "the value of the first rounds is not known from merged sums. Add the "
+            "summaries of the parts one after the other, and show their values; or "
+            "ConvergenceDisplay of a sample in memory, lazy.sample(n)."
+        )
+
+    def _without(self, left_out):
+        raise ValueError(
+            "values from merged sums cannot be estimated anew without some rounds: "
+            "the rounds are gone. Evaluate both policies in memory."
+        )
+
+    def _paired(self, other):
+        """Return two values, their difference, and warnings."""
+        if not isinstance(other, SummedValue):
+            raise ValueError(
+                "one value was made from merged sums and the other from rounds in "
+                "memory: nothing tells what their rounds have in common. Summarize "
+                "both policies in one call, summarize({'a': ..., 'b': ...}, logs)."
+            )
+        mine, others = self._rows.counted, other._rows.counted
+        if mine is not None and others is not None and mine != others:
+            raise ValueError(
+                "the two values come from different rounds, "
+                f"{mine} and {others}: a paired difference needs both policies "
+                "summarized over the same files and row groups."
+            )
+        if self._joint is not None and self._joint is other._joint:
+            estimate = self._joint.difference(self._name, other._name)
+        else:
+            estimate = difference(*(_with_clusters(one) for one in (self, other)))
+        out = self._derived_difference(estimate, other)
+        return self, other, out, ()
+
+    def _derived_difference(self, estimate, other):
+        left_out = (self.leaves_bias_out, other.leaves_bias_out)
+        given = list(dict.fromkeys(text for text in left_out if text))
+        common = min(
+            one.diagnostics.get("n_rounds", one.n_rounds) for one in (self, other)
+        )
+        out = SummedValue(
+            estimate,
+            self.n_rounds,
+            estimator=f"{self.estimator} - {other.estimator}",
+            counted=self._rows.counted,
+            propensities=self._propensities,
+            diagnostics={"n_common_rounds": int(common)},
+            reach=DifferenceReach(self, other),
+            leaves_bias_out="; ".join(given) or False,
+        )
+        out._pair = self, other
+        return out._resting_on(self, other)
+
+    def _clusters(self):
+        """Return sums of the influences by cluster, and their labels; or None."""
+        return _sums_of_clusters(self)
+
+    def __getstate__(self):
+        return self.__dict__.copy()  # sums are small, and hold no rounds
+
+
+def _sums_of_clusters(value):
+    """Return what every cluster adds to a value, ndarray of shape (n_clusters,)."""
+    estimate = value._estimate
+    if not estimate.frame.clustered:
+        return None
+    sums = getattr(estimate, "cluster_sums", None)
+    if sums is None and value._pair is not None:
+        pair = [_sums_of_clusters(one) for one in value._pair]
+        same = [one._estimate.frame.clusters for one in value._pair]
+        if any(one is None for one in pair) or not np.array_equal(*same):
+            return None
+        sums = pair[0] - pair[1]
+    return sums
+
+
+def _with_clusters(value):
+    """Return the estimate of a value that has sums by cluster; raise if it has none."""
+    estimate = value._estimate
+    if isinstance(estimate, Estimate):
+        return estimate
+    raise ValueError(
+        f"the value of {value.estimator} is a difference itself, or no function of "
+        "sums: subtract values of single policies."
+    )
+
+
+def _needs_rounds(name):
+    return ValueError(
+        f"{name} needs the weight and the reward of every round, and a value from "
+        f"merged sums has none. {_IN_MEMORY}."
+    )
+
+
+def _column(key):
+    return repr(key) if isinstance(key, str) else "'column'"
