@@ -81,10 +81,13 @@ class StackedJob(Job):
         Whose the terms are.
     stack : Stack
         Where they go.
+    ends : RoundEnds
+        Extremes of the terms and of what the model says.
     """
 
     owner: object = None
     stack: object = None
+    ends: object = None
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""
@@ -94,3 +97,7 @@ class StackedJob(Job):
         """Put the terms of a block."""
         terms = self.evaluator._terms(rounds)
         self.stack.put(self.owner, block, terms, self.evaluator._moves)
+        enter = ... if block.omega is None or block.omega.all() else block.omega > 0
+        self.ends.add_terms([term[enter] for term in terms])
+        if rounds.v is not None:
+            self.ends.add_model(rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset)

@@ -93,7 +93,7 @@ class RoundCounts:
 
 
 class Tally:
-    r"""What one policy does in the rounds, beside the sums of its weights.
+    """What one policy does in the rounds, beside the sums of its weights.
 
     Parameters
     ----------
@@ -108,8 +108,6 @@ class Tally:
         Largest weight, times the sample weight of its round, of every logger.
     lowest : float
         Smallest weight below zero, or zero.
-    largest_gain : float
-        Largest \|w r\|.
     reward_range : tuple (float, float)
         Smallest and largest reward of the rounds whose weight is not zero.
     told : ndarray of shape (n_loggers,)
@@ -136,7 +134,7 @@ class Tally:
         self.loggers, self.actions, self.table = loggers, actions, table
         self.largest, self.told, self.certain, self.lost = np.zeros((4, len(loggers)))
         self.wanted, self.wanted_there = np.zeros((2, len(loggers), len(actions)))
-        self.lowest = self.largest_gain = self.sum_b = 0.0
+        self.lowest = self.sum_b = 0.0
         self.reward_range, self.gaps = (inf, -inf), False
 
     def missing_mass(self, counts):
@@ -150,6 +148,35 @@ class Tally:
         never = self._never(counts)
         lacking = float((self.wanted * never).sum())
         return (float(self.told.sum() + self.certain.sum()) + lacking) / counts.mass
+
+    def missing_by_logger(self, counts, sizes, rows):
+        """Return the same of each logger, ndarray of shape (n_loggers,).
+
+        Parameters
+        ----------
+        counts : RoundCounts
+            Those of all parts.
+        sizes : ndarray of shape (n_loggers,)
+            Sums of the sample weights of the loggers.
+        rows : ndarray of int of shape (n_loggers,)
+            Their places in `loggers`.
+        """
+        never = self._never(counts)
+        if not self.sum_b and len(counts.loggers) > 1:
+            # what other loggers did tells nothing: what it never took itself is missing
+            labels = [self.loggers[row] for row in rows]
+            where = places_in(counts.actions, self.actions)
+            never = (counts.counts == 0)[
+                np.ix_(places_in(counts.loggers, labels), where)
+            ]
+        there = (self.wanted_there[rows] * never).sum(axis=1)
+        missing = self.told[rows] + (self.wanted[rows] * never).sum(axis=1) + there
+        missing, certain = missing / sizes, (self.certain[rows] - there) / sizes
+        if not self.lost[rows].any():
+            return missing + certain
+        # see `OverlapByLogger.missing_mass`
+        others = (1 - missing) * self.lost[rows] / self.sum_b
+        return missing + np.maximum(others, certain)
 
     def _never(self, counts):
         """Return which of the actions no round shows."""
@@ -170,14 +197,13 @@ class Tally:
             for name in ("wanted", "wanted_there"):
                 getattr(out, name)[np.ix_(rows, columns)] += getattr(one, name)
         out.lowest = min(self.lowest, other.lowest)
-        out.largest_gain = max(self.largest_gain, other.largest_gain)
         out.sum_b, out.gaps = self.sum_b + other.sum_b, self.gaps or other.gaps
         out.reward_range = both_ranges(self.reward_range, other.reward_range)
         return out
 
     def to_table(self):
         """Return the tally as a dict of arrays."""
-        numbers = [self.lowest, self.largest_gain, self.sum_b, *self.reward_range]
+        numbers = [self.lowest, self.sum_b, *self.reward_range]
         return {
             "numbers": np.array([*numbers, self.gaps, self.table]),
             "loggers": as_texts(self.loggers),
@@ -192,7 +218,7 @@ class Tally:
         out = cls(from_texts(table["loggers"]), from_texts(table["actions"]))
         for name in (*cls._arrays, "wanted", "wanted_there"):
             setattr(out, name, table[name])
-        out.lowest, out.largest_gain, out.sum_b, *rest = table["numbers"].tolist()
+        out.lowest, out.sum_b, *rest = table["numbers"].tolist()
         out.reward_range, (gaps, known) = tuple(rest[:2]), rest[2:]
         out.gaps, out.table = bool(gaps), bool(known)
         return out
