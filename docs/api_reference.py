@@ -19,6 +19,8 @@ API_REFERENCE = {
             "SlateLogs",
             "DistinctViews",
             "HashKFold",
+            "scan_logs",
+            "LazyLogs",
         ],
     },
     "readers": {
@@ -109,6 +111,7 @@ API_REFERENCE = {
         "guide": "evaluators",
         "objects": [
             "evaluate",
+            "load_summary",
             "IPS",
             "SNIPS",
             "DirectMethod",
@@ -150,6 +153,7 @@ API_REFERENCE = {
             "PolicyValue",
             "Lift",
             "Sensitivity",
+            "ValueSummary",
             "ValueTable",
         ],
     },

@@ -55,10 +55,12 @@ from skope_ope.evaluators import (
     SubGaussianDR,
     SubGaussianIPS,
     SwitchDR,
+    ValueSummary,
     ValueTable,
     dcg_attention,
     drns_sum_bias_bound,
     evaluate,
+    load_summary,
     logger_overlap,
     pooling_variance_ratio,
     repeated_runs,
@@ -72,7 +74,14 @@ from skope_ope.learning import (
     RewardModelPolicy,
     SoftmaxPolicy,
 )
-from skope_ope.logs import BanditLogs, DistinctViews, HashKFold, SlateLogs
+from skope_ope.logs import (
+    BanditLogs,
+    DistinctViews,
+    HashKFold,
+    LazyLogs,
+    SlateLogs,
+    scan_logs,
+)
 from skope_ope.policies import (
     UCB1,
     AdaptiveFunctionPolicy,
@@ -126,7 +135,9 @@ __all__ = [  # noqa: RUF022
     "BanditLogs",
     "DistinctViews",
     "HashKFold",
+    "LazyLogs",
     "SlateLogs",
+    "scan_logs",
     # where logs come from
     "read_open_bandit",
     "read_vw",
@@ -197,10 +208,12 @@ __all__ = [  # noqa: RUF022
     "SubGaussianDR",
     "SubGaussianIPS",
     "SwitchDR",
+    "ValueSummary",
     "ValueTable",
     "dcg_attention",
     "drns_sum_bias_bound",
     "evaluate",
+    "load_summary",
     "logger_overlap",
     "pooling_variance_ratio",
     "repeated_runs",

@@ -24,7 +24,7 @@ except ImportError:
     from joblib.externals import cloudpickle
 
 
-def merge_parts(work, tasks, given=None, *, n_jobs=None, verbose=0):
+def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
     """Add up what is found in the parts of several tasks.
 
     Parts are added in their order, within tasks and then the tasks, so the result does
@@ -40,6 +40,9 @@ def merge_parts(work, tasks, given=None, *, n_jobs=None, verbose=0):
         What one worker does in one go. Parts have a `name`.
     given : object, default=None
         What all parts need; it is sent to the workers once where the engine can.
+    read : callable, default=None
+        `read(parts)` yields every part, and what `work` is given in its place, in
+        turn; None in its place is nothing. `None`: parts are worked on as they are.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.
     verbose : int, default=0
@@ -61,7 +64,7 @@ def merge_parts(work, tasks, given=None, *, n_jobs=None, verbose=0):
     tasks = [tuple(parts) for parts in tasks]
     if len(tasks) < 2:  # one needs no second worker; a cluster takes it all the same
         n_jobs = 1
-    shared = Carried((work, given))
+    shared = Carried((work, read, given))
     config = get_config()
     calls = (delayed(_merged)(shared, parts, config) for parts in tasks)
     total = None
@@ -188,16 +191,18 @@ def _merged(shared, parts, config):
                 stack.enter_context(warnings.catch_warnings())
                 warnings.simplefilter("ignore")
                 stack.enter_context(threadpool_limits(1))
-            work, given = shared.value
-            total = None
+            work, read, given = shared.value
+            walk = zip(parts, parts, strict=True) if read is None else read(parts)
+            walk, total = iter(walk), None
             for part in parts:
                 if shared.stopped:
                     return None
                 place = part.name
-                found = work(part, given)
+                _, one = next(walk)
+                found = None if one is None else work(one, given)
                 if found is not None:
                     total = found if total is None else total + found
-                del found
+                del one, found  # before the next is read
     except Exception as error:
         return _Failed(named(error, place))
     return Carried(total)

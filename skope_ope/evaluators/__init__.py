@@ -14,6 +14,7 @@ from skope_ope.evaluators import (
     static,
 )
 from skope_ope.evaluators._evaluate import evaluate
+from skope_ope.evaluators._value_summary import ValueSummary, load_summary
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger import *
 from skope_ope.evaluators.core._lift import Lift
@@ -29,8 +30,10 @@ __all__ = [
     "Lift",
     "PolicyValue",
     "Sensitivity",
+    "ValueSummary",
     "ValueTable",
     "evaluate",
+    "load_summary",
     *static.__all__,
     *sequential.__all__,
     *scavenging.__all__,

@@ -8,12 +8,23 @@ is translated into an expression of narwhals, which the database evaluates.
 """
 
 import operator
-from functools import reduce
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-FLAGS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+FLAGS = (
+    "is",
+    "known",
+    "all",
+    np.less,
+    np.less_equal,
+    np.greater,
+    np.greater_equal,
+    np.equal,
+    np.not_equal,
+    np.bitwise_and,
+    np.bitwise_or,
+)
 ARITHMETIC = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -28,6 +39,7 @@ ARITHMETIC = {
     np.bitwise_and: operator.and_,
     np.bitwise_or: operator.or_,
 }
+TREES = {"sum": operator.add, "all": operator.and_}
 COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
 
 
@@ -47,7 +59,7 @@ class Column(NDArrayOperatorsMixin):
     @property
     def is_flag(self):
         """Whether the entries are true or false."""
-        return self.key[0] in FLAGS or self.key[0] in (np.bitwise_and, np.bitwise_or)
+        return self.key[0] in FLAGS
 
     def astype(self, dtype):
         """Return ones and zeros for what is true and false."""
@@ -96,6 +108,26 @@ def where(flag, one, other):
     return Column("where", _key(flag), _key(one), _key(other))
 
 
+def label_is(name, label):
+    """Return whether the label of a name is this one."""
+    return Column("is", name, label)
+
+
+def all_of(flags):
+    """Return whether all of many flags are true."""
+    return Column("all", *map(_key, flags))
+
+
+def label_known(name):
+    """Return whether there is a label."""
+    return Column("known", name)
+
+
+def total(columns):
+    """Return the sum of many columns; a null among them makes it null."""
+    return Column("sum", *map(_key, columns))
+
+
 def _key(value):
     return value.key if isinstance(value, Column) else float(value)
 
@@ -111,12 +143,24 @@ def _built(key, narwhals):
     function, *inputs = key
     if function == "column":
         return narwhals.col(inputs[0])
-    if function == "equals":  # the label of an action or of a logger
+    if function == "is":  # the label of an action or of a logger
         return narwhals.col(inputs[0]) == narwhals.lit(inputs[1])
+    if function == "known":
+        return ~narwhals.col(inputs[0]).is_null()
     inputs = [_built(one, narwhals) for one in inputs]
+    if function in TREES:
+        return _tree(TREES[function], inputs)
     if function in ARITHMETIC:
-        return reduce(ARITHMETIC[function], inputs)
+        return ARITHMETIC[function](*inputs)
     return FUNCTIONS[function](narwhals, *inputs)
+
+
+def _tree(function, inputs):
+    """Combine inputs, in a depth that grows with the logarithm of their number."""
+    if len(inputs) == 1:
+        return inputs[0]
+    half = len(inputs) // 2
+    return function(_tree(function, inputs[:half]), _tree(function, inputs[half:]))
 
 
 def _where(narwhals, flag, one, other):

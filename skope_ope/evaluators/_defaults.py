@@ -50,13 +50,15 @@ FORMS = (
 )
 
 
-def default_evaluators(logs):
+def default_evaluators(logs, n_loggers=None):
     """Return the evaluators of the first table, and what the others need.
 
     Parameters
     ----------
     logs : BanditLogs or SlateLogs
         The rounds.
+    n_loggers : int, default=None
+        Loggers that acted; `None`: those in `logs`.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def default_evaluators(logs):
         return _slate_defaults(logs)
     if logs.propensity is None:
         return dict(MODEL_ALONE), dict.fromkeys(DEFAULTS, PROPENSITIES)
-    if acting_loggers(logs) == 1:
+    if (acting_loggers(logs) if n_loggers is None else n_loggers) == 1:
         return dict(DEFAULTS), {}
     if logs.logger_proba is None:
         return dict(DEFAULTS), dict.fromkeys(BALANCED, ALL_LOGGERS)

@@ -4,19 +4,13 @@
 
 from collections.abc import Iterator, Mapping
 
-from sklearn.base import clone
-from sklearn.utils import check_random_state
-
 from skope_ope._parallel import check_n_jobs
-from skope_ope.evaluators._defaults import default_evaluators
-from skope_ope.evaluators._names import evaluator_named
+from skope_ope.evaluators._chosen import named_evaluators, seeded
 from skope_ope.evaluators._passes import values_of
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import warn_once
-from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
-from skope_ope.evaluators.core._seeds import with_seed
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
@@ -132,14 +126,14 @@ def quiet_table(
     _check_arguments(policies, logs, n_jobs)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
-    evaluators, left_out = _named_evaluators(evaluators, logs)
+    evaluators, left_out = named_evaluators(evaluators, logs)
     single = not isinstance(policies, Mapping)
     wanted = {None: policies} if single else policies
     recommended, reason = recommended_row(logs, evaluators)
     if recommended is None and any(map(_learns, wanted.values())):
         reason = LEARNS
     if random_state is not None:
-        evaluators, reward_model = _seeded(evaluators, reward_model, random_state)
+        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
     shared = SharedModel(reward_model, cv, logs, n_jobs)
     found = values_of(wanted, evaluators, shared, sample_weight, n_jobs, keep)
     reason = doubted_reason(recommended, reason, logs, found.values())
@@ -174,51 +168,3 @@ def _check_arguments(policies, logs, n_jobs):
 
 def _learns(policy):
     return isinstance(policy, AdaptivePolicy)
-
-
-def _named_evaluators(evaluators, logs):
-    """Return the evaluators by name, and what those lack that are left out."""
-    if evaluators is None:
-        return default_evaluators(logs)
-    if isinstance(evaluators, (str, BaseEvaluator)):
-        evaluators = [evaluators]
-    if not isinstance(evaluators, Mapping):
-        named = {}
-        for evaluator in evaluators:
-            name = evaluator if isinstance(evaluator, str) else type(evaluator).__name__
-            if name in named:
-                raise ValueError(
-                    f"two evaluators are called {name!r}; name them in a dict."
-                )
-            named[name] = evaluator
-        evaluators = named
-    if not evaluators:
-        raise ValueError("evaluators is empty; name at least one.")
-    return {name: _one_evaluator(value, logs) for name, value in evaluators.items()}, {}
-
-
-def _one_evaluator(evaluator, logs):
-    if isinstance(evaluator, str):
-        evaluator = evaluator_named(evaluator, type(logs))
-    if isinstance(evaluator, type):
-        raise TypeError(
-            f"evaluators must be names or instances, got the class "
-            f"{evaluator.__name__}; make an instance."
-        )
-    if not isinstance(evaluator, BaseEvaluator):
-        raise TypeError(
-            f"evaluators must be names or evaluators, got {type(evaluator).__name__}."
-            f"{pipeline_remedy(evaluator)}"
-        )
-    evaluator._validate_params()
-    evaluator._check_kind(logs)
-    evaluator._check_logs(logs)
-    return evaluator
-
-
-def _seeded(evaluators, reward_model, random_state):
-    rng = check_random_state(random_state)
-    evaluators = {name: with_seed(clone(e), rng) for name, e in evaluators.items()}
-    if hasattr(reward_model, "get_params") and not isinstance(reward_model, type):
-        reward_model = with_seed(clone(reward_model), rng)
-    return evaluators, reward_model

@@ -9,11 +9,19 @@ from copy import copy
 
 import numpy as np
 
-from skope_ope.evaluators.core._part_pass import PartPass
+from skope_ope.evaluators._cells import Cells
+from skope_ope.evaluators._part_tables import (
+    bare_evaluator,
+    sums_of_tables,
+    tables_of,
+)
+from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
 from skope_ope.evaluators.core._positive_rounds import Part
 from skope_ope.evaluators.core._sample_weights import plain_weights
 from skope_ope.evaluators.core._summary import (
     LOGGER,
+    N_BUCKETS,
+    N_GROUPS,
     JointSummary,
     Summary,
     refuse_unstated,
@@ -103,7 +111,7 @@ class PartSums:
         known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
         counts = self.counts
         if kind == "wanted of loggers":
-            counts = counts.of_loggers()
+            counts = counts.of_loggers()  # they are the arms
         return Summary(
             evaluator,
             self._some(owner),
@@ -140,8 +148,8 @@ class PartSums:
             out = copy(other if self.counts is None else self)
             out.n, out.log, out.by = n, log, by
             return out
-        one, two = _aligned(self, other)
-        return PartSums(
+        one, two = _apart(self, other), _apart(other, self)
+        out = PartSums(
             n,
             policies,
             self.evaluators,
@@ -150,10 +158,63 @@ class PartSums:
             one.places,
             _union(self.tallies, other.tallies),
             _union(self._plain_ends(other), other._plain_ends(self)),
-            _common_facts(self.facts, other.facts),
+            self.facts | other.facts,
             log,
             by,
         )
+        return out.bucketed() if out._has_too_many_groups else out
+
+    def bucketed(self, n_buckets=N_BUCKETS):
+        """Return the sums with hash buckets in place of groups.
+
+        Clustered errors are right, for a bucket holds whole groups, and the size no
+        longer grows with the groups.
+
+        Parameters
+        ----------
+        n_buckets : int, default=1000
+            Number of buckets.
+        """
+        out = copy(self)
+        out.sums = {
+            name: sums.bucketed(n_buckets) if sums.frame.n_buckets is None else sums
+            for name, sums in self.sums.items()
+        }
+        out.by = {
+            name: {label: part.bucketed(n_buckets) for label, part in parts.items()}
+            for name, parts in self.by.items()
+        }
+        return out
+
+    @property
+    def _has_too_many_groups(self):
+        """Whether there are more groups than are told apart."""
+        return any(
+            sums.frame.clustered
+            and sums.frame.n_buckets is None
+            and len(sums.frame.clusters) > N_GROUPS
+            for sums in self.sums.values()
+        )
+
+    def to_table(self):
+        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
+        return tables_of(self)
+
+    @classmethod
+    def from_table(cls, table, like):
+        """Return the sums that `to_table` wrote.
+
+        Parameters
+        ----------
+        table : dict of ndarray, or the file that numpy.load opened
+            The table.
+        like : PartSums, or dict of evaluators
+            Evaluators by name: a table holds numbers, not the functions that make an
+            estimate of them.
+        """
+        evaluators = like.evaluators if isinstance(like, PartSums) else like
+        bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+        return sums_of_tables(table, bare, cls)
 
     def _plain_ends(self, other):
         """Return the ends, without those of terms that were not moved alike."""
@@ -182,37 +243,29 @@ def _union(one, other):
     return out
 
 
-def _aligned(one, other):
-    """Return two `PartSums` whose owners lie in the same designs.
+def _apart(one, other):
+    """Return the sums with those terms apart that are so in the other.
 
     Rounds that an evaluator leaves out of one part alone have no place among the
     terms of others: in the whole the sums stand apart.
     """
-    return _apart(one, other), _apart(other, one)
-
-
-def _apart(one, other):
-    """Return the sums with those terms apart that are so in the other."""
     if one.places == other.places:
         return one
-    out, moved = copy(one), {}
-    for owner, (design, numbers) in other.places.items():
-        if owner in one.places and one.places[owner][0] == "rounds" != design:
-            moved.setdefault(design, []).append((owner, numbers))
-    out.places, out.sums = dict(one.places), dict(one.sums)
-    for design, owners in moved.items():
-        terms = []
-        for owner, _ in sorted(owners, key=lambda pair: pair[1]):
-            numbers = one.places[owner][1]
-            out.places[owner] = design, tuple(range(len(terms), len(terms) + len(numbers)))
-            terms += numbers
-        out.sums[design] = one.sums["rounds"].some(terms)
+    design_of = {owner: other.places[owner][0] for owner in one.places}
+    owners = {}
+    for owner, (design, _) in sorted(one.places.items(), key=lambda item: item[1][1]):
+        moves = design == ROUNDS
+        owners.setdefault(design_of[owner] if moves else design, []).append(owner)
+    out = copy(one)
+    out.places, out.sums = {}, {}
+    for design, some in owners.items():
+        source, begin, numbers = one.places[some[0]][0], 0, []
+        for owner in some:
+            own = one.places[owner][1]
+            out.places[owner] = design, tuple(range(begin, begin + len(own)))
+            begin, numbers = begin + len(own), [*numbers, *own]
+        out.sums[design] = one.sums[source].some(numbers)
     return out
-
-
-def _common_facts(one, other):
-    """Return the facts of both parts, which must not differ."""
-    return one | other
 
 
 def sums_of_part(
@@ -253,26 +306,33 @@ def sums_of_part(
     -------
     sums : PartSums
     """
-    log, bare = LogSums.of(logs), {n: _bare(e) for n, e in evaluators.items()}
+    given = {"sources": sources, "n_total": n_total, "shares": shares}
+    if by is not None and len(logs):
+        cells = Cells(logs, [by] if isinstance(by, str) else by)
+        return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
+    log = LogSums.of(logs)
+    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
     part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
     if part is None or not part.n:
         return PartSums(len(logs), policies, bare, log=log)
+    whole = PartPass(part, policies, sources or {}, n_total)
+    ready = {}
+    for name, evaluator in evaluators.items():
+        evaluator._check_kind(logs)
+        ready[name] = _ready(evaluator, whole, name)
+        refuse_unstated(ready[name], logs)
+        ready[name]._check_logs(logs)
     mixes = any(one._mixes_loggers(logs) for one in evaluators.values())
     if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
         by_label = stated_shares(shares, logs)
         if len(by_label) > 1:
             part.shares = np.array(list(by_label.values()))
-    whole = PartPass(part, policies, sources or {}, n_total)
-    for name, evaluator in evaluators.items():
-        evaluator._check_kind(logs)
-        ready = _ready(evaluator, whole, name)
-        refuse_unstated(ready, logs)
-        ready._check_logs(logs)
-        ready._enter(whole, name)
+    for name, evaluator in ready.items():
+        evaluator._enter(whole, name)
     whole.run()
     facts = {owner: {"combine": form} for owner, form in whole.combines.items()}
     facts[None] = {"logger_proba": getattr(logs, "logger_proba", None) is not None}
-    return PartSums(
+    found = PartSums(
         len(logs),
         policies,
         bare,
@@ -284,17 +344,34 @@ def sums_of_part(
         facts,
         log,
     )
+    return found.bucketed() if found._has_too_many_groups else found
 
 
-def _bare(evaluator):
-    """Return an evaluator that forms estimates of sums, without model and rounds."""
-    out = copy(evaluator)
-    for name in list(vars(out)):
-        if name.endswith("_") or name == "_model_of_fit":
-            del out.__dict__[name]
-    if hasattr(out, "reward_model"):
-        out.reward_model = None
-    return out
+def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
+    """Return the sums, and those by the labels of columns.
+
+    Every policy is asked once per round: the sums of the cells, of rounds with the same
+    labels, add up to those of every label and to the whole.
+    """
+    total, found = 0, {name: {} for name in cells.names}
+    for labels, rows in cells:
+        some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
+        weight = None if sample_weight is None else sample_weight[rows]
+        part = sums_of_part(
+            some, evaluators, logs[rows], sample_weight=weight, **given
+        )
+        total = total + part
+        for name, label in zip(cells.names, labels, strict=True):
+            known = found[name]
+            known[label] = known[label] + part if label in known else part
+    total.by = found
+    return total
+
+
+def _rows_of(policy, rows, n):
+    """Return the rows of a policy that is an array; another one as it is."""
+    is_array = isinstance(policy, (np.ndarray, list, tuple))
+    return np.asarray(policy)[rows] if is_array and len(policy) == n else policy
 
 
 def _ready(evaluator, whole, name):
@@ -306,5 +383,5 @@ def _ready(evaluator, whole, name):
     else:
         out.n_slots_ = logs.n_slots
     if evaluator._uses_model:
-        out._take_source(whole.source(name, evaluator, out._given_source))
+        out._take_source(whole.source(name, evaluator))
     return out

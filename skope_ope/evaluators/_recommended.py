@@ -44,7 +44,7 @@ class Recommendation(NamedTuple):
     reason: str
 
 
-def recommended_evaluator(logs):
+def recommended_evaluator(logs, n_loggers=None):
     """Return the evaluator that is recommended for some logs.
 
     The rule depends on what the logs tell of the logger, never on a value: choosing
@@ -55,6 +55,8 @@ def recommended_evaluator(logs):
     ----------
     logs : BanditLogs or SlateLogs
         The rounds.
+    n_loggers : int, default=None
+        Loggers that acted; `None`: those in `logs`.
 
     Returns
     -------
@@ -70,7 +72,8 @@ def recommended_evaluator(logs):
             "without propensities only a reward model is left, and no interval knows "
             "its error; record them, or estimate them with PropensityEstimator",
         )
-    if acting_loggers(logs) > 1 and logs.logger_proba is not None:
+    n_loggers = acting_loggers(logs) if n_loggers is None else n_loggers
+    if n_loggers > 1 and logs.logger_proba is not None:
         return _of(
             BALANCED,
             "BalancedDR",
@@ -114,7 +117,7 @@ def _of(rows, name, reason):
     return Recommendation(name, rows[name], reason)
 
 
-def recommended_row(logs, evaluators):
+def recommended_row(logs, evaluators, n_loggers=None):
     """Return which of some evaluators is recommended, and why it or none.
 
     Parameters
@@ -123,6 +126,8 @@ def recommended_row(logs, evaluators):
         The rounds.
     evaluators : dict
         Evaluators by name.
+    n_loggers : int, default=None
+        Loggers that acted; `None`: those in `logs`.
 
     Returns
     -------
@@ -131,7 +136,7 @@ def recommended_row(logs, evaluators):
         in their reward models only.
     reason : str
     """
-    found = recommended_evaluator(logs)
+    found = recommended_evaluator(logs, n_loggers)
     if found.name is None:
         return None, found.reason
     alike = [

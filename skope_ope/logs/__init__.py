@@ -5,6 +5,15 @@
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._distinct_views import DistinctViews
 from skope_ope.logs._hash_folds import HashKFold
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs._scan_logs import scan_logs
 from skope_ope.logs._slate_logs import SlateLogs
 
-__all__ = ["BanditLogs", "DistinctViews", "HashKFold", "SlateLogs"]
+__all__ = [
+    "BanditLogs",
+    "DistinctViews",
+    "HashKFold",
+    "LazyLogs",
+    "SlateLogs",
+    "scan_logs",
+]

@@ -284,7 +284,8 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
             coded = coded_labels("logger", logger)
             check_length("logger", coded[0], len(self))
             state["logger"] = coded[0]
-            found = encoded("logger", coded, None, "loggers")
+            listed = logger.labels if getattr(logger, "listed", False) else None
+            found = encoded("logger", coded, listed, "loggers")
             state["loggers"], state["logger_index"] = found
 
     _check_logger_proba = check_logger_proba

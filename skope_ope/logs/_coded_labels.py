@@ -37,7 +37,7 @@ def coded_labels(name, values, copy=True):
     """
     found = column_codes(values)
     if found is not None:
-        return read_only(found.labels.take(found.codes)), found.labels, found.codes
+        return read_only(found.values), found.labels, found.codes
     array = label_array(name, values)
     if array.dtype.kind != "O":
         check = check_labels if copy else present_labels

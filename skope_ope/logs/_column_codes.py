@@ -14,10 +14,16 @@ class ColumnCodes:
         Distinct, in any order; some may be in no row.
     codes : ndarray of int of shape (n_rounds,)
         Position of every row's label.
+    values : ndarray of shape (n_rounds,), default=None
+        The labels of the rows, where they are at hand.
+    listed : bool, default=False
+        Whether `labels` are all labels there are, in their order.
     """
 
-    def __init__(self, labels, codes):
+    def __init__(self, labels, codes, values=None, listed=False):
         self.labels, self.codes = labels, codes
+        self.values = labels.take(codes) if values is None else values
+        self.listed = listed
 
 
 def column_codes(values):

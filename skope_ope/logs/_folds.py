@@ -56,6 +56,22 @@ class HeldOut:
             table[position[covered]] = self.fold[covered]
             self.fold[~covered] = table[position[~covered]]
 
+    @classmethod
+    def of_folds(cls, logs, fold):
+        """Return the same of rows whose folds are known, all of them tested once.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        fold : ndarray of int of shape (n_rounds,)
+            The fold of every row.
+        """
+        held_out = object.__new__(cls)
+        held_out.logs, held_out.fold = logs, fold
+        held_out.train = OtherFolds(fold)
+        return held_out
+
     def train_sums(self, codes, n_codes, weights):
         """Sum weights by code over the training part of every fold.
 
@@ -66,7 +82,7 @@ class HeldOut:
         if isinstance(self.train, OtherFolds):
             cells = self.fold * n_codes + codes
             return [
-                _sums_of_others(
+                sums_of_others(
                     np.bincount(cells, one, n_folds * n_codes).reshape(n_folds, n_codes)
                 )
                 for one in weights
@@ -133,7 +149,7 @@ class OtherFolds(Sequence):
         return np.flatnonzero(self._fold != k)
 
 
-def _sums_of_others(cells):
+def sums_of_others(cells):
     """Sum all rows of a table but one, for each of them, without a difference.
 
     What a huge entry rounds away would not come back when it is subtracted.
@@ -146,10 +162,11 @@ def _sums_of_others(cells):
 
 def repeated_positions(logs):
     """Positions of the rows by origin where a row occurs more than once, or None."""
-    position = logs._position  # None: the rows as they were built
-    if position is None or not position.size or np.bincount(position).max() == 1:
+    position = logs._position
+    if not isinstance(position, np.ndarray):  # the rows as they were built
         return None
-    return position
+    rises = (position[1:] > position[:-1]).all()
+    return None if rises or len(np.unique(position)) == len(position) else position
 
 
 def folds_of(cv, logs):

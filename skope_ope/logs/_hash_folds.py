@@ -86,14 +86,8 @@ class HashKFold(BaseEstimator):
         ValueError
             If a fold would be empty.
         """
-        fold = self._fold_of(X, groups)
-        sizes = np.bincount(fold, minlength=self.n_splits)
-        if not sizes.all():
-            raise ValueError(
-                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{len(fold)} rounds have too few groups for so many folds, or are "
-                "folds of the same hash themselves. Use fewer, or another random_state."
-            )
+        fold = self.fold_of(X, groups)
+        self._check_sizes(np.bincount(fold, minlength=self.n_splits))
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -111,8 +105,29 @@ class HashKFold(BaseEstimator):
         """
         return self.n_splits
 
-    def _fold_of(self, X, groups):
-        """Return the fold of every row."""
+    def fold_of(self, X, groups=None):
+        """Return the fold in which every row is tested.
+
+        It follows from the row alone: parts of a log need not know of each other.
+
+        Parameters
+        ----------
+        X : BanditLogs, SlateLogs or array-like of shape (n_rounds, ...)
+            The rows.
+        groups : array-like of shape (n_rounds,), default=None
+            Labels of the groups, see `split`.
+
+        Returns
+        -------
+        fold : ndarray of int of shape (n_rounds,)
+            Numbers 0..n_splits-1.
+
+        Examples
+        --------
+        >>> from skope_ope import HashKFold
+        >>> HashKFold(n_splits=2).fold_of(range(4), groups=[7, 3, 7, 9]).tolist()
+        [0, 1, 0, 1]
+        """
         self._validate_params()
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:
@@ -126,3 +141,13 @@ class HashKFold(BaseEstimator):
         multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
         # By ROOT alone, small labels that are multiples of n_splits would share a fold.
         return number * multiplier % PRIME % self.n_splits
+
+    def _check_sizes(self, sizes):
+        """Raise if one of the folds, of so many rounds each, is empty."""
+        if not sizes.all():
+            raise ValueError(
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
+                f"{int(sizes.sum())} rounds have too few groups for so many folds, or "
+                "are folds of the same hash themselves. Use fewer, or another "
+                "random_state."
+            )

@@ -96,6 +96,7 @@ class RowContainer:
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
     def _start_rows(self):
+        # positions: None for rows as built, an int where others come before them
         origin = uuid.uuid4().hex
         self.__dict__.update(columns={}, _origin=origin, _position=None)
 
@@ -103,8 +104,8 @@ class RowContainer:
     def row_id(self):
         """Origin and positions of the rows, kept by indexing and pickling."""
         position = self._position
-        if position is None:  # rows as built: no array until somebody asks
-            position = np.arange(len(self))
+        if not isinstance(position, np.ndarray):  # no array until somebody asks
+            position = np.arange(len(self)) + (position or 0)
         return RowId(self._origin, position)
 
     @property
@@ -173,11 +174,11 @@ class RowContainer:
         return out
 
     def _positions_of(self, key):
-        if self._position is not None:
-            return self._position[key]
-        if isinstance(key, slice):
-            return np.arange(*key.indices(len(self)))
-        return key
+        first = self._position
+        if isinstance(first, np.ndarray):
+            return first[key]
+        rows = np.arange(*key.indices(len(self))) if isinstance(key, slice) else key
+        return rows + first if first else rows
 
     def _is_row_aligned(self, name):
         return True
@@ -304,13 +305,18 @@ def read_only(array):
     return view
 
 
+class Own(np.ndarray):
+    """An array that nobody else writes to, of which logs need no copy."""
+
+
 def keep(given, array):
     """Return what logs keep of an array: a copy of one dimension, a view of more.
 
     Parameters
     ----------
     given : object
-        What the caller passed. Maps of files that nobody can write to stay maps.
+        What the caller passed. Maps of files that nobody can write to stay maps, and
+        an `Own` array is not copied.
     array : ndarray
         The same as an array.
 
@@ -319,7 +325,8 @@ def keep(given, array):
     array : ndarray
         Read-only.
     """
-    if array.ndim == 1 and not (isinstance(given, np.memmap) and given.mode == "r"):
+    is_map = isinstance(given, np.memmap) and given.mode == "r"
+    if array.ndim == 1 and not is_map and not isinstance(given, Own):
         array = array.copy()
     return read_only(array)
 

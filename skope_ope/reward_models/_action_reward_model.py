@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skope_ope._sklearn import HasMethods, StrOptions, fit_context
@@ -18,6 +19,10 @@ from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
 from skope_ope.reward_models._design import design, designs
+
+
+def _learns_in_parts(self):
+    return hasattr(self.model, "partial_fit")
 
 
 class ActionRewardModel(BaseEstimator):
@@ -106,25 +111,10 @@ class ActionRewardModel(BaseEstimator):
         sample_weight : ndarray of shape (n_rounds,), default=None
             Row weights of all rounds, see `fit`.
         """
-        if not isinstance(logs, BanditLogs):
-            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
-        if not (len(logs) if rows is None else len(rows)):
-            raise ValueError("the logs are empty: a model needs at least one round.")
-        reward = logs.reward if rows is None else logs.reward.take(rows)
-        self.classifier_ = is_classifier(self.model)
-        if self.classifier_:
-            if not hasattr(self.model, "predict_proba"):
-                raise TypeError(
-                    f"the classifier {type(self.model).__name__} has no predict_proba: "
-                    "it cannot model rewards. Use CalibratedClassifierCV around it, or "
-                    "a regressor."
-                )
-            _check_binary(reward)
+        reward = self._checked(logs, rows)
         weight = self._weights(logs, sample_weight)
         weight = weight if weight is None or rows is None else weight.take(rows)
-        self.actions_ = logs.actions
-        self.n_features_in_ = logs.n_features
-        self.action_context_ = logs.action_context
+        self._start(logs)
         # zero weights everywhere say that nothing matters here
         usable = None if weight is None or not weight.any() else weight
         self.mean_reward_ = float(np.average(reward, weights=usable))
@@ -141,17 +131,110 @@ class ActionRewardModel(BaseEstimator):
             self.models_ = [self._fit_one(X, reward, weight, "all actions")]
         return self
 
+    def _checked(self, logs, rows):
+        """Return the rewards of training rounds that the model can learn from."""
+        if not isinstance(logs, BanditLogs):
+            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        if not (len(logs) if rows is None else len(rows)):
+            raise ValueError("the logs are empty: a model needs at least one round.")
+        reward = logs.reward if rows is None else logs.reward.take(rows)
+        self.classifier_ = is_classifier(self.model)
+        if self.classifier_:
+            if not hasattr(self.model, "predict_proba"):
+                raise TypeError(
+                    f"the classifier {type(self.model).__name__} has no predict_proba: "
+                    "it cannot model rewards. Use CalibratedClassifierCV around it, or "
+                    "a regressor."
+                )
+            _check_binary(reward)
+        return reward
+
+    def _start(self, logs):
+        """Note whose rounds are learned from; nothing is known of them yet."""
+        self.__dict__.pop("_sums", None)
+        self.actions_ = logs.actions
+        self.n_features_in_ = logs.n_features
+        self.action_context_ = logs.action_context
+
+    @available_if(_learns_in_parts)
+    def partial_fit(self, logs, sample_weight=None):
+        """Learn from more rounds, where the model has `partial_fit`.
+
+        Calls one after the other, with parts of a log, teach the model the whole of it
+        without its being in memory. `fit` begins anew, and is not continued here.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            More training rounds, with the same actions.
+        sample_weight : ndarray of shape (n_rounds,), default=None
+            Row weights, see `fit`.
+
+        Returns
+        -------
+        self : ActionRewardModel
+        """
+        return self._partial_fit_rows(logs, None, sample_weight)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def _partial_fit_rows(self, logs, rows, sample_weight=None):
+        """Learn from some rounds of logs, see `_fit_rows`."""
+        reward = self._checked(logs, rows)
+        weight = self._weights(logs, sample_weight)
+        if rows is not None:
+            logs, weight = logs[rows], None if weight is None else weight[rows]
+        if not hasattr(self, "_sums"):
+            self._start(logs)
+            self._sums = np.zeros((2, 2))
+            n_models = logs.n_actions if self.encoding == "per_action" else 1
+            self.models_ = [None] * n_models
+        fitted = match_actions(self.actions_, logs.actions)
+        ones = np.ones(len(logs))
+        for total, w in zip(self._sums, (ones, weight), strict=True):
+            w = ones if w is None else w
+            total += (w @ reward), w.sum()
+        total, mass = self._sums[int(self._sums[1, 1] > 0)]  # see `_fit_rows`
+        self.mean_reward_ = float(total / mass)
+        if self.encoding == "per_action":
+            parts = rows_of_codes(logs.action_index, logs.n_actions)
+            for code, mine in zip(fitted.tolist(), parts, strict=True):
+                if mine.size:
+                    w = None if weight is None else weight.take(mine)
+                    X = take_rows(logs.context, mine)
+                    self._learn(code, X, reward.take(mine), w)
+            return self
+        codes = logs.action_index
+        if self.encoding == "one_hot":
+            logs, codes = _with_actions(logs, self.actions_), fitted[codes]
+        self._learn(0, design(logs, codes, self.encoding), reward, weight)
+        return self
+
+    def _learn(self, number, X, reward, weight):
+        """Teach one of the models."""
+        if weight is not None and not weight.any():
+            return  # it would learn nothing
+        model = self.models_[number]
+        if model is None:
+            model = clone(self.model)
+        known = {} if weight is None else {"sample_weight": weight}
+        if self.classifier_:
+            known["classes"], reward = [0, 1], reward.astype(int)
+        label = "all actions"
+        if self.encoding == "per_action":
+            label = f"action {plain(self.actions_[number])!r}"
+        try:
+            with encoding_explained(X):
+                model.partial_fit(X, reward, **known)
+        except ValueError as error:
+            self._explain(error, f"{label}, fitted on {len(reward)} rounds")
+            raise
+        self.models_[number] = model
+
     def _weights(self, logs, sample_weight):
         if sample_weight is None:
             sample_weight = logs.sample_weight
             if sample_weight is not None and weight_parameter(self.model) is None:
-                warnings.warn(
-                    ModelErrorWarning(
-                        f"{type(self.model).__name__} takes no sample_weight: the "
-                        "reward model is fitted without the weights of the logs."
-                    ),
-                    stacklevel=5,
-                )
+                warn_unweighted(self)
                 return None
         elif weight_parameter(self.model) is None:
             raise ValueError(
@@ -281,6 +364,17 @@ class ActionRewardModel(BaseEstimator):
         if not self.classifier_:
             return model.predict(X)
         return model.predict_proba(X)[:, list(model.classes_).index(1)]
+
+
+def warn_unweighted(model):
+    """Warn that an `ActionRewardModel` is fitted without the weights of the logs."""
+    warnings.warn(
+        ModelErrorWarning(
+            f"{type(model.model).__name__} takes no sample_weight: the "
+            "reward model is fitted without the weights of the logs."
+        ),
+        stacklevel=6,
+    )
 
 
 def match_actions(fitted, wanted):

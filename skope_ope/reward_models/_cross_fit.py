@@ -41,11 +41,11 @@ class MeanReward:
         codes = logs.action_index[rows]
         total, weight = (
             np.bincount(codes, None if one is None else one[rows], logs.n_actions)
-            for one in _summands(logs, sample_weight)
+            for one in summands(logs.reward, sample_weight)
         )
         if not weight.any():  # zero weights say that nothing matters here
             return self.fit(logs, np.ones(len(logs)), rows)
-        return self._average(logs, total, weight)
+        return self._average(logs.actions, total, weight)
 
     def fit_folds(self, logs, held_out, sample_weight=None):
         """Return one that is fitted to the training part of every fold.
@@ -64,22 +64,41 @@ class MeanReward:
         if sample_weight is None:
             sample_weight = logs.sample_weight
         by_action = logs.action_index, logs.n_actions
-        totals, weights = held_out.train_sums(
-            *by_action, _summands(logs, sample_weight)
-        )
-        nothing = ~weights.any(axis=1)  # see fit
+        sums = held_out.train_sums(*by_action, summands(logs.reward, sample_weight))
+        plain = None
+        if not sums[1].any(axis=1).all():
+            plain = held_out.train_sums(*by_action, summands(logs.reward, None))
+        return self.of_sums(logs.actions, sums, plain)
+
+    def of_sums(self, actions, sums, plain=None):
+        """Return the means of every training part, from its sums by action.
+
+        Parameters
+        ----------
+        actions : ndarray of shape (n_actions,)
+            Their labels.
+        sums : list of two ndarray of shape (n_parts, n_actions)
+            Sums of weighted rewards, and of weights.
+        plain : list of two ndarray of shape (n_parts, n_actions), default=None
+            The same without weights, which stand where all weights are zero: these
+            say that nothing matters there.
+        """
+        totals, weights = sums
+        nothing = ~weights.any(axis=1)
         if nothing.any():
-            plain = held_out.train_sums(*by_action, _summands(logs, None))
-            totals[nothing], weights[nothing] = (one[nothing] for one in plain)
+            totals, weights = (
+                np.where(nothing[:, None], *pair)
+                for pair in zip(plain, sums, strict=True)
+            )
         return [
-            clone(self)._average(logs, *sums)
-            for sums in zip(totals, weights, strict=True)
+            clone(self)._average(actions, *of_part)
+            for of_part in zip(totals, weights, strict=True)
         ]
 
-    def _average(self, logs, total, weight):
+    def _average(self, actions, total, weight):
         """Take the means from sums of rewards and of weights by action."""
-        self.actions_ = logs.actions
-        self.means_ = np.full(logs.n_actions, total.sum() / weight.sum())
+        self.actions_ = actions
+        self.means_ = np.full(len(actions), total.sum() / weight.sum())
         if self.by_action:
             np.divide(total, weight, out=self.means_, where=weight > 0)
         return self
@@ -93,97 +112,21 @@ class MeanReward:
         return MeanReward(self.by_action)
 
 
-def _summands(logs, weight):
+def summands(reward, weight):
     """Return what is summed by action: weighted rewards, and the weights."""
-    return [logs.reward if weight is None else logs.reward * weight, weight]
+    return [reward if weight is None else reward * weight, weight]
 
 
-class CrossFittedModel:
-    """Fold models for the rounds of fit, and one of all rounds for others.
+class FoldModels:
+    """A model per fold, which predicts the rounds of that fold.
 
-    Parameters
-    ----------
-    model : ActionRewardModel or MeanReward
-        What is cloned and fitted.
-    logs : BanditLogs
-        The training rounds.
-    cv : int, splitter or iterable of (train, test)
-        The folds, see `HeldOut`.
-    sample_weight : ndarray of shape (n_rounds,), default=None
-        Row weights for the fits.
-    n_jobs : int, default=None
-        Folds that are fitted at a time, as in scikit-learn.
-
-    Attributes
-    ----------
-    n_uncovered_ : int
-        Rounds that no test part covers. They get the mean reward per action of those
-        that one does.
+    A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)` the
+    fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
     """
-
-    def __init__(self, model, logs, cv, sample_weight=None, n_jobs=None):
-        self.model = model
-        self.logs = logs
-        self.cv = cv
-        self.sample_weight = sample_weight
-        self.held_out_ = HeldOut(logs, cv)
-        if getattr(model, "by_action", True):
-            self._warn_of_missing_actions()
-        self.models_ = dict(enumerate(self._fit_folds(n_jobs)))
-        open_rows = self.held_out_.fold == UNCOVERED
-        self.n_uncovered_ = int(open_rows.sum())
-        if self.n_uncovered_:
-            self.models_[UNCOVERED] = MeanReward().fit(logs, rows=~open_rows)
-
-    @property
-    def asks_models(self):
-        """Whether a prediction asks a model of scikit-learn, and not a table."""
-        return not isinstance(self.model, MeanReward)
-
-    def _warn_of_missing_actions(self):
-        """Warn, of all folds at once, of actions that a fold model has not seen."""
-        logs = self.logs
-        [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
-        missing = (counts == 0) & (logs.action_counts > 0)
-        if not missing.any():
-            return
-        labels = logs.actions[missing.any(axis=0)].tolist()
-        shown = _first(map(repr, labels))
-        by_fold = enumerate(missing.sum(axis=1).tolist())
-        folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
-        warnings.warn(
-            ModelErrorWarning(
-                f"{len(labels)} action(s) have no round in the training part of a fold "
-                f"([{shown}]; {folds}): the reward model of that fold predicts "
-                f"{self._for_unseen()} for them.",
-                len(labels),
-            ),
-            stacklevel=5,
-        )
-
-    def _fit_folds(self, n_jobs):
-        """Return the models of all folds, in their order."""
-        if isinstance(self.model, MeanReward):  # sums need no workers
-            return self.model.fit_folds(self.logs, self.held_out_, self.sample_weight)
-        folds = range(len(self.held_out_.train))
-        return run_tasks([partial(self._fit, k) for k in folds], n_jobs)
-
-    def _fit(self, fold):
-        logs, train = self.logs, self.held_out_.train[fold]
-        model = clone(self.model)
-        if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
-            return model._fit_rows(logs, train, self.sample_weight)
-        weight = None if self.sample_weight is None else self.sample_weight[train]
-        return model.fit(logs[train], sample_weight=weight)
-
-    def _for_unseen(self):
-        if getattr(self.model, "encoding", "per_action") == "per_action":
-            return "the mean reward of that part"
-        return "by what other actions taught it"
 
     def bind(self, logs):
         """Return `predict(rounds, start)` for consecutive rounds of `logs`."""
-        fold = self.held_out_.of(logs)
+        fold = self._folds(logs)
 
         def predict(rounds, start):
             return self._predict(rounds, fold[start : start + len(rounds)])
@@ -206,6 +149,72 @@ class CrossFittedModel:
     def _model(self, fold):
         return self._of_all if fold == FULL else self.models_[fold]
 
+
+class CrossFittedModel(FoldModels):
+    """Fold models for the rounds of fit, and one of all rounds for others.
+
+    Parameters
+    ----------
+    model : ActionRewardModel or MeanReward
+        What is cloned and fitted.
+    logs : BanditLogs
+        The training rounds.
+    cv : int, splitter, iterable of (train, test) or HeldOut
+        The folds, see `HeldOut`.
+    sample_weight : ndarray of shape (n_rounds,), default=None
+        Row weights for the fits.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, as in scikit-learn.
+
+    Attributes
+    ----------
+    n_uncovered_ : int
+        Rounds that no test part covers. They get the mean reward per action of those
+        that one does.
+    """
+
+    def __init__(self, model, logs, cv, sample_weight=None, n_jobs=None):
+        self.model = model
+        self.logs = logs
+        self.cv = cv
+        self.sample_weight = sample_weight
+        self.held_out_ = cv if isinstance(cv, HeldOut) else HeldOut(logs, cv)
+        if getattr(model, "by_action", True):
+            self._warn_of_missing_actions()
+        self.models_ = dict(enumerate(self._fit_folds(n_jobs)))
+        open_rows = self.held_out_.fold == UNCOVERED
+        self.n_uncovered_ = int(open_rows.sum())
+        if self.n_uncovered_:
+            self.models_[UNCOVERED] = MeanReward().fit(logs, rows=~open_rows)
+
+    @property
+    def asks_models(self):
+        """Whether a prediction asks a model of scikit-learn, and not a table."""
+        return not isinstance(self.model, MeanReward)
+
+    def _warn_of_missing_actions(self):
+        logs = self.logs
+        [counts] = self.held_out_.train_sums(logs.action_index, logs.n_actions, [None])
+        warn_of_missing(logs.actions, counts, logs.action_counts, self.model)
+
+    def _fit_folds(self, n_jobs):
+        """Return the models of all folds, in their order."""
+        if isinstance(self.model, MeanReward):  # sums need no workers
+            return self.model.fit_folds(self.logs, self.held_out_, self.sample_weight)
+        folds = range(len(self.held_out_.train))
+        return run_tasks([partial(self._fit, k) for k in folds], n_jobs)
+
+    def _fit(self, fold):
+        logs, train = self.logs, self.held_out_.train[fold]
+        model = clone(self.model)
+        if type(model).fit is ActionRewardModel.fit:  # no copy of the rounds
+            return model._fit_rows(logs, train, self.sample_weight)
+        weight = None if self.sample_weight is None else self.sample_weight[train]
+        return model.fit(logs[train], sample_weight=weight)
+
+    def _folds(self, logs):
+        return self.held_out_.of(logs)
+
     @cached_property
     def _of_all(self):
         """The model of all training rounds, fitted when other logs first ask."""
@@ -218,6 +227,41 @@ class CrossFittedModel:
     def shared(self, logs):
         """Return what several evaluators of these rounds share."""
         return kept_predictions(self, logs)
+
+
+def warn_of_missing(actions, counts, logged, model):
+    """Warn, of all folds at once, of actions that a fold model has not seen.
+
+    Parameters
+    ----------
+    actions : ndarray of shape (n_actions,)
+        Their labels.
+    counts : ndarray of shape (n_folds, n_actions)
+        Rounds of each in the training part of every fold.
+    logged : ndarray of shape (n_actions,)
+        Rounds of each in all.
+    model : ActionRewardModel or MeanReward
+        What is fitted.
+    """
+    missing = (counts == 0) & (logged > 0)
+    if not missing.any():
+        return
+    labels = actions[missing.any(axis=0)].tolist()
+    shown = _first(map(repr, labels))
+    by_fold = enumerate(missing.sum(axis=1).tolist())
+    folds = _first(f"{n} in fold {fold}" for fold, n in by_fold if n)
+    predicted = "by what other actions taught it"
+    if getattr(model, "encoding", "per_action") == "per_action":
+        predicted = "the mean reward of that part"
+    warnings.warn(
+        ModelErrorWarning(
+            f"{len(labels)} action(s) have no round in the training part of a fold "
+            f"([{shown}]; {folds}): the reward model of that fold predicts "
+            f"{predicted} for them.",
+            len(labels),
+        ),
+        stacklevel=6,
+    )
 
 
 def _first(texts):

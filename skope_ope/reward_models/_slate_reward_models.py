@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._folds import FULL, UNCOVERED, HeldOut
 from skope_ope.logs._slate_logs import column_weights
+from skope_ope.reward_models._additive_slate_model import AdditiveSlateModel
 from skope_ope.reward_models._slate_design import ItemColumns, slate_design
 from skope_ope.reward_models._sources import is_source, refuse_non_models
 
@@ -71,6 +72,17 @@ class SlateModel(BaseEstimator):
         return expected_reward(model, slate_design(logs, slates))
 
 
+def any_slate_model(model):
+    """Return a regressor as a model of slates; a model of slates as it is.
+
+    None is the mean reward of all slates.
+    """
+    if model is None:
+        return MeanSlateModel()
+    known = isinstance(model, (AdditiveSlateModel, MeanSlateModel))
+    return model if known else SlateModel(model)
+
+
 def expected_reward(model, X):
     """Prediction of a regressor, or a classifier's probability of the reward 1."""
     if not is_classifier(model):
@@ -94,7 +106,35 @@ class FrozenSlateModel:
         return call(self.model, logs, slice(None))
 
 
-class CrossFittedSlateModel:
+class FoldSlateModels:
+    """A model per fold, which predicts the rounds of that fold.
+
+    A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)` the
+    fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
+    """
+
+    def predict(self, logs, call):
+        """Put the predictions of the folds together, shape (n_rounds,).
+
+        Parameters
+        ----------
+        logs : SlateLogs
+            The rounds.
+        call : callable
+            `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
+        """
+        fold = self._folds(logs)
+        values = np.empty(len(logs))
+        for k in np.unique(fold).tolist():
+            rows = np.flatnonzero(fold == k)
+            values[rows] = call(self._model(k), logs[rows], rows)
+        return values
+
+    def _model(self, fold):
+        return self._of_all if fold == FULL else self.models_[fold]
+
+
+class CrossFittedSlateModel(FoldSlateModels):
     """Fold models for the rounds of fit, and one of all rounds for others.
 
     Parameters
@@ -103,7 +143,7 @@ class CrossFittedSlateModel:
         What is cloned and fitted.
     logs : SlateLogs
         The training rounds.
-    cv : int, splitter or iterable of (train, test)
+    cv : int, splitter, iterable of (train, test) or HeldOut
         The folds, see `HeldOut`.
 
     Attributes
@@ -114,7 +154,7 @@ class CrossFittedSlateModel:
 
     def __init__(self, model, logs, cv):
         self.model, self.logs = model, logs
-        self.held_out_ = HeldOut(logs, cv)
+        self.held_out_ = cv if isinstance(cv, HeldOut) else HeldOut(logs, cv)
         self.models_ = {
             k: clone(model).fit(logs[train])
             for k, train in enumerate(self.held_out_.train)
@@ -124,29 +164,12 @@ class CrossFittedSlateModel:
         if self.n_uncovered_:
             self.models_[UNCOVERED] = MeanSlateModel().fit(logs[covered])
 
-    def predict(self, logs, call):
-        """Put the predictions of the folds together, shape (n_rounds,).
-
-        Parameters
-        ----------
-        logs : SlateLogs
-            The rounds; those of fit are recognised (see `rows_among`).
-        call : callable
-            `call(model, rounds, rows)` gives values for `rounds = logs[rows]`.
-        """
-        fold = self.held_out_.of(logs)
-        values = np.empty(len(logs))
-        for k in np.unique(fold).tolist():
-            rows = np.flatnonzero(fold == k)
-            values[rows] = call(self._model(k), logs[rows], rows)
-        return values
+    def _folds(self, logs):
+        return self.held_out_.of(logs)
 
     def shared(self, logs):
         """Return what several evaluators of these rounds share: the fitted models."""
         return self
-
-    def _model(self, fold):
-        return self._of_all if fold == FULL else self.models_[fold]
 
     @cached_property
     def _of_all(self):
@@ -158,41 +181,58 @@ class CrossFittedSlateModel:
         return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
 
 
-def slate_reward_source(model, logs, cv, wrap):
+def slate_reward_source(model, logs, cv, fittable):
     """Return what predicts rewards of slates from anything that may stand for it.
 
     Parameters
     ----------
     model : None, number, FrozenEstimator or model
-        `None` is the out-of-fold mean reward.
+        What stands for it.
     logs : SlateLogs
         The rounds of fit.
     cv : int, splitter, iterable or "prefit"
         How rounds are held out of the fits that predict for them.
-    wrap : callable
-        Makes a slate model of a model, or raises.
+    fittable : callable
+        Makes a slate model of a model, or of None, or raises.
     """
     if is_source(model):
         return model
+    given = given_slate_source(model, fittable)
+    if given is not None:
+        return given
+    if isinstance(cv, str):
+        return frozen_slate_source(model, cv, fittable)
+    return CrossFittedSlateModel(fittable(model), logs, cv)
+
+
+def given_slate_source(model, fittable):
+    """Return the source of predictions that need no fit, or None for a model.
+
+    Parameters
+    ----------
+    model, fittable : object
+        See `slate_reward_source`.
+    """
     refuse_non_models(model, "reward_model")
     if isinstance(model, Real) and not isinstance(model, bool):
         if not np.isfinite(model):
             raise ValueError(f"reward_model must be a finite number, got {model}.")
-        return FrozenSlateModel(MeanSlateModel(float(model)).fit(logs))
-    frozen = type(model).__name__ == "FrozenEstimator"
-    if frozen:
-        model = model.estimator
+        return FrozenSlateModel(MeanSlateModel(float(model)).fit(None))
+    if type(model).__name__ == "FrozenEstimator":
+        return frozen_slate_source(model.estimator, "prefit", fittable)
     if model is not None and not hasattr(model, "fit"):
         raise TypeError(
             "reward_model must be a scikit-learn regressor, an AdditiveSlateModel, a "
             f"number or None, got {type(model).__name__}."
         )
-    if isinstance(cv, str) and cv != "prefit":
+    return None
+
+
+def frozen_slate_source(model, cv, fittable):
+    """Return a model that was fitted beforehand, where `cv` is "prefit"."""
+    if cv != "prefit":
         raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
-    if frozen or isinstance(cv, str):
-        if model is None:
-            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
-        check_is_fitted(model)
-        return FrozenSlateModel(wrap(model))
-    model = MeanSlateModel() if model is None else wrap(model)
-    return CrossFittedSlateModel(model, logs, cv)
+    if model is None:
+        raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+    check_is_fitted(model)
+    return FrozenSlateModel(fittable(model))

@@ -136,6 +136,24 @@ def _check_q_hat(q_hat, logs, name, remedy=""):
     return q_hat
 
 
+def model_and_folds(evaluator, reward_model=None, cv=None):
+    """Return the reward model that an evaluator uses, and its folds.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        Its own model and folds come first.
+    reward_model : object, default=None
+        What evaluators without a model of their own share.
+    cv : int, splitter, iterable, "prefit" or None, default=None
+        The folds that come with it; `None`: those of the evaluator.
+    """
+    model, folds = evaluator.reward_model, getattr(evaluator, "cv", 5)
+    if model is not None:
+        return model, folds
+    return reward_model, folds if cv is None else cv
+
+
 def is_source(model):
     """Tell whether something is a source already: an equal evaluator fitted it."""
     return hasattr(model, "n_uncovered_")
@@ -174,12 +192,17 @@ def reward_source(model, logs, cv=5, sample_weight=None, n_jobs=None):
     if given is not None:
         return given
     if isinstance(cv, str):
-        if cv != "prefit":
-            raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
-        if model is None:
-            raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
-        return FrozenSource(model)
+        return frozen_source(model, cv)
     return CrossFittedModel(fittable(model), logs, cv, sample_weight, n_jobs)
+
+
+def frozen_source(model, cv):
+    """Return a model that was fitted beforehand, where `cv` is "prefit"."""
+    if cv != "prefit":
+        raise ValueError(f"cv must be 'prefit', a number or folds, got {cv!r}.")
+    if model is None:
+        raise ValueError("cv='prefit' needs a fitted reward_model, got None.")
+    return FrozenSource(model)
 
 
 def given_source(model, logs):
@@ -189,12 +212,13 @@ def given_source(model, logs):
     ----------
     model : None, number, array, str, FrozenEstimator, model or ActionRewardModel
         See `reward_source`.
-    logs : BanditLogs
-        The rounds of fit.
+    logs : BanditLogs or None
+        The rounds of fit. `None`: a log in parts, which has no array beside it.
     """
     if isinstance(model, str):
         source = ColumnSource(model)
-        source.table_of(logs)  # a missing column is noticed in fit
+        if logs is not None:
+            source.table_of(logs)  # a missing column is noticed in fit
         return source
     if isinstance(model, Real) and not isinstance(model, bool):
         return NumberSource(model)
@@ -211,6 +235,13 @@ def given_source(model, logs):
                 "reward_model must be a scikit-learn model, an ActionRewardModel, a "
                 "number, an array of shape (n_rounds, n_actions) or the name of such a "
                 f"column, got {type(model).__name__}."
+            )
+        if logs is None:
+            raise ValueError(
+                "reward_model is an array of values for the rounds in their order, of "
+                "which a log in parts knows nothing. Carry them as a column of the "
+                "files, one number per action: scan_logs(..., columns={'q_hat': "
+                "[...]}), reward_model='q_hat'."
             )
         return ArraySource(model, logs)
     refuse_non_models(model, "reward_model")

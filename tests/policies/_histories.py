@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope import BanditLogs
-from skope_ope.evaluators.sequential._engine import trace_adaptive
+from skope_ope.evaluators.sequential._engine import AdaptiveWalk
 from skope_ope.evaluators.sequential._rules import UniformRule
 from skope_ope.policies._adaptive import fresh
 
@@ -61,10 +61,18 @@ def row_by_row(policy, logs, draws=None):
     return accepted, proba, policy
 
 
+class _Unscaled(UniformRule):
+    """Accept by the probability alone, however many actions are offered."""
+
+    def begin(self, logs, u):
+        super().begin(logs, u)
+        self.scale = np.ones(len(u))
+
+
 def replayed(policy, logs, draws=None):
     """Rows that enter the history where the engine of the evaluators walks."""
     draws = np.zeros(len(logs)) if draws is None else draws
-    return trace_adaptive(policy, logs, UniformRule(np.ones(len(logs)), draws)).accepted
+    return AdaptiveWalk(policy, logs, _Unscaled(1)).take(logs, draws).accepted
 
 
 def live(policy, actions, rewards, contexts=None):

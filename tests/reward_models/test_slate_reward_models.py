@@ -13,6 +13,7 @@ from skope_ope.reward_models._slate_reward_models import (
     FrozenSlateModel,
     MeanSlateModel,
     SlateModel,
+    any_slate_model,
     slate_reward_source,
 )
 
@@ -63,7 +64,7 @@ def test_what_may_stand_for_a_model():
     logs = some_logs()
     number = slate_reward_source(0.25, logs, 5, SlateModel)
     np.testing.assert_array_equal(number.predict(logs, logged), 0.25)
-    none = slate_reward_source(None, logs, 2, SlateModel)
+    none = slate_reward_source(None, logs, 2, any_slate_model)
     np.testing.assert_allclose(
         none.predict(logs, logged),
         np.repeat([logs.reward[20:].mean(), logs.reward[:20].mean()], 20),

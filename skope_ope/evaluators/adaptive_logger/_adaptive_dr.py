@@ -131,6 +131,13 @@ class AdaptiveDR(AdaptiveLoggerEvaluator):
     def _fit_reward_model(self, logs, reward_model):
         return earlier_source(self._one_model(reward_model), logs, self.n_refits)
 
+    def _fittable(self, model):
+        raise ValueError(
+            "AdaptiveDR fits its reward model to the earlier rounds of every round, "
+            "which a log in parts does not allow. Pass a number, a column, or a model "
+            "of other rounds as FrozenEstimator(model)."
+        )
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.constant_reward = True

@@ -17,12 +17,18 @@ from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.evaluators.core._summary import unstated_model
+from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
-from skope_ope.reward_models._sources import is_source, reward_source
+from skope_ope.reward_models._sources import (
+    fittable,
+    given_source,
+    is_source,
+    reward_source,
+)
 
 
 def pipeline_remedy(value):
@@ -174,6 +180,21 @@ class BaseEvaluator(BaseEstimator):
     def _fit_reward_model(self, logs, reward_model):
         return reward_source(self._one_model(reward_model), logs, self.cv)
 
+    def _given_source(self, model, logs):
+        """Return the source of predictions of a model that needs no fit, or None."""
+        found = given_source(model, logs)
+        if found is None and self.cv == "prefit":
+            return reward_source(model, logs, self.cv)
+        return found
+
+    def _take_source(self, source):
+        """Take a reward source in place of one of a fit."""
+        self.reward_source_ = source
+
+    def _fittable(self, model):
+        """Return what is fitted to the folds of a log in parts, or raise."""
+        return fittable(model)
+
     def _one_model(self, reward_model):
         if is_source(reward_model):  # of a search: an equal model, fitted already
             return reward_model
@@ -304,6 +325,40 @@ class BaseEvaluator(BaseEstimator):
     def _overlap_of_sums(self, summary):
         """Return the `Overlap` from a `Summary` of all parts."""
         return Overlap.of_sums(summary)
+
+    def _value_of_sums(self, joint, policy, log=None, **about):
+        """Return the `SummedValue` of a policy.
+
+        Parameters
+        ----------
+        joint : JointSummary
+            Sums of all parts.
+        policy : str
+            Name of the policy.
+        log : LogSums, default=None
+            What is known of the log.
+        **about : dict
+            Parameters of `SummedValue`: n_rounds, counted, by, columns, propensities.
+        """
+        summary = joint.summary(policy)
+        estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
+        return SummedValue(
+            estimate,
+            estimator=type(self).__name__,
+            joint=joint,
+            name=policy,
+            leaves_bias_out=self._leaves_bias_out,
+            **known,
+            **about,
+        )
+
+    def _known_of_sums(self, summary, log, n_rounds):
+        """Return the estimate, and what a value is told beside it, by name.
+
+        A family adds effective_sample_size, diagnostics, warnings and reach, as
+        evaluations in memory have them.
+        """
+        return summary.estimate(), {}
 
     def _unstated(self, logs):
         """Return why parts of a log cannot be summed, with the remedy; None: they can.

@@ -17,7 +17,6 @@ from skope_ope.evaluators.core._part_weights import KINDS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._stack import Stack, StackedJob
 from skope_ope.evaluators.core._target import Target
-from skope_ope.reward_models._sources import given_source
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 WEIGHT = -1  # rewards move by the weight of their round
@@ -56,6 +55,7 @@ class PartPass:
         self.policies, self.sources, self.n_total = policies, sources, n_total
         self.offset = offset_of(self.logs.reward)
         self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
+        self.combines = {}  # of slates: functions of the means, by owner
         self._targets, self._given, self._views = {}, [], {}
         self._passes, self._weights, self._terms = {}, {}, []
 
@@ -95,19 +95,18 @@ class PartPass:
             self._targets[key] = make(self.policies[policy], logs)
         return self._targets[key]
 
-    def source(self, name, evaluator, make=given_source):
+    def source(self, name, evaluator):
         """Return the reward source of an evaluator: one for equal models."""
-        if not evaluator._uses_model:
-            return None
         if name in self.sources:
             return self.sources[name]
         model = evaluator._model_of_fit
         model = evaluator.reward_model if model is None else model
-        for known, how, source in self._given:
-            if how is make and (known is model or _same(known, model)):
+        for known, source in self._given:
+            if known is model or _same(known, model):
                 return source
-        source = make(model, self.logs)
-        self._given.append((model, make, source))
+        source = evaluator._given_source(model, self.logs)
+        if source is not None:
+            self._given.append((model, source))
         return source
 
     def add(self, owner, formula, stack, target, source=None, logs=None):
@@ -168,16 +167,18 @@ class PartPass:
 
     def _sum_terms(self):
         """Sum the terms that were known beforehand."""
-        by_stack = {}
-        for owner, stack, terms in self._terms:
-            by_stack.setdefault(id(stack), (stack, []))[1].append((owner, terms))
-        for stack, some in by_stack.values():
-            reward = (self.logs.reward - self.offset,)
+        if not self._terms:
+            return
+        for name, stack in self.stacks.items():
             for one in blocks(len(self.logs)):
                 block = stack.design.block(one.low, one.high)
-                stack.put(REWARD, block, (reward[0][one.rows],), WEIGHT)
-                for owner, terms in some:
-                    stack.put(owner, block, tuple(term[one.rows] for term in terms))
+                if name == ROUNDS:
+                    reward = self.logs.reward[one.rows] - self.offset
+                    stack.put(REWARD, block, (reward,), WEIGHT)
+                for owner, where, terms in self._terms:
+                    if where is stack:
+                        some = tuple(term[one.rows] for term in terms)
+                        stack.put(owner, block, some)
 
 
 class Pass:

@@ -28,6 +28,8 @@ from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.core._sums import total
 from skope_ope.logs._validation import plain
 
+N_BUCKETS = 1000  # hash buckets that stand for too many groups
+N_GROUPS = 100_000  # groups that are told apart
 LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
 
 
@@ -191,7 +193,7 @@ def refuse_unstated(evaluator, logs):
 
 def unstated_model(source):
     """Return what of a reward model depends on the whole log, or None."""
-    if hasattr(source, "held_out_"):
+    if source is None or hasattr(source, "held_out_"):
         return (
             "the reward model is fitted to the rounds of fit, out of fold. Fit it "
             "beforehand and pass FrozenEstimator(model), a number, or the name of a "

@@ -163,7 +163,7 @@ class SummedReach:
         return None if line is None else self.ends.yes_no.deviations(line)
 
     def _line(self, estimate):
-        """Return (a, b, d) of deviations a + b w + d w r; None: they are no such line."""
+        """Return (a, b, d) of deviations a + b w + d w r; None: they are no line."""
         offset = estimate.offset if self.evaluator._moves is not None else 0.0
         top = max(self.ends.weights.values(), default=0.0)
         w, r = (

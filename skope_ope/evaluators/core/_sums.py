@@ -61,6 +61,8 @@ class Sums:
     def __init__(self, design, offset=0.0, moves=None, summed=None, products=True):
         self.frame, self.offset = design, offset
         self.moves = (moves,) if isinstance(moves, int) else moves
+        if isinstance(moves, tuple) and not any(by is not None for by in moves):
+            self.moves, self.offset = None, 0.0  # none of the terms was moved
         self.origin = self.first = self.second = self.totals = None
         self._single = design.n_strata == 1
         self._summed, self._products = summed, products
@@ -338,7 +340,7 @@ class Sums:
         """Return self for the 0 that `sum` begins with."""
         return self if other == 0 else NotImplemented
 
-    def bucketed(self, n_buckets):
+    def bucketed(self, n_buckets=1000):
         """Return the sums with hash buckets in place of clusters.
 
         Clustered errors are right, for a bucket holds whole clusters, and the number

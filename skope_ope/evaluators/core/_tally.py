@@ -60,6 +60,13 @@ class RoundCounts:
         """Which actions no round shows, a mask."""
         return self.counts.sum(axis=0) == 0
 
+    def of_loggers(self):
+        """Return the numbers where the loggers stand for the actions."""
+        counts = self.counts.sum(axis=1)[None]
+        return RoundCounts(
+            self.n, self.mass, self.loggers, [None], counts, self.reward_range
+        )
+
     def __add__(self, other):
         """Return the numbers of both parts."""
         actions = merged_labels(self.actions, other.actions)

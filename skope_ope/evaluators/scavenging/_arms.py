@@ -31,6 +31,11 @@ SURE = 4  # standard errors
 REWARDED, WEIGHTS = 0, 1  # the terms w r and w
 
 
+def arm_terms(weights, reward):
+    """Return the terms w r and w."""
+    return weights * reward, weights
+
+
 @dataclass
 class Arms:
     """Rounds as samples of arms.
@@ -129,7 +134,7 @@ class Arms:
 
     def terms(self, weights):
         """Return the terms w r and w, ndarray of shape (2, n_rounds)."""
-        return np.stack([weights * (self.reward - self.offset), weights])
+        return np.stack(arm_terms(weights, self.reward - self.offset))
 
     def sums(self, design, terms):
         """Return the sums of the terms over the cells, the strata of a design."""
@@ -274,7 +279,7 @@ class ArmTerms:
             p = rounds.block.logs.logger_proba[rounds.block.rows] @ self.shares
             # what nobody wants or does has no weight: a round of weight zero
             w = np.divide(w, p, out=np.zeros_like(p), where=p > 0)
-        return w * rounds.r, w
+        return arm_terms(w, rounds.r)
 
 
 def estimate_of_sums(self_normalized, mixes, on_missing, summary):

@@ -23,7 +23,14 @@ from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._warnings import unformed_warning
-from skope_ope.evaluators.scavenging._arms import SURE, Arms, ArmTerms, estimate_of_sums
+from skope_ope.evaluators.scavenging._arms import (
+    SURE,
+    WEIGHTS,
+    Arms,
+    ArmTerms,
+    arm_terms,
+    estimate_of_sums,
+)
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
@@ -240,6 +247,24 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _mixes_loggers(self, logs):
         return self._mixes(logs)
+
+    @property
+    def _chooses(self):
+        """What the policy chooses among."""
+        return self.match
+
+    @property
+    def _moves(self):
+        return WEIGHTS if self.self_normalized else None
+
+    def _stratum_role(self, rounds):
+        """Return which labels of the rounds are the arms."""
+        return "logger" if self._mixes(rounds) else self.match
+
+    def _terms(self, rounds):
+        """Per-round terms, of columns of a frame: those of `Arms`."""
+        w = rounds.b if self._mixes(rounds) else rounds.pi
+        return arm_terms(w, rounds.r)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self._mixes(whole.logs)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of evaluators that walk through the logs in order."""
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -19,8 +21,13 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
-from skope_ope.evaluators.sequential._engine import trace_adaptive, trace_stationary
-from skope_ope.evaluators.sequential._history import History, LogSegment, Trajectories
+from skope_ope.evaluators.sequential._engine import AdaptiveWalk, StationaryWalk
+from skope_ope.evaluators.sequential._history import (
+    History,
+    LogSegment,
+    Trajectories,
+    TrajectoryEstimate,
+)
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
 from skope_ope.evaluators.sequential._result import (
     OWN,
@@ -28,6 +35,7 @@ from skope_ope.evaluators.sequential._result import (
     SequentialValue,
     ratio_terms,
 )
+from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
     order_warnings,
@@ -49,13 +57,14 @@ _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 class SequentialEvaluator(BaseEvaluator):
     """Base class of evaluators that accept logged rounds into a simulated history.
 
-    A subclass implements `_rule(logs, rows, u, pi)`, the acceptance rule for the rows
-    of a part, and `_trajectory(segment, logs, rows, accepted)`, the estimate from a
-    trajectory.
+    A subclass implements `_rule(known, n_rounds)`, the acceptance rule of a history,
+    and `_terms(trace, reward, p, rows)`, the sums of which a trajectory's value is the
+    ratio.
     """
 
     n_splits = 1
     _pooled = False  # whether trajectories count by their weights
+    _counts_blocks = False  # whether rounds after the last accepted one do not count
     _deviation_bound = None
 
     def fit(self, logs, reward_model=None):
@@ -136,25 +145,28 @@ class SequentialEvaluator(BaseEvaluator):
         policy = target.policy
         if policy is None:
             policy = np.asarray(target.array, dtype=np.float64)
-        u = self._uniforms(logs)
-        bounds = np.linspace(0, len(logs), self.n_splits + 1).astype(int)
+        u, whole = self._uniforms(logs), Known(logs, known)
         segments = []
-        for number in range(self.n_splits):
-            start, stop = bounds[number : number + 2].tolist()
-            rows = slice(start, stop)
-            rule = self._rule(logs, rows, u[rows], None if known is None else known[0])
+        for number, rows in enumerate(parts_of(len(logs), self.n_splits)):
+            rule = self._rule(whole, rows.stop - rows.start)
+            part = logs if rows.stop - rows.start == len(logs) else logs[rows]
+            walk = self._walk(policy, part, rule, number, known is not None)
             if known is not None:
-                terms = (term[rows] for term in known)
-                trace = trace_stationary(rule, policy, *terms)
+                trace = walk.take(part, u[rows], [term[rows] for term in known])
             else:
-                part = logs if stop - start == len(logs) else logs[rows]
-                predict = self._predictor(logs, start)
-                settings = (self.horizon, predict, number, self._tells_weights(policy))
-                trace = trace_adaptive(policy, part, rule, *settings)
+                trace = walk.take(part, u[rows], self._predictor(logs, rows.start))
             segments.append(LogSegment(rows, trace))
         return segments
 
+    def _walk(self, policy, logs, rule, number, stationary):
+        """Return the walk through a part of the logs, which is number so-and-so."""
+        if stationary:
+            return StationaryWalk(policy, rule)
+        told = self._tells_weights(policy)
+        return AdaptiveWalk(policy, logs, rule, self.horizon, number, told)
+
     def _predictor(self, logs, start):
+        """Return what predicts rewards of rounds from a row of the logs on, or None."""
         return None
 
     def _tells_weights(self, policy):
@@ -168,12 +180,8 @@ class SequentialEvaluator(BaseEvaluator):
             [self._trajectories(one, logs) for one in history.segments], self._pooled
         )
         round_values, below = found.round_values(len(logs))
-        estimate, about = self._estimate(history, found, round_values)
-        diagnostics = self._diagnostics(history)
-        diagnostics["n_trajectories"] = len(found.formed)
-        if not history.adaptive:
-            diagnostics["unsupported_mass"] = history.overlap.missing_mass
-        diagnostics["standard_error_of"] = about
+        spread = RoundSpread(round_values, history.positive.design)
+        estimate, about = self._estimate(history, found, spread)
         return SequentialValue(
             estimate,
             Rows(
@@ -181,20 +189,32 @@ class SequentialEvaluator(BaseEvaluator):
                 lambda: ratio_terms(round_values, below, found.value),
                 logs=logs,
             ),
-            estimator=type(self).__name__,
-            effective_sample_size=diagnostics["effective_sample_size"],
-            diagnostics=diagnostics,
-            warnings=self._warnings(history, found, estimate, diagnostics),
-            bound=self._deviation_bound,
-            successes=self._successes(history, found),
-            leaves_bias_out=self._acceptances_count(history) and self._leaves_bias_out,
-            history=history,
-            trajectories=found,
-            horizon=self.horizon,
-            bound_terms=self._bound_terms(history),
             progressive_policy=self._progressive_policy(history),
             reach=self._reach(history, found, below),
+            **self._facts(history, found, estimate, about),
         )
+
+    def _facts(self, history, found, estimate, about):
+        """Return what a result is told beside the estimate and the rounds."""
+        diagnostics = self._diagnostics(history)
+        diagnostics["n_trajectories"] = len(found.formed)
+        if not history.adaptive:
+            diagnostics["unsupported_mass"] = history.overlap.missing_mass
+        diagnostics["standard_error_of"] = about
+        return {
+            "estimator": type(self).__name__,
+            "effective_sample_size": diagnostics["effective_sample_size"],
+            "diagnostics": diagnostics,
+            "warnings": self._warnings(history, found, estimate, diagnostics),
+            "bound": self._deviation_bound,
+            "successes": self._successes(history, found),
+            "leaves_bias_out": self._acceptances_count(history)
+            and self._leaves_bias_out,
+            "history": history,
+            "trajectories": found,
+            "horizon": self.horizon,
+            "bound_terms": self._bound_terms(history),
+        }
 
     def _reach(self, history, found, below):
         """Return what finds how far the value of a round may lie from the estimate."""
@@ -211,38 +231,43 @@ class SequentialEvaluator(BaseEvaluator):
     def _trajectories(self, segment, logs):
         """Return the estimates from the complete trajectories of a part."""
         found = []
+        reward, p = (
+            None if field is None else field[segment.rows]
+            for field in (logs.reward, logs.propensity)
+        )
         for rows, accepted in segment.trajectories(self.horizon):
-            one = self._trajectory(segment, logs, rows, accepted)
+            terms = self._terms(segment.trace, reward, p, rows, accepted)
+            if self._counts_blocks:
+                complete = accepted[-1] + 1 - rows.start if len(accepted) else 0
+                terms[1][complete:] = 0.0
+            one = _trajectory(rows.stop - rows.start, *terms)
             start = segment.rows.start
             one.rows = slice(start + rows.start, start + rows.stop)
             found.append(one)
         return found
 
-    def _estimate(self, history, found, round_values):
+    def _estimate(self, history, found, spread):
         """Return the estimate, and what its standard error is about.
 
         Several trajectories or parts tell by their spread how sure their mean is. For
         a single one the round values do, where they are independent given the past.
         """
-        n_rounds, m = len(round_values), len(found.terms)
-        unclustered = Frame(np.array([n_rounds]))
-        given = {"combine": ratio}
+        m = len(found.terms)
         if m > 1:
-            error, freedom = float(found.terms.std(ddof=1) / np.sqrt(m)), m - 1
-            numbers = found.value, error, freedom, round_values, unclustered
-            return GivenEstimate(*numbers, **given), OWN
+            error = float(found.terms.std(ddof=1) / np.sqrt(m))
+            return spread.given(found.value, error, m - 1), OWN
         about = PROGRESSIVE if history.adaptive else OWN
-        known = not history.adaptive or self._values_the_progressive_policy()
-        if m and known and self._has_spread(history):
-            design, freedom = history.positive.design, self._freedom(history)
-            numbers = found.value, round_values, design, freedom
-            return spread_estimate(*numbers, **given), about
-        numbers = found.value, float("nan"), n_rounds - 1, round_values, unclustered
-        return GivenEstimate(*numbers, **given), OWN
+        if m and self._tells_spread(history.adaptive) and self._has_spread(history):
+            return spread.estimate(found.value, self._freedom(history)), about
+        return spread.given(found.value, float("nan"), history.n_rounds - 1), OWN
+
+    def _tells_spread(self, adaptive):
+        """Tell whether the spread within a single trace is a standard error."""
+        return not adaptive or self._values_the_progressive_policy()
 
     def _has_spread(self, history):
         """Tell whether a single trace has terms enough for a standard error."""
-        return len(history.logs) > 1
+        return history.n_rounds > 1
 
     def _freedom(self, history):
         """Return at most how many degrees of freedom a single trace has, or None."""
@@ -268,18 +293,18 @@ class SequentialEvaluator(BaseEvaluator):
         return {}
 
     def _diagnostics(self, history):
-        n_rounds, accepted = len(history.logs), len(history.accepted)
+        n_rounds, accepted = history.n_rounds, history.n_accepted
         return {
             "n_rounds": n_rounds,
             "n_accepted": accepted,
             "acceptance_rate": accepted / n_rounds,
             "rounds_reached": history.longest,
-            "final_c": float(history.acceptance_ratios[-1]),
+            "final_c": history.final_ratio,
             "effective_sample_size": float(accepted),
         }
 
     def _warnings(self, history, found, estimate, diagnostics):
-        warned = self._log_warnings(history.logs)
+        warned = self._log_warnings(history)
         warned += self._weight_warnings(history)
         if np.isnan(found.value):
             warned += self._unformed_warnings(history)
@@ -289,16 +314,16 @@ class SequentialEvaluator(BaseEvaluator):
             about, error = diagnostics["standard_error_of"], estimate.standard_error
             warned.append(single_trajectory_warning(error, self.horizon, about))
         elif history.adaptive:
-            warned += repeated_draws_warnings(history.segments[0].trace.restarts.at)
+            warned += repeated_draws_warnings(history.restarts.at)
         return warned + self._acceptance_warnings(history, diagnostics)
 
     def _unformed_warnings(self, history):
         """Return the warning that says why the value is NaN."""
         return [unformed_warning(history, self.horizon)]
 
-    def _log_warnings(self, logs):
+    def _log_warnings(self, history):
         """Return warnings about the logs, given the evaluator's assumptions."""
-        return order_warnings(logs)
+        return order_warnings(history.first_reversal)
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
@@ -314,3 +339,93 @@ class SequentialEvaluator(BaseEvaluator):
         tags = super().__sklearn_tags__()
         tags.order_dependent = True
         return tags
+
+
+class RoundSpread:
+    """The spread of the round values of a log in memory.
+
+    Parameters
+    ----------
+    round_values : ndarray of shape (n_rounds,)
+        Terms whose mean is the value.
+    design : Design
+        The clusters of the rounds.
+    """
+
+    def __init__(self, round_values, design):
+        self.round_values, self.design = round_values, design
+
+    def given(self, value, error, freedom):
+        """Return an estimate whose standard error is known from elsewhere."""
+        frame = Frame(np.array([len(self.round_values)]))
+        numbers = value, error, freedom, self.round_values, frame
+        return GivenEstimate(*numbers, combine=ratio)
+
+    def estimate(self, value, freedom):
+        """Return the estimate whose error is their spread, with at most a freedom."""
+        numbers = value, self.round_values, self.design, freedom
+        return spread_estimate(*numbers, combine=ratio)
+
+
+class Known(NamedTuple):
+    """What an acceptance rule may know of the whole log beforehand.
+
+    Attributes
+    ----------
+    logs : BanditLogs
+        The rounds.
+    terms : sequence of ndarray of shape (n_rounds,) or None
+        Of a stationary policy: probabilities of the logged actions first.
+    """
+
+    logs: object
+    terms: object
+
+    @property
+    def smallest_propensity(self):
+        """The smallest logged propensity."""
+        return float(self.logs.propensity.min())
+
+    @property
+    def smallest_ratio(self):
+        """The smallest p / pi of what the policy wants, 1 where it wants nothing."""
+        return smallest_ratio(self.terms[0], self.logs.propensity)
+
+    @property
+    def most_offered(self):
+        """The most actions that were ever offered."""
+        return int(np.max(n_offered(self.logs)))
+
+
+def smallest_ratio(pi, p):
+    """Return the smallest p / pi; 1 where nothing that was logged is wanted."""
+    wanted = pi > 0
+    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else 1.0
+
+
+def parts_of(n_rounds, n_parts):
+    """Return the rows of consecutive parts of nearly the same size."""
+    bounds = np.linspace(0, n_rounds, n_parts + 1).astype(int).tolist()
+    return [slice(*bounds[i : i + 2]) for i in range(n_parts)]
+
+
+def _trajectory(n_rounds, rows, above, below):
+    """Return the estimate of a trajectory, the ratio of two sums over its rows.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of rows.
+    rows : slice or ndarray of int
+        Rows whose terms are given; those of all others are zero.
+    above, below : ndarray
+        Their terms.
+    """
+    total = float(below.sum())
+    influence, share = np.zeros((2, n_rounds))
+    if not total:
+        return TrajectoryEstimate(float("nan"), influence, share, total)
+    value = float(above.sum() / total)
+    influence[rows] = (above - value * below) / total
+    share[rows] = below / total
+    return TrajectoryEstimate(value, influence, share, total)

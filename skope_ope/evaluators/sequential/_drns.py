@@ -8,7 +8,7 @@ import numpy as np
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._base import REWARD_MODEL_CONSTRAINTS
-from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
+from skope_ope.evaluators.core._drowned import is_huge
 from skope_ope.evaluators.core._warnings import (
     history_overlap_warnings,
     propensity_warnings,
@@ -19,10 +19,7 @@ from skope_ope.evaluators.sequential._base import SequentialEvaluator
 from skope_ope.evaluators.sequential._drns_bounds import drns_bound
 from skope_ope.evaluators.sequential._drns_model import (
     drns_source,
-    rounds_seen_ahead,
 )
-from skope_ope.evaluators.sequential._history import TrajectoryEstimate
-from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._progressive_policy import ProgressivePolicy
 from skope_ope.evaluators.sequential._rules import ConstantRule, QuantileRule
 from skope_ope.evaluators.sequential._warnings import (
@@ -31,6 +28,7 @@ from skope_ope.evaluators.sequential._warnings import (
 )
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.reward_models._cross_fit import MeanReward
 
 
 class DRns(SequentialEvaluator):
@@ -213,6 +211,11 @@ class DRns(SequentialEvaluator):
     def _fit_reward_model(self, logs, reward_model):
         return drns_source(self._one_model(reward_model), logs, self.cv)
 
+    def _fittable(self, model):
+        if model is None:
+            return MeanReward(by_action=False)
+        return super()._fittable(model)
+
     def _check_settings(self, adaptive, target, logs):
         super()._check_settings(adaptive, target, logs)
         check_all_actions(self, target)
@@ -233,11 +236,10 @@ class DRns(SequentialEvaluator):
     def _tells_weights(self, policy):
         return self._weighs and getattr(policy, "takes_weight", False)
 
-    def _rule(self, logs, rows, u, pi):
-        p = logs.propensity[rows]
+    def _rule(self, known, n_rounds):
         if self.acceptance == "worst_case":
-            return ConstantRule(min(self.cmax, float(logs.propensity.min())), p, u)
-        return QuantileRule(self.q, self.cmax, p, u, self.c_init)
+            return ConstantRule(min(self.cmax, known.smallest_propensity))
+        return QuantileRule(self.q, self.cmax, self.c_init, n_rounds)
 
     def _predictor(self, logs, start):
         predict = self.reward_source_.bind(logs)
@@ -246,28 +248,19 @@ class DRns(SequentialEvaluator):
     def _slopes(self, history, below):
         return below * history.w if self.normalize else None
 
-    def _trajectory(self, segment, logs, rows, accepted):
-        trace, reward = segment.trace, logs.reward[segment.rows][rows]
-        w = trace.pi[rows] / logs.propensity[segment.rows][rows]
-        c = trace.c[rows]
-        r_k = trace.v[rows] + w * (reward - trace.q[rows])
+    def _terms(self, trace, reward, p, rows, accepted):
+        w, c = trace.pi[rows] / p[rows], trace.c[rows]
+        above = c * (trace.v[rows] + w * (reward[rows] - trace.q[rows]))
         if self.normalize:
-            total = float(c.sum())
-            value = float((c * r_k).sum() / total)
-            influence = c * (r_k - value) / total
-            return TrajectoryEstimate(value, influence, c / total, total)
-        # The sum over complete blocks estimates that of the history's rewards.
-        influence, below = np.zeros((2, len(r_k)))
-        if not len(accepted):
-            return TrajectoryEstimate(float("nan"), influence, below, 0.0)
-        entered = accepted - rows.start
+            return slice(None), above, c
+        below, entered = np.zeros(len(c)), accepted - rows.start
         below[entered] = np.maximum(1.0, (c * w)[entered]) if self._weighs else 1.0
-        length = float(below.sum())
-        below /= length
-        complete = slice(0, int(accepted[-1]) + 1 - rows.start)
-        influence[complete] = (c * r_k)[complete] / length
-        value = float(influence.sum())
-        return TrajectoryEstimate(value, influence - value * below, below, length)
+        return slice(None), above, below
+
+    @property
+    def _counts_blocks(self):
+        # the sum over complete blocks estimates that of the history's rewards
+        return not self.normalize
 
     @property
     def _pooled(self):
@@ -288,12 +281,10 @@ class DRns(SequentialEvaluator):
     def _diagnostics(self, history):
         out = super()._diagnostics(history)
         out["effective_sample_size"] = history.overlap.effective_sample_size
-        c = history.acceptance_ratios
-        share = c / c.max()  # squares of tiny ratios would be zero
-        out["effective_ratios"] = float(share.sum() ** 2 / share.dot(share))
-        out["sum_c"] = float(c.sum())
+        out["effective_ratios"] = history.ratios.effective
+        out["sum_c"] = history.ratios.total
         out["uncovered_rounds"] = int(self.reward_source_.n_uncovered_)
-        return out | violation_diagnostics(history)
+        return out | history.violations.diagnostics
 
     def _warnings(self, history, found, estimate, diagnostics):
         warned = super()._warnings(history, found, estimate, diagnostics)
@@ -302,8 +293,8 @@ class DRns(SequentialEvaluator):
         error = estimate.standard_error
         return warned + short_trajectory_warnings(found, error, self.horizon)
 
-    def _estimate(self, history, found, round_values):
-        estimate, about = super()._estimate(history, found, round_values)
+    def _estimate(self, history, found, spread):
+        estimate, about = super()._estimate(history, found, spread)
         if is_huge(history.overlap.max_w):
             estimate = estimate.without_error()
         return estimate, about
@@ -316,8 +307,7 @@ class DRns(SequentialEvaluator):
     def _weight_warnings(self, history):
         logs, overlap = history.logs, history.overlap
         if is_huge(overlap.max_w):
-            formed = np.isfinite(history.w @ logs.reward)
-            return [huge_weight_finding(logs, history.w, formed).warning()]
+            return [history.huge_weight_finding().warning()]
         if history.adaptive:
             return history_overlap_warnings(logs, overlap)
         found = overlap_findings(overlap, logs, uses_model=True)
@@ -358,17 +348,13 @@ class DRns(SequentialEvaluator):
         return drns_bound
 
     def _bound_terms(self, history):
-        values = [part for one in history.segments for part in one.trace.model_values]
         return {
             "cmax": self.cmax,
-            "C": float(history.acceptance_ratios.sum()),
+            "C": history.ratios.total,
             "single": self._values_the_progressive_policy(),
-            "seen_ahead": rounds_seen_ahead(self.reward_source_, history.logs),
-            "largest_weight": float(history.w.max()),
-            "model_range": (
-                min(float(part.min()) for part in values),
-                max(float(part.max()) for part in values),
-            ),
+            "seen_ahead": history.seen_ahead(self.reward_source_),
+            "largest_weight": history.overlap.max_w,
+            "model_range": history.model_range,
         }
 
     def __sklearn_tags__(self):

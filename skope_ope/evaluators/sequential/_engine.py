@@ -5,7 +5,8 @@
 An acceptance rule says which rounds enter the simulated history; the target policy
 learns from these and from no others. Adaptive policies are asked for blocks of coming
 rounds; what an update makes stale is refreshed or asked for anew, so that results do
-not depend on the size of the blocks.
+not depend on the size of the blocks. A walk takes the rounds part by part, and carries
+on what it knows: a log in memory is one part.
 """
 
 from dataclasses import dataclass
@@ -40,12 +41,12 @@ REFRESHES_PER_BLOCK = 8  # each costs in proportion to the rest of the block
 
 @dataclass
 class Trace:
-    """What happened to the rounds of one part of the logs.
+    """What happened to the rounds of a part.
 
     Attributes
     ----------
     accepted : ndarray of int
-        Rows that entered the simulated history, in order.
+        Rows of the part that entered the simulated history, in order.
     c : ndarray of shape (n_rounds,)
         Acceptance ratio in force at every row.
     pi : ndarray of shape (n_rounds,)
@@ -72,15 +73,42 @@ class Trace:
         return self.v, self.q
 
 
-def trace_stationary(rule, policy, pi, v=None, q=None):
-    """Accept rounds for a policy that does not learn: nothing is called per row."""
-    accepted, c = rule.known(pi)
-    return Trace(accepted, c, pi, v, q, policy)
+class StationaryWalk:
+    """Accept rounds for a policy that does not learn: nothing is called per row.
+
+    Parameters
+    ----------
+    policy : policy
+        It is not asked for anything.
+    rule : acceptance rule
+        Says which rounds enter.
+    """
+
+    restarts = None
+
+    def __init__(self, policy, rule):
+        self.policy, self.rule = policy, rule
+
+    def take(self, logs, u, known):
+        """Walk through the next rounds, and return the `Trace` of them.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        u : ndarray of shape (n_rounds,)
+            Their uniform numbers.
+        known : sequence of ndarray of shape (n_rounds,)
+            Probabilities of the logged actions, and where there is a model its values
+            of the policy and of the logged actions.
+        """
+        self.rule.begin(logs, u)
+        pi, v, q = (*known, None, None)[:3]
+        accepted, c = self.rule.known(pi)
+        return Trace(accepted, c, pi, v, q, self.policy)
 
 
-def trace_adaptive(
-    policy, logs, rule, horizon=None, predict=None, part=0, weighs=False
-):
+class AdaptiveWalk:
     """Accept rounds for a policy that learns from those accepted.
 
     Parameters
@@ -88,23 +116,171 @@ def trace_adaptive(
     policy : AdaptivePolicy
         It is cloned; the clone starts with an empty history.
     logs : BanditLogs
-        The rounds, in order.
+        Some of the rounds, which tell actions and features.
     rule : acceptance rule
-        Of the same rounds.
+        Says which rounds enter.
     horizon : int, default=None
         Accepted rounds after which the policy starts anew.
-    predict : callable, default=None
-        `predict(rounds, start)` gives model values of all actions.
     part : int, default=0
-        Number of the part of the logs, see `seeds_of`.
+        Number of the history, see `seeds_of`.
     weighs : bool, default=False
         Whether the policy is told the weight of a round that should have been accepted
         more than once.
+
+    Attributes
+    ----------
+    restarts : Restarts
+        The policy at the start of its histories.
+    n_accepted : int
+        Accepted rounds so far.
     """
-    restarts = Restarts(policy, logs, part)
-    context_free = restarts.policy.context_free and logs.available is None
-    walk = _by_row if context_free else _by_block
-    return walk(restarts, logs, rule, horizon, predict, weighs)
+
+    def __init__(self, policy, logs, rule, horizon=None, part=0, weighs=False):
+        self.restarts, self.rule = Restarts(policy, logs, part), rule
+        self.horizon, self.weighs, self.n_accepted = horizon, weighs, 0
+        self._size, self._since = FIRST_BLOCK, 0  # of the next block; rows since stale
+
+    @property
+    def policy(self):
+        """The policy in its present history."""
+        return self.restarts.policy
+
+    def take(self, logs, u, predict=None):
+        """Walk through the next rounds, and return the `Trace` of them.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        u : ndarray of shape (n_rounds,)
+            Their uniform numbers.
+        predict : callable, default=None
+            `predict(rounds, start)` gives model values of all actions, for rounds that
+            begin at the row `start` of `logs`.
+        """
+        self.rule.begin(logs, u)
+        context_free = self.policy.context_free and logs.available is None
+        walk = self._by_row if context_free else self._by_block
+        accepted, c_values, pi, model = walk(logs, predict)
+        accepted = np.array(accepted, dtype=np.intp)
+        c = in_force(c_values, accepted, len(pi))
+        return Trace(accepted, c, pi, model.v, model.q, self.policy, self.restarts)
+
+    def _ends_history(self):
+        """Count an accepted round; start anew where it was the last of a history."""
+        self.n_accepted += 1
+        if self.horizon is None or self.n_accepted % self.horizon:
+            return False
+        self.restarts.next()
+        return True
+
+    def _by_block(self, logs, predict):
+        rule, policy, weighs = self.rule, self.policy, self.weighs
+        n_rounds, n_actions = len(logs), logs.n_actions
+        contexts, pi = policy.context_of(logs), np.empty(n_rounds)
+        model = _ModelValues(predict, logs)
+        accepted, c_values = [], [rule.c]
+        size, start, renewed = self._size, 0, -self._since
+        while start < n_rounds:
+            stop = min(start + size, n_rounds)
+            X = take_rows(contexts, slice(start, stop))
+            offered = None if logs.available is None else logs.available[start:stop]
+            codes, pi_block = logs.action_index[start:stop], pi[start:stop]
+            tables = predict is not None  # else nothing but the logged actions counts
+            block, largest = _asked(policy, X, codes, offered, n_actions, start, tables)
+            pi_block[:] = block.proba
+            at, valued, n_refreshes, stale = 0, 0, 0, False
+            while at < stop - start and not stale:
+                hits = rule.accepts(pi_block[at:], slice(start + at, stop))
+                hit = int(hits.argmax())
+                found = bool(hits[hit])
+                end = at + hit + 1 if found else stop - start
+                here = slice(start + at, start + end)
+                if rule.observes:
+                    rule.observe(pi[here], here)
+                at = end
+                if not found:
+                    break
+                row = start + end - 1
+                accepted.append(row)
+                changed = learn(
+                    policy,
+                    take_rows(X, slice(end - 1, end)),
+                    codes.item(end - 1),
+                    logs.reward.item(row),
+                    pi_block.item(end - 1),
+                    rule.weight(pi_block.item(end - 1), row) if weighs else 1.0,
+                )
+                check_answer(changed, policy)
+                rule.renew()
+                c_values.append(rule.c)
+                if self._ends_history():
+                    stale = True
+                elif changed:
+                    n_refreshes += 1
+                    if tables:  # they are about to change
+                        model.add(start + valued, block.table[valued:end])
+                        valued = end
+                    stale = not block.refresh(end, codes.item(end - 1))
+                    if not stale:
+                        pi_block[end:] = block.proba[end:]
+            if tables:
+                model.add(start + valued, block.table[valued:at])
+            start += at
+            # The rest of a stale block was asked for in vain: ask for a few more rows
+            # than there were between two such updates. Results do not depend on it.
+            if stale:
+                size, renewed = int((start - renewed) * UPDATES_PER_BLOCK), start
+            else:
+                size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
+            size = min(max(size, 8), largest)
+        self._size, self._since = size, start - renewed
+        return accepted, c_values, pi, model
+
+    def _by_row(self, logs, predict):
+        """Walk without contexts: one row of probabilities holds between two updates."""
+        rule, policy, weighs = self.rule, self.policy, self.weighs
+        n_rounds, n_actions = len(logs), logs.n_actions
+        proba = checked_row(policy.action_row(), n_actions)
+        accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
+        accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
+        for start in range(0, n_rounds, NUMBERS):
+            part = slice(start, min(start + NUMBERS, n_rounds))
+            codes = logs.action_index[part].tolist()
+            least = rule.least_proba(part).tolist()
+            at = _next_likely(proba, codes, least, 0)
+            while at is not None:
+                row, code = start + at, codes[at]
+                pi_row = proba[code]
+                if accepts(pi_row, row):
+                    if rule.observes:
+                        since = slice(seen, row + 1)
+                        rule.observe(np.asarray(proba)[logs.action_index[since]], since)
+                        seen = row + 1
+                    accepted.append(row)
+                    weight = rule.weight(pi_row, row) if weighs else 1.0
+                    changed = learn(policy, None, code, reward(row), pi_row, weight)
+                    check_answer(changed, policy)
+                    rule.renew()
+                    c_values.append(rule.c)
+                    if self._ends_history():
+                        changed = True
+                    if changed:
+                        proba = checked_row(policy.action_row(), n_actions)
+                        tables.append(proba)
+                    table_of.append(len(tables) - 1)
+                at = _next_likely(proba, codes, least, at + 1)
+        rows = np.array(accepted, dtype=np.intp)
+        which = in_force(table_of, rows, n_rounds).astype(np.intp)
+        tables = checked_rows(tables, which)
+        pi = tables[which, logs.action_index]
+        if rule.observes:
+            rule.observe_later(pi[seen:], slice(seen, n_rounds))
+        model = _ModelValues(predict, logs)
+        for start in range(0, n_rounds, LARGEST_BLOCK):
+            some = slice(start, min(start + LARGEST_BLOCK, n_rounds))
+            model.add(start, tables[which[some]])
+        return accepted, c_values, pi, model
 
 
 class Restarts:
@@ -146,69 +322,6 @@ class Restarts:
         return seeds_of_restart(self._seeds, self.part, number)
 
 
-def _by_block(restarts, logs, rule, horizon, predict, weighs):
-    policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
-    contexts, pi = policy.context_of(logs), np.empty(n_rounds)
-    model = _ModelValues(predict, logs)
-    accepted, c_values = [], [rule.c]
-    size, start, renewed = FIRST_BLOCK, 0, 0
-    while start < n_rounds:
-        stop = min(start + size, n_rounds)
-        X = take_rows(contexts, slice(start, stop))
-        offered = None if logs.available is None else logs.available[start:stop]
-        codes, pi_block = logs.action_index[start:stop], pi[start:stop]
-        tables = predict is not None  # else nothing but the logged actions counts
-        block, largest = _asked(policy, X, codes, offered, n_actions, start, tables)
-        pi_block[:] = block.proba
-        at, valued, n_refreshes, stale = 0, 0, 0, False
-        while at < stop - start and not stale:
-            hits = rule.accepts(pi_block[at:], slice(start + at, stop))
-            hit = int(hits.argmax())
-            found = bool(hits[hit])
-            end = at + hit + 1 if found else stop - start
-            here = slice(start + at, start + end)
-            if rule.observes:
-                rule.observe(pi[here], here)
-            at = end
-            if not found:
-                break
-            row = start + end - 1
-            accepted.append(row)
-            changed = learn(
-                policy,
-                take_rows(X, slice(end - 1, end)),
-                codes.item(end - 1),
-                logs.reward.item(row),
-                pi_block.item(end - 1),
-                rule.weight(pi_block.item(end - 1), row) if weighs else 1.0,
-            )
-            check_answer(changed, policy)
-            rule.renew()
-            c_values.append(rule.c)
-            if horizon is not None and len(accepted) % horizon == 0:
-                restarts.next()
-                stale = True
-            elif changed:
-                n_refreshes += 1
-                if tables:  # they are about to change
-                    model.add(start + valued, block.table[valued:end])
-                    valued = end
-                stale = not block.refresh(end, codes.item(end - 1))
-                if not stale:
-                    pi_block[end:] = block.proba[end:]
-        if tables:
-            model.add(start + valued, block.table[valued:at])
-        start += at
-        # The rest of a stale block was asked for in vain: ask for a few more rows than
-        # there were between two such updates. Results do not depend on it.
-        if stale:
-            size, renewed = int((start - renewed) * UPDATES_PER_BLOCK), start
-        else:
-            size = int(size * min(2, REFRESHES_PER_BLOCK / max(n_refreshes, 1)))
-        size = min(max(size, 8), largest)
-    return _trace(accepted, c_values, pi, model, restarts)
-
-
 def _asked(policy, X, codes, offered, n_actions, start, tables):
     """Return what a policy says of a block of rounds, and the most that one may have.
 
@@ -223,50 +336,6 @@ def _asked(policy, X, codes, offered, n_actions, start, tables):
     return block, min(LARGEST_BLOCK, max(CHUNK_ENTRIES // n_actions, 8))
 
 
-def _by_row(restarts, logs, rule, horizon, predict, weighs):
-    """Walk without contexts: one row of probabilities holds between two updates."""
-    policy, n_rounds, n_actions = restarts.policy, len(logs), logs.n_actions
-    proba = checked_row(policy.action_row(), n_actions)
-    accepted, c_values, tables, table_of = [], [rule.c], [proba], [0]
-    accepts, reward, seen = rule.accepts_one, logs.reward.item, 0
-    for start in range(0, n_rounds, NUMBERS):
-        part = slice(start, min(start + NUMBERS, n_rounds))
-        codes = logs.action_index[part].tolist()
-        least = rule.least_proba(part).tolist()
-        at = _next_likely(proba, codes, least, 0)
-        while at is not None:
-            row, code = start + at, codes[at]
-            pi_row = proba[code]
-            if accepts(pi_row, row):
-                if rule.observes:
-                    since = slice(seen, row + 1)
-                    rule.observe(np.asarray(proba)[logs.action_index[since]], since)
-                    seen = row + 1
-                accepted.append(row)
-                weight = rule.weight(pi_row, row) if weighs else 1.0
-                changed = learn(policy, None, code, reward(row), pi_row, weight)
-                check_answer(changed, policy)
-                rule.renew()
-                c_values.append(rule.c)
-                if horizon is not None and len(accepted) % horizon == 0:
-                    restarts.next()
-                    changed = True
-                if changed:
-                    proba = checked_row(policy.action_row(), n_actions)
-                    tables.append(proba)
-                table_of.append(len(tables) - 1)
-            at = _next_likely(proba, codes, least, at + 1)
-    accepted_rows = np.array(accepted, dtype=np.intp)
-    which = in_force(table_of, accepted_rows, n_rounds).astype(np.intp)
-    tables = checked_rows(tables, which)
-    pi = tables[which, logs.action_index]
-    model = _ModelValues(predict, logs)
-    for start in range(0, n_rounds, LARGEST_BLOCK):
-        rows = slice(start, min(start + LARGEST_BLOCK, n_rounds))
-        model.add(start, tables[which[rows]])
-    return _trace(accepted, c_values, pi, model, restarts)
-
-
 def _next_likely(proba, codes, least, start):
     """Return the next row that may be accepted, at a row of probabilities, or None."""
     if 1.0 in proba:  # the search for one number needs no line of Python per row
@@ -278,12 +347,6 @@ def _next_likely(proba, codes, least, start):
         if proba[codes[row]] >= least[row]:
             return row
     return None
-
-
-def _trace(accepted, c_values, pi, model, restarts):
-    accepted = np.array(accepted, dtype=np.intp)
-    c = in_force(c_values, accepted, len(pi))
-    return Trace(accepted, c, pi, model.v, model.q, restarts.policy, restarts)
 
 
 class _Table:

@@ -7,6 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import huge_weight_finding
+from skope_ope.evaluators.sequential._drns_model import rounds_seen_ahead
+from skope_ope.evaluators.sequential._history_overlap import RatioSums, Violations
+from skope_ope.evaluators.sequential._rules import n_offered
+
 
 @dataclass
 class LogSegment:
@@ -74,6 +79,21 @@ class History:
         """The logs."""
         return self.positive.all_logs
 
+    @property
+    def n_rounds(self):
+        """Number of rounds."""
+        return len(self.logs)
+
+    @property
+    def n_accepted(self):
+        """Number of accepted rounds."""
+        return len(self.accepted)
+
+    @property
+    def restarts(self):
+        """The policy at the start of its histories, where it learns."""
+        return self.segments[0].trace.restarts
+
     @cached_property
     def accepted(self):
         """Rows that entered the histories, in order."""
@@ -101,6 +121,67 @@ class History:
     def longest(self):
         """Accepted rounds of the segment that gave the most."""
         return max(len(segment.trace.accepted) for segment in self.segments)
+
+    @property
+    def final_ratio(self):
+        """The last acceptance ratio."""
+        return float(self.acceptance_ratios[-1])
+
+    @cached_property
+    def ratios(self):
+        """`RatioSums` of the acceptance ratios."""
+        return RatioSums(self.acceptance_ratios)
+
+    @cached_property
+    def violations(self):
+        """`Violations` of the acceptance ratios."""
+        logs = self.logs
+        groups = () if logs.group is None else (logs.groups, logs.group_index)
+        return Violations(self.acceptance_ratios, self.w, *groups)
+
+    @property
+    def reward_bounds(self):
+        """The least and the largest reward."""
+        reward = self.logs.reward
+        return float(reward.min()), float(reward.max())
+
+    @property
+    def model_range(self):
+        """The least and the largest model value."""
+        values = [part for one in self.segments for part in one.trace.model_values]
+        return (
+            min(float(part.min()) for part in values),
+            max(float(part.max()) for part in values),
+        )
+
+    @property
+    def has_groups(self):
+        """Whether rounds depend on each other in groups."""
+        return self.logs.group is not None
+
+    @property
+    def first_reversal(self):
+        """The first row whose time is before that of the row above, or None."""
+        return first_reversal(self.logs.timestamp)
+
+    @property
+    def most_offered(self):
+        """The most actions that were ever offered."""
+        return int(np.max(n_offered(self.logs)))
+
+    def huge_weight_finding(self):
+        """Return the finding that a weight leaves the range of floating point."""
+        formed = np.isfinite(self.w @ self.logs.reward)
+        return huge_weight_finding(self.logs, self.w, formed)
+
+    def seen_ahead(self, source):
+        """Count rounds predicted by what came later, see `rounds_seen_ahead`."""
+        return rounds_seen_ahead(source, self.logs)
+
+    def successes(self, n_used):
+        """Return the sum of the first accepted rewards, None unless all are 0 or 1."""
+        rewards = self.logs.reward[self.accepted[:n_used]]
+        return int(rewards.sum()) if np.isin(rewards, (0.0, 1.0)).all() else None
 
 
 @dataclass
@@ -208,6 +289,13 @@ class Trajectories:
             below[one.rows] = share * one.below
         round_values += self.value
         return round_values, below
+
+
+def first_reversal(time):
+    """Return the first row whose time is before that of the row above, or None."""
+    if time is None or len(time) < 2 or (time[1:] >= time[:-1]).all():
+        return None
+    return int(np.flatnonzero(time[1:] < time[:-1])[0]) + 1
 
 
 def mean_of(values, weights=None):

@@ -9,9 +9,12 @@ distribution of accepted rounds is within :math:`2\epsilon/(1-\epsilon)` of the
 target's.
 """
 
+from copy import copy
+
 import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.logs._factorise import factorise
 
 
 def history_overlap(segments, positive):
@@ -35,25 +38,84 @@ def history_overlap(segments, positive):
     return overlap
 
 
-def violation_diagnostics(history):
-    """Return how often the acceptance ratio was too large, the bias mass, its error.
+class Violations:
+    """Rounds at which the acceptance ratio was too large; those of parts add up.
 
     Parameters
     ----------
-    history : History
-        The simulated history.
+    c, w : ndarray of shape (n_rounds,)
+        Acceptance ratios, and weights of the policy along its history.
+    groups : ndarray of shape (n_groups,), default=None
+        Labels of the groups.
+    group_index : ndarray of int of shape (n_rounds,), default=None
+        Group of every round, whose rounds may all do the same.
     """
-    c, w = history.acceptance_ratios, history.w
-    # 1 + 1e-9: probabilities from two code paths differ in their last digits.
-    violated = np.flatnonzero(c * w > 1 + 1e-9)
-    held_back, n = w[violated] - 1 / c[violated], len(w)
-    mass = held_back.sum() / n
-    if history.logs.group is not None:  # whose rounds may all do the same
-        held_back = np.bincount(history.logs.group_index[violated], held_back)
-    square = max(float(held_back @ held_back) / n - mass * mass, 0.0)
-    return {
-        "n_violations": len(violated),
-        "violation_share": len(violated) / n,
-        "bias_mass": float(mass),
-        "bias_mass_error": float(np.sqrt(square / n)),
-    }
+
+    def __init__(self, c, w, groups=None, group_index=None):
+        # 1 + 1e-9: probabilities from two code paths differ in their last digits.
+        violated = np.flatnonzero(c * w > 1 + 1e-9)
+        held_back = w[violated] - 1 / c[violated]
+        self.n_rounds, self.n = len(w), len(violated)
+        self.mass = float(held_back.sum())
+        self._square = float(held_back @ held_back)
+        self._by_group = None
+        if groups is not None:
+            sums = np.bincount(group_index[violated], held_back, len(groups))
+            some = np.flatnonzero(sums)
+            self._by_group = groups[some], sums[some]
+
+    def __add__(self, other):
+        """Return the violations of both parts."""
+        out = copy(self)
+        out.n_rounds, out.n = self.n_rounds + other.n_rounds, self.n + other.n
+        out.mass, out._square = self.mass + other.mass, self._square + other._square
+        if self._by_group is not None:
+            both = zip(self._by_group, other._by_group, strict=True)
+            labels, sums = (np.concatenate(pair) for pair in both)
+            labels, code = factorise(labels)
+            out._by_group = labels, np.bincount(code, sums, len(labels))
+        return out
+
+    @property
+    def diagnostics(self):
+        """How often the acceptance ratio was too large, the bias mass, its error."""
+        n, square = self.n_rounds, self._square
+        if self._by_group is not None:
+            square = float(self._by_group[1] @ self._by_group[1])
+        mass = self.mass / n
+        return {
+            "n_violations": self.n,
+            "violation_share": self.n / n,
+            "bias_mass": mass,
+            "bias_mass_error": float(np.sqrt(max(square / n - mass * mass, 0.0) / n)),
+        }
+
+
+class RatioSums:
+    """Sums of acceptance ratios and of their squares; those of parts add up.
+
+    Parameters
+    ----------
+    c : ndarray of shape (n_rounds,)
+        Acceptance ratios.
+    """
+
+    def __init__(self, c):
+        self.total, self._largest = float(c.sum()), float(c.max())
+        share = c / self._largest  # squares of tiny ratios would be zero
+        self._shares, self._squares = float(share.sum()), float(share.dot(share))
+
+    def __add__(self, other):
+        """Return the sums of both parts."""
+        out = copy(self)
+        out.total = self.total + other.total
+        out._largest = max(self._largest, other._largest)
+        mine, others = (one._largest / out._largest for one in (self, other))
+        out._shares = mine * self._shares + others * other._shares
+        out._squares = mine**2 * self._squares + others**2 * other._squares
+        return out
+
+    @property
+    def effective(self):
+        """Number of equal ratios that would tell as much."""
+        return self._shares**2 / self._squares

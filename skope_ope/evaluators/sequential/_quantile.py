@@ -14,6 +14,7 @@ from math import ceil
 import numpy as np
 
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
+SPARE = 1 << 16  # numbers above the quantile that may be kept in vain
 BELOW = 1 - 1e-12  # what q n is lowered by, so that rounding does not raise it
 
 
@@ -34,17 +35,21 @@ class RunningQuantile:
     ----------
     q : float
         Level in [0, 1].
+    n_most : int, default=None
+        How many numbers there will be: those that can never be the quantile are then
+        not kept. `None`: all are kept.
     """
 
-    def __init__(self, q):
-        self.q = q
+    def __init__(self, q, n_most=None):
+        self.q, self.n = q, 0
         self._low = []  # negated: its first entry is the quantile
         self._high = []
+        self._needed = _needed(q, n_most)
 
     def extend(self, values):
         """Insert numbers."""
         low, high, q = self._low, self._high, self.q
-        for n, value in enumerate(values, len(low) + len(high) + 1):
+        for n, value in enumerate(values, self.n + 1):
             if low and value < -low[0]:
                 heappush(low, -value)
             else:
@@ -54,14 +59,23 @@ class RunningQuantile:
                 heappush(high, -heappop(low))
             elif len(low) < wanted:
                 heappush(low, -heappop(high))
+        self.n += len(values)
+        if self._needed is not None and len(high) > 1.25 * self._needed + SPARE:
+            high.sort()  # a sorted list is a heap
+            del high[self._needed :]
 
     def value(self):
         """Return the quantile of the numbers inserted so far."""
         return -self._low[0]
 
 
-def trace_known_ratios(pi, p, u, q, cmax, c_init=None):
-    """Run DR-ns' acceptance where all probabilities are known beforehand.
+def _needed(q, n):
+    """Return how many of the smallest of n numbers may ever be their quantile."""
+    return None if n is None else quantile_index(q, n) + 1
+
+
+class KnownRatios:
+    """DR-ns' acceptance where the probabilities of a part are known beforehand.
 
     The ratios p / pi, at most cmax, are ranked once; seen ranks are marks in a
     bytearray, in which the quantile is a pointer that moves to the next or the previous
@@ -70,75 +84,109 @@ def trace_known_ratios(pi, p, u, q, cmax, c_init=None):
 
     Parameters
     ----------
-    pi, p, u : ndarray of shape (n_rounds,)
-        Target's and logger's probability of the logged action, uniform numbers.
     q, cmax : float
         Quantile level and largest acceptance ratio.
     c_init : float, default=None
         The first acceptance ratio, at most `cmax`; `None`: `cmax`.
+    n_most : int, default=None
+        Number of rounds of all parts: ratios that can never be the quantile are then
+        not kept for the parts to come. `None`: all are kept.
 
-    Returns
-    -------
-    accepted : ndarray of int
-        Rows in the simulated history.
-    c : ndarray of shape (n_rounds,)
-        Acceptance ratio in force at every row.
+    Attributes
+    ----------
+    c : float
+        The acceptance ratio in force.
     """
-    n_rounds = len(p)
-    with np.errstate(divide="ignore"):
-        # c is at most cmax, and many ties are ranked in half the time
-        ratios, ranks = _ranked(np.minimum(p / pi, cmax))
-    # `below` marks lie below the pointer; -1 is the place before the first.
-    seen, pointer, below = bytearray(n_rounds), -1, -1
-    marks = np.frombuffer(seen, dtype=np.uint8)
-    c = cmax if c_init is None else c_init
-    accepted, values = [], [c]
-    ratio_at, start, size = ratios.item, 0, FIRST_BLOCK
-    while start < n_rounds:
-        stop = min(start + size, n_rounds)
-        block = slice(start, stop)
-        # New ratios only lower an order statistic: in this block the quantile is at
-        # most what it would be at its end without them.
-        highest = _mark_after(seen, pointer, quantile_index(q, stop) - below)
-        low = np.flatnonzero(ranks[block] <= highest)
-        low_ranks = ranks[block][low].tolist()
-        largest_c = max(c, ratio_at(highest))
-        possible = (pi[block] > 0) & (u[block] <= largest_c * pi[block] / p[block])
-        rows = np.flatnonzero(possible)
-        at = start + rows
-        columns = (
-            at,
-            pi[at],
-            p[at],
-            u[at],
-            np.searchsorted(low, rows, side="right"),
-            quantile_indices(q, at + 1),
-        )
-        inserted = 0
-        for row, pi_k, p_k, u_k, up_to, wanted in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
-            if u_k > c * pi_k / p_k:
-                continue
-            for rank in low_ranks[inserted:up_to]:
-                seen[rank] = 1
-                if rank < pointer:
+
+    def __init__(self, q, cmax, c_init=None, n_most=None):
+        self.q, self.cmax = q, cmax
+        self.c = cmax if c_init is None else c_init
+        self._n, self._kept = 0, np.empty(0)  # rounds so far, their smallest ratios
+        self._needed, self._more = _needed(q, n_most), n_most
+
+    def take(self, pi, p, u):
+        """Accept rounds of the next part.
+
+        Parameters
+        ----------
+        pi, p, u : ndarray of shape (n_rounds,)
+            Target's and logger's probability of the logged action, uniform numbers.
+
+        Returns
+        -------
+        accepted : ndarray of int
+            Rows in the simulated history.
+        c : ndarray of shape (n_rounds,)
+            Acceptance ratio in force at every row.
+        """
+        n_rounds, n_kept, before = len(p), len(self._kept), self._n
+        if not n_rounds:
+            return np.empty(0, dtype=np.intp), np.empty(0)
+        q, cmax = self.q, self.cmax
+        with np.errstate(divide="ignore"):
+            # c is at most cmax, and many ties are ranked in half the time
+            new = np.minimum(p / pi, cmax)
+        ratios, ranks = _ranked(np.concatenate([self._kept, new]) if n_kept else new)
+        # `below` marks lie below the pointer; -1 is the place before the first.
+        seen, pointer, below = bytearray(len(ratios)), -1, -1
+        marks = np.frombuffer(seen, dtype=np.uint8)
+        if n_kept:
+            marks[ranks[:n_kept]] = 1
+            below = min(quantile_index(q, before), n_kept - 1)
+            pointer = int(np.sort(ranks[:n_kept])[below])
+            ranks = ranks[n_kept:]
+        c = self.c
+        accepted, values = [], [c]
+        ratio_at, start, size = ratios.item, 0, FIRST_BLOCK
+        while start < n_rounds:
+            stop = min(start + size, n_rounds)
+            block = slice(start, stop)
+            # New ratios only lower an order statistic: in this block the quantile is at
+            # most what it would be at its end without them.
+            steps = quantile_index(q, before + stop) - below
+            highest = _mark_after(seen, pointer, steps)
+            low = np.flatnonzero(ranks[block] <= highest)
+            low_ranks = ranks[block][low].tolist()
+            largest_c = max(c, ratio_at(highest))
+            possible = (pi[block] > 0) & (u[block] <= largest_c * pi[block] / p[block])
+            rows = np.flatnonzero(possible)
+            at = start + rows
+            columns = (
+                at,
+                pi[at],
+                p[at],
+                u[at],
+                np.searchsorted(low, rows, side="right"),
+                quantile_indices(q, before + at + 1),
+            )
+            inserted = 0
+            for row, pi_k, p_k, u_k, up_to, wanted in zip(
+                *(column.tolist() for column in columns), strict=True
+            ):
+                if u_k > c * pi_k / p_k:
+                    continue
+                for rank in low_ranks[inserted:up_to]:
+                    seen[rank] = 1
+                    if rank < pointer:
+                        below += 1
+                inserted = up_to
+                while below > wanted:
+                    pointer = seen.rfind(1, 0, pointer)
+                    below -= 1
+                while below < wanted:
+                    pointer = seen.find(1, pointer + 1)
                     below += 1
-            inserted = up_to
-            while below > wanted:
-                pointer = seen.rfind(1, 0, pointer)
-                below -= 1
-            while below < wanted:
-                pointer = seen.find(1, pointer + 1)
-                below += 1
-            c = ratio_at(pointer)
-            accepted.append(row)
-            values.append(c)
-        below += sum(rank < pointer for rank in low_ranks[inserted:])
-        marks[ranks[block]] = 1
-        start, size = stop, min(2 * size, LARGEST_BLOCK)
-    accepted = np.array(accepted, dtype=np.intp)
-    return accepted, in_force(values, accepted, n_rounds)
+                c = ratio_at(pointer)
+                accepted.append(row)
+                values.append(c)
+            below += sum(rank < pointer for rank in low_ranks[inserted:])
+            marks[ranks[block]] = 1
+            start, size = stop, min(2 * size, LARGEST_BLOCK)
+        self.c, self._n = c, before + n_rounds
+        if self._more is None or self._n < self._more:  # another part may follow
+            self._kept = ratios[: self._needed].copy()
+        accepted = np.array(accepted, dtype=np.intp)
+        return accepted, in_force(values, accepted, n_rounds)
 
 
 def _ranked(values):

@@ -12,7 +12,6 @@ from skope_ope.evaluators.core._warnings import (
     propensity_warnings,
     warnings_of,
 )
-from skope_ope.evaluators.sequential._history_overlap import violation_diagnostics
 from skope_ope.evaluators.sequential._replay import AcceptedMean
 from skope_ope.evaluators.sequential._rules import ConstantRule
 from skope_ope.evaluators.sequential._warnings import NEGLIGIBLE, bias_mass_warnings
@@ -91,17 +90,12 @@ class RejectionSampling(AcceptedMean):
                 "that learns changes them. Pass a number or None."
             )
 
-    def _rule(self, logs, rows, u, pi):
-        p = logs.propensity
+    def _rule(self, known, n_rounds):
         if self.cmax is None:
-            c = float(p.min())
-        elif self.cmax == "target":
-            wanted = pi > 0
-            # Nothing is ever accepted where the policy wants no logged action.
-            c = float((p[wanted] / pi[wanted]).min()) if wanted.any() else 1.0
-        else:
-            c = float(self.cmax)
-        return ConstantRule(c, p[rows], u)
+            return ConstantRule(known.smallest_propensity)
+        if self.cmax == "target":
+            return ConstantRule(known.smallest_ratio)
+        return ConstantRule(float(self.cmax))
 
     def _weight_warnings(self, history):
         logs, overlap = history.logs, history.overlap
@@ -112,7 +106,7 @@ class RejectionSampling(AcceptedMean):
         return warnings_of(found) + propensity_warnings(logs)
 
     def _diagnostics(self, history):
-        return super()._diagnostics(history) | violation_diagnostics(history)
+        return super()._diagnostics(history) | history.violations.diagnostics
 
     def _acceptance_warnings(self, history, diagnostics):
         warned = super()._acceptance_warnings(history, diagnostics)

@@ -9,9 +9,8 @@ import numpy as np
 from skope_ope._sklearn import Interval
 from skope_ope.evaluators.core._warnings import uneven_action_warnings
 from skope_ope.evaluators.sequential._base import SequentialEvaluator
-from skope_ope.evaluators.sequential._history import TrajectoryEstimate
 from skope_ope.evaluators.sequential._result import check_unit_interval
-from skope_ope.evaluators.sequential._rules import UniformRule
+from skope_ope.evaluators.sequential._rules import UniformRule, n_offered
 
 UNIFORM_TOLERANCE = 1e-6
 
@@ -19,35 +18,25 @@ UNIFORM_TOLERANCE = 1e-6
 class AcceptedMean(SequentialEvaluator):
     """The value of a trajectory is the mean reward of its accepted rounds."""
 
-    def _trajectory(self, segment, logs, rows, accepted):
-        reward = logs.reward[segment.rows][accepted]
-        influence, below = np.zeros((2, rows.stop - rows.start))
-        if not len(accepted):
-            return TrajectoryEstimate(float("nan"), influence, below)
-        value = float(reward.mean())
-        influence[accepted - rows.start] = (reward - value) / len(accepted)
-        below[accepted - rows.start] = 1 / len(accepted)
-        return TrajectoryEstimate(value, influence, below)
+    def _terms(self, trace, reward, p, rows, accepted):
+        return accepted - rows.start, reward[accepted], np.ones(len(accepted))
 
     def _has_spread(self, history):
-        return len(history.accepted) > 1
+        return history.n_accepted > 1
 
     def _freedom(self, history):
         # Given their number, accepted rewards are independent draws.
-        n_used = len(history.accepted) if self.horizon is None else self.horizon
+        n_used = history.n_accepted if self.horizon is None else self.horizon
         return max(n_used - 1, 1)
 
     def _successes(self, history, found):
-        logs = history.logs
-        if history.adaptive or np.isnan(found.value) or logs.group is not None:
+        if history.adaptive or np.isnan(found.value) or history.has_groups:
             return None
-        n_used = len(history.accepted)
+        n_used = history.n_accepted
         if self.horizon is not None:
             n_used = len(found.formed) * self.horizon
-        rewards = logs.reward[history.accepted[:n_used]]
-        if not np.isin(rewards, (0.0, 1.0)).all():
-            return None
-        return int(rewards.sum()), n_used
+        ones = history.successes(n_used)
+        return None if ones is None else (ones, n_used)
 
 
 class Replay(AcceptedMean):
@@ -126,7 +115,7 @@ class Replay(AcceptedMean):
         super()._check_logs(logs)
         if logs.propensity is None:
             return
-        expected = 1 / _offered(logs)
+        expected = 1 / n_offered(logs)
         off = np.abs(logs.propensity - expected) > UNIFORM_TOLERANCE
         if off.any():
             row = int(np.flatnonzero(off)[0])
@@ -137,21 +126,18 @@ class Replay(AcceptedMean):
                 f"({int(off.sum())} such rows). Use RejectionSampling or DRns."
             )
 
-    def _rule(self, logs, rows, u, pi):
-        offered = _offered(logs)
-        if np.ndim(offered) == 0:
-            return UniformRule(np.ones(rows.stop - rows.start), u)
-        return UniformRule((offered / offered.max())[rows], u)
+    def _rule(self, known, n_rounds):
+        return UniformRule(known.most_offered)
 
-    def _log_warnings(self, logs):
-        return super()._log_warnings(logs) + uneven_action_warnings(logs)
+    def _log_warnings(self, history):
+        return super()._log_warnings(history) + uneven_action_warnings(history.logs)
 
     @property
     def _deviation_bound(self):
         return replay_bound
 
     def _bound_terms(self, history):
-        return {"n_actions": int(np.max(_offered(history.logs)))}
+        return {"n_actions": history.most_offered}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -159,11 +145,6 @@ class Replay(AcceptedMean):
         tags.uniform_logger = True
         tags.constant_reward = tags.shift_equivariant = True
         return tags
-
-
-def _offered(logs):
-    """K(x), the number of offered actions."""
-    return logs.n_actions if logs.available is None else logs.available.sum(axis=1)
 
 
 def replay_bound(result, delta, *, n_actions=None, value_bound=None):

@@ -75,8 +75,7 @@ class SequentialValue(PolicyValue):
         )
         self.n_violations = int(self.diagnostics.get("n_violations", 0))
         self.bias_mass = float(self.diagnostics.get("bias_mass", 0.0))
-        reward = history.logs.reward
-        self.reward_bounds = float(reward.min()), float(reward.max())
+        self.reward_bounds = history.reward_bounds
         self.bound_terms = bound_terms
         # Rows of a history depend on each other. Those of a single trace of DR-ns are
         # differences of a martingale, but then the error is about another policy.

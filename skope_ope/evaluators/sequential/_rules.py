@@ -5,8 +5,8 @@
 import numpy as np
 
 from skope_ope.evaluators.sequential._quantile import (
+    KnownRatios,
     RunningQuantile,
-    trace_known_ratios,
 )
 
 BELOW = 1 - 1e-12  # allows for rounding where a row is sorted out beforehand
@@ -15,7 +15,15 @@ BELOW = 1 - 1e-12  # allows for rounding where a row is sorted out beforehand
 class UniformRule:
     """Replay: accept when u < pi(a|x, h) K(x) / K_max, for uniform loggers.
 
+    A rule knows the rounds of one part of a log at a time, and carries on what it
+    learned from the parts before.
+
     Parameters
+    ----------
+    most : int
+        K_max, the most actions that were ever offered.
+
+    Attributes
     ----------
     scale : ndarray of shape (n_rounds,)
         K(x) / K_max, the offered actions over the most that were ever offered.
@@ -26,8 +34,15 @@ class UniformRule:
     c = 1.0
     observes = False  # whether c depends on the probabilities of earlier rows
 
-    def __init__(self, scale, u):
-        self.scale, self.u = scale, u
+    def __init__(self, most):
+        self.most = most
+
+    def begin(self, logs, u):
+        """Take the next part of the rounds, and its uniform numbers."""
+        offered, self.u = n_offered(logs), u
+        self.scale = np.ones(len(u))
+        if np.ndim(offered):
+            self.scale = offered / self.most
 
     def accepts(self, pi, rows):
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
@@ -57,15 +72,21 @@ class ConstantRule:
     ----------
     c : float
         Largest acceptance ratio; unbiased where c pi <= p throughout.
+
+    Attributes
+    ----------
     p, u : ndarray of shape (n_rounds,)
         Propensities and uniform numbers.
     """
 
     observes = False
 
-    def __init__(self, c, p, u):
+    def __init__(self, c):
         self.c = self.cmax = c
-        self.p, self.u = p, u
+
+    def begin(self, logs, u):
+        """Take the next part of the rounds, and its uniform numbers."""
+        self.p, self.u = logs.propensity, u
 
     def accepts(self, pi, rows):
         """Tell which of `rows` (a slice) are accepted at probabilities `pi`."""
@@ -97,20 +118,42 @@ class QuantileRule(ConstantRule):
 
     c starts at c_init (None: cmax) and becomes min(cmax, quantile_q) after every
     acceptance, over all rows so far, the accepted one included.
+
+    Parameters
+    ----------
+    q, cmax : float
+        Quantile level and largest acceptance ratio.
+    c_init : float, default=None
+        The first acceptance ratio.
+    n_rounds : int, default=None
+        Number of rounds of all parts, which bounds what must be kept of them.
     """
 
     observes = True
 
-    def __init__(self, q, cmax, p, u, c_init=None):
-        super().__init__(cmax, p, u)
-        self.q = q
-        self.c = self.c_init = cmax if c_init is None else c_init
-        self._ratios = RunningQuantile(q)
+    def __init__(self, q, cmax, c_init=None, n_rounds=None):
+        super().__init__(cmax)
+        self.c = cmax if c_init is None else c_init
+        self._ratios = RunningQuantile(q, n_rounds)
+        self._known = KnownRatios(q, cmax, self.c, n_rounds)
+        self._unseen = None  # ratios at the end of the part before
+
+    def begin(self, logs, u):
+        """Take the next part of the rounds, and its uniform numbers."""
+        super().begin(logs, u)
+        if self._unseen is not None:
+            self._ratios.extend(self._unseen.tolist())
+            self._unseen = None
 
     def observe(self, pi, rows):
         """Insert the ratios p / pi of `rows`."""
         with np.errstate(divide="ignore"):
             self._ratios.extend((self.p[rows] / pi).tolist())
+
+    def observe_later(self, pi, rows):
+        """Insert the ratios of `rows` where another part follows."""
+        with np.errstate(divide="ignore"):
+            self._unseen = self.p[rows] / pi
 
     def renew(self):
         """Set c after an acceptance."""
@@ -118,5 +161,9 @@ class QuantileRule(ConstantRule):
 
     def known(self, pi):
         """Return accepted rows and c where all probabilities are known."""
-        rounds = pi, self.p, self.u
-        return trace_known_ratios(*rounds, self.q, self.cmax, self.c_init)
+        return self._known.take(pi, self.p, self.u)
+
+
+def n_offered(logs):
+    """Return the number of offered actions, by round where it varies."""
+    return logs.n_actions if logs.available is None else logs.available.sum(axis=1)

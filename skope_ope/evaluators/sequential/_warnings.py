@@ -18,12 +18,16 @@ NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
-def order_warnings(logs):
-    """Return a warning where the rounds are not in the order of their times."""
-    time = logs.timestamp
-    if time is None or len(time) < 2 or (time[1:] >= time[:-1]).all():
+def order_warnings(row):
+    """Return a warning where the rounds are not in the order of their times.
+
+    Parameters
+    ----------
+    row : int or None
+        The first row that is not, see `first_reversal`.
+    """
+    if row is None:
         return []
-    row = int(np.flatnonzero(time[1:] < time[:-1])[0]) + 1
     return [
         LogsWarning(
             f"timestamp decreases at row {row}: rounds are taken in the order in "
@@ -37,8 +41,7 @@ def unformed_warning(history, horizon):
     """Return the warning that goes with a NaN."""
     most = history.longest
     if horizon is None or not most:
-        ratio = float(history.acceptance_ratios[-1])
-        return none_accepted_warning(ratio, len(history.logs))
+        return none_accepted_warning(history.final_ratio, history.n_rounds)
     return HorizonWarning(
         f"no trajectory of horizon={horizon} was completed: the logs gave "
         f"T = {most} accepted rounds. The value is NaN; shorten the horizon or "

@@ -94,6 +94,20 @@ class CascadeDR(SlateEvaluator):
             _check_classes(model, logs)
         return {"model_": model, "reward_source_": HeldOut(logs, self.cv)}
 
+    def _fittable(self, model):
+        raise ValueError(
+            "CascadeDR fits its reward model to all rounds for every policy, which a "
+            "log in parts does not allow. State a number, use CascadeIPS, or logs in "
+            "memory: lazy.sample(1_000_000)."
+        )
+
+    def _given_source(self, model, logs):
+        number = isinstance(model, Real) and not isinstance(model, bool)
+        return model if number else None
+
+    def _take_source(self, source):
+        self.model_, self.reward_source_ = source, _InNoFit()
+
     def _unstated_model(self):
         if isinstance(self.model_, Real):
             return None
@@ -151,6 +165,14 @@ class CascadeDR(SlateEvaluator):
         tags = super().__sklearn_tags__()
         tags.refits_reward_model = tags.consistent = True
         return tags
+
+
+class _InNoFit:
+    """Tells the folds of rounds that were in no fit: a number needs none."""
+
+    def of(self, logs):
+        """Return the fold of every round."""
+        return np.full(len(logs), FULL)
 
 
 def _check_classes(model, logs):

@@ -17,7 +17,8 @@ from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,
-    SlateModel,
+    any_slate_model,
+    given_slate_source,
     slate_reward_source,
 )
 
@@ -106,9 +107,13 @@ class SlateDirectMethod(SlateEvaluator):
         return found | {"seed_": int(seed)}
 
     def _fit_reward_model(self, logs, reward_model):
-        return slate_reward_source(
-            self._one_model(reward_model), logs, self.cv, any_slate_model
-        )
+        model = self._one_model(reward_model)
+        return slate_reward_source(model, logs, self.cv, self._fittable)
+
+    def _given_source(self, model, logs):
+        return given_slate_source(model, self._fittable)
+
+    _fittable = staticmethod(any_slate_model)
 
     def _unstated_model(self):
         drawn = not needs_no_draws(getattr(self.reward_source_, "model", None))
@@ -152,12 +157,6 @@ class SlateDirectMethod(SlateEvaluator):
         tags.constant_reward = True
         tags.parameters_after_model = ("n_samples", "random_state")
         return tags
-
-
-def any_slate_model(model):
-    """Return a regressor as a model of slates; a model of slates as it is."""
-    known = isinstance(model, (AdditiveSlateModel, MeanSlateModel))
-    return model if known else SlateModel(model)
 
 
 def needs_no_draws(model):

@@ -23,6 +23,7 @@ from skope_ope.evaluators.slate._slate_direct_method import (
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,
+    given_slate_source,
     slate_reward_source,
 )
 
@@ -101,9 +102,14 @@ class SlateDoublyRobust(SlateEvaluator):
 
     def _fit_reward_model(self, logs, reward_model):
         model = self._one_model(reward_model)
-        if model is None:
-            model = AdditiveSlateModel()
-        return slate_reward_source(model, logs, self.cv, additive_only)
+        return slate_reward_source(model, logs, self.cv, self._fittable)
+
+    def _given_source(self, model, logs):
+        return given_slate_source(model, self._fittable)
+
+    @staticmethod
+    def _fittable(model):
+        return additive_only(model)
 
     def _terms(self, target, logs):
         logger, source = logs.logging_policy, self.reward_source_
@@ -150,7 +156,12 @@ def constant(model, rounds, rows):
 
 
 def additive_only(model):
-    """Return the model if it is a sum over slots, raise otherwise."""
+    """Return the model if it is a sum over slots, raise otherwise.
+
+    None is `AdditiveSlateModel()`.
+    """
+    if model is None:
+        return AdditiveSlateModel()
     if isinstance(model, (AdditiveSlateModel, MeanSlateModel)):
         return model
     raise TypeError(

@@ -61,6 +61,7 @@ class StaticEvaluator(BaseEvaluator):
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     _observers = {"support": Support}  # what has to watch the rounds, by name
+    _chooses = "action"  # what the policy chooses among
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -75,6 +76,10 @@ class StaticEvaluator(BaseEvaluator):
         job = self._prepare(Target(policy, logs), positive)
         [result] = evaluate_jobs([job], positive)
         return result
+
+    def _stratum_role(self, rounds):
+        """Return which labels of the rounds are strata: "action", "logger" or None."""
+        return None
 
     def _takes_part(self, target):
         """Whether a pass that is shared with other evaluators can value the policy."""

@@ -66,6 +66,13 @@ class MRDR(DoublyRobustBase):
         self._check_refittable(model, self.cv)
         return {"model_to_refit_": model}
 
+    def _fittable(self, model):
+        raise ValueError(
+            "MRDR fits its reward model to all rounds for every policy, which a log in "
+            "parts does not allow. Use DoublyRobust, or logs in memory: "
+            "lazy.sample(1_000_000)."
+        )
+
     def _check_refittable(self, model, cv):
         refittable = model is None or hasattr(model, "fit")
         if not refittable or type(model).__name__ == "FrozenEstimator":

@@ -117,7 +117,7 @@ def _consecutive_rows(n_rounds, random_state):
 
 def _between_neighbours(position, rows):
     """Return where in `rows` both neighbours stood next to the round in the log."""
-    position = rows if position is None else position[rows]
+    position = position[rows] if isinstance(position, np.ndarray) else rows
     step = np.diff(position) == 1
     return 1 + np.flatnonzero(step[1:] & step[:-1])
 

@@ -8,11 +8,11 @@ import pytest
 
 from skope_ope.evaluators.sequential import _quantile
 from skope_ope.evaluators.sequential._quantile import (
+    KnownRatios,
     RunningQuantile,
     in_force,
     quantile_index,
     quantile_indices,
-    trace_known_ratios,
 )
 
 LEVELS = (0, 0.01, 0.05, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1)
@@ -70,7 +70,7 @@ def test_c_in_force_lies_below_fewer_than_q_n_ratios(q, global_random_seed):
     n = 300
     pi = rng.choice([0.0, 0.1, 0.5, 1.0], n)
     p, u = rng.choice([0.1, 0.3, 0.9], n), rng.random(n)
-    accepted, c = trace_known_ratios(pi, p, u, q, 1.0)
+    accepted, c = KnownRatios(q, 1.0).take(pi, p, u)
     with np.errstate(divide="ignore"):
         ratios = p / pi
     assert len(accepted) > 5
@@ -100,7 +100,7 @@ def test_known_ratios_give_what_a_sorted_list_gives(
             if pi_k > 0 and u_k <= c * pi_k / p_k:
                 expected.append(row)
                 c = min(cmax, seen[quantile_index(q, len(seen))])
-        accepted, found = trace_known_ratios(pi, p, u, q, cmax)
+        accepted, found = KnownRatios(q, cmax).take(pi, p, u)
         assert accepted.tolist() == expected
         assert found.tolist() == in_use
 

@@ -1,0 +1,171 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which rounds were summed: rows of files and of logs in memory, each counted once."""
+
+import json
+from pathlib import PurePath
+
+import numpy as np
+
+NAMED = 3  # places that a message names
+
+
+class Counted:
+    """Rounds that were summed.
+
+    Parameters
+    ----------
+    places : dict, default=()
+        By file: a set of tuples of numbers, such as (row group, first row).
+    rows : dict, default=()
+        By the token of logs in memory: an int array of shape (n_runs, 2), the first row
+        of every run of rows and the one after its last.
+
+    Examples
+    --------
+    >>> from skope_ope.evaluators._counted import Counted
+    >>> Counted({"a.parquet": {(0, 0)}}) + Counted({"a.parquet": {(1, 0)}})
+    2 row groups of 1 file
+    """
+
+    def __init__(self, places=(), rows=()):
+        self.places = {file: frozenset(some) for file, some in dict(places).items()}
+        self.rows = dict(rows)
+
+    @classmethod
+    def of_partitions(cls, partitions):
+        """Return the places of some partitions of a lazy log.
+
+        Parameters
+        ----------
+        partitions : iterable of Partition
+            Their `key` is (file, numbers...).
+        """
+        places = {}
+        for partition in partitions:
+            file, *numbers = partition.key
+            places.setdefault(str(file), set()).add(tuple(numbers))
+        return cls(places)
+
+    @classmethod
+    def of_logs(cls, logs):
+        """Return the rows of some logs in memory."""
+        if not len(logs):
+            return cls()
+        found = logs.row_id
+        return cls(rows={str(found.origin): _runs(np.asarray(found.position))})
+
+    def __bool__(self):
+        return bool(self.places or self.rows)
+
+    def __eq__(self, other):
+        if not isinstance(other, Counted):
+            return NotImplemented
+        return (
+            self.places == other.places
+            and self.rows.keys() == other.rows.keys()
+            and all(np.array_equal(self.rows[k], other.rows[k]) for k in self.rows)
+        )
+
+    __hash__ = None
+
+    def __add__(self, other):
+        """Return what both counted; raise where they counted the same rounds."""
+        if not isinstance(other, Counted):
+            return NotImplemented
+        twice = self._in_both(other)
+        if twice:
+            more = len(twice) - NAMED
+            what = "; ".join(twice[:NAMED]) + (f" and {more} more" if more > 0 else "")
+            raise ValueError(
+                f"both summaries have counted {what}. Every round counts once: add the "
+                "summaries of parts that have no rows in common."
+            )
+        places = dict(self.places)
+        for file, some in other.places.items():
+            places[file] = places.get(file, frozenset()) | some
+        rows = dict(self.rows)
+        for origin, runs in other.rows.items():
+            if origin in rows:
+                runs = _joined(np.concatenate([rows[origin], runs]))
+            rows[origin] = runs
+        return Counted(places, rows)
+
+    def _in_both(self, other):
+        """Return what both have counted, in words."""
+        found = [
+            _text_of(file, place)
+            for file in self.places.keys() & other.places.keys()
+            for place in self.places[file] & other.places[file]
+        ]
+        for origin in self.rows.keys() & other.rows.keys():
+            low, high = _common_run(self.rows[origin], other.rows[origin])
+            if low < high:
+                found.append(f"rows {low:,} to {high - 1:,} of the same logs in memory")
+        return sorted(found)
+
+    def __repr__(self):
+        texts = []
+        if self.places:
+            n = sum(map(len, self.places.values()))
+            texts.append(
+                f"{_number(n, 'row group')} of {_number(len(self.places), 'file')}"
+            )
+        if self.rows:
+            n = sum(int((runs[:, 1] - runs[:, 0]).sum()) for runs in self.rows.values())
+            texts.append(f"{_number(n, 'row')} in memory")
+        return ", ".join(texts) or "no rounds"
+
+    def to_text(self):
+        """Return all of it as a text, JSON."""
+        places = {file: sorted(map(list, some)) for file, some in self.places.items()}
+        rows = {origin: runs.tolist() for origin, runs in self.rows.items()}
+        return json.dumps({"places": places, "rows": rows}, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text):
+        """Return what `to_text` wrote."""
+        found = json.loads(text)
+        places = {
+            f: {tuple(one) for one in some} for f, some in found["places"].items()
+        }
+        rows = {o: np.array(runs).reshape(-1, 2) for o, runs in found["rows"].items()}
+        return cls(places, rows)
+
+
+def _runs(position):
+    """Return the runs of consecutive rows."""
+    position = np.unique(position)
+    breaks = np.flatnonzero(np.diff(position) != 1)
+    starts = position[np.concatenate([[0], breaks + 1])]
+    stops = position[np.concatenate([breaks, [len(position) - 1]])] + 1
+    return np.stack([starts, stops], axis=1).astype(np.int64)
+
+
+def _joined(runs):
+    """Return the same rows in as few runs as possible, in order."""
+    runs = runs[np.argsort(runs[:, 0])]
+    begins = np.concatenate([[True], runs[1:, 0] != runs[:-1, 1]])
+    ends = np.concatenate([begins[1:], [True]])
+    return np.stack([runs[begins, 0], runs[ends, 1]], axis=1)
+
+
+def _common_run(one, two):
+    """Return the first run of rows that both have, (0, 0) where there is none."""
+    for low, high in one.tolist():
+        place = np.searchsorted(two[:, 1], low, side="right")
+        if place < len(two) and two[place, 0] < high:
+            return max(low, int(two[place, 0])), min(high, int(two[place, 1]))
+    return 0, 0
+
+
+def _text_of(file, place):
+    name, *numbers = PurePath(file).name or file, *place
+    text = f"{name}, row group {numbers[0]}" if numbers else str(name)
+    return (
+        f"{text}, from row {numbers[1]:,}" if len(numbers) > 1 and numbers[1] else text
+    )
+
+
+def _number(n, what):
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

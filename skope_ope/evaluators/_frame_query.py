@@ -1,0 +1,286 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One query for sums, extremes and counts over the rows of a lazy frame.
+
+Rows that are not what they should be are counted in the same query, and refused:
+null terms would vanish from the sums of a database in silence.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators._columns import Column, column, expression, where
+from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._label_hash import PRIME, ROOT
+
+LARGEST = float(np.finfo(np.float64).max)
+INSTEAD = "Write the frame to parquet, and scan the files: scan_logs(folder, ...)."
+
+
+class FrameQuery:
+    """Columns of a lazy frame, and what is made of them, for one query or more.
+
+    Parameters
+    ----------
+    frame : narwhals LazyFrame
+        The rows.
+
+    Attributes
+    ----------
+    backend : str
+        Name of the library that answers.
+    """
+
+    def __init__(self, frame):
+        self.frame, self.narwhals = frame, import_narwhals()
+        self.backend = str(frame.implementation.name).lower()
+        self._read, self._levels = {}, []  # columns as they are, and made of them
+        self._level_of, self._defined = {}, {}
+        self.checks = {}
+
+    @cached_property
+    def schema(self):
+        """Types of the columns of the frame."""
+        return self.frame.collect_schema()
+
+    # -- columns -----------------------------------------------------------------
+    def number(self, name, what):
+        """Return the `Column` of numbers of a name, as floats.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column in the frame.
+        what : str
+            What it stands for, for messages.
+        """
+        dtype = self._type_of(name, what)
+        if not (dtype.is_numeric() or dtype == self.narwhals.Boolean):
+            raise TypeError(
+                f"{what}: column {name!r} must hold numbers, and holds {dtype}. Cast "
+                "it before the scan."
+            )
+        cast = self.narwhals.col(name).cast(self.narwhals.Float64)
+        return self._reads(("number", name), cast)
+
+    def label(self, name, what):
+        """Return the name of a column of labels in this query."""
+        self._type_of(name, what)
+        found = self._reads(("label", name), self.narwhals.col(name))
+        return found.key[1]
+
+    def bucket(self, name, n_buckets):
+        """Return the name of hash buckets of integer labels, as `label_hash` makes them.
+
+        `None` where they are not integers: what hashes texts is not in all databases.
+        """
+        dtype = self.schema[name]
+        if not dtype.is_integer() or dtype == self.narwhals.UInt64:
+            return None
+        number = self.narwhals.col(name).cast(self.narwhals.Int64) % PRIME
+        found = self._reads(("bucket", name), number * ROOT % PRIME % n_buckets)
+        return found.key[1]
+
+    def _type_of(self, name, what):
+        if name not in self.schema.names():
+            raise ValueError(
+                f"{what}: the frame has no column {name!r}, it has "
+                f"{self.schema.names()}."
+            )
+        return self.schema[name]
+
+    def _reads(self, key, found):
+        if key not in self._read:
+            self._read[key] = f"c{len(self._read)}", found
+        return column(self._read[key][0])
+
+    def define(self, found):
+        """Return a `Column` that is computed once, whatever it is used for."""
+        if found.key[0] == "column":
+            return found
+        if found.key not in self._defined:
+            level, name = self._depth(found.key), f"d{len(self._defined)}"
+            self._defined[found.key], self._level_of[name] = name, level
+            while len(self._levels) <= level:
+                self._levels.append({})
+            self._levels[level][name] = found
+        return column(self._defined[found.key])
+
+    def _depth(self, key):
+        if not isinstance(key, tuple):
+            return 0
+        if key[0] == "column":
+            return self._level_of.get(key[1], -1) + 1
+        return max((self._depth(one) for one in key[1:]), default=0)
+
+    def check(self, ok, message):
+        """Refuse rows where a flag is not true, or null.
+
+        Parameters
+        ----------
+        ok : Column
+            What must be true of every row.
+        message : str
+            What is to be said of the others, which are counted.
+        """
+        self.checks[message] = where(ok, 0.0, 1.0)
+
+    def check_number(self, found, message, low=-LARGEST, high=LARGEST):
+        """Refuse rows whose entry is null, NaN, or not within limits."""
+        # two-sided: engines differ in whether NaN is larger than all numbers
+        self.check((found >= low) & (found <= high), message)
+
+    def first_row(self, columns):
+        """Return what some columns are in one row, a list of floats."""
+        names = [found.key[1] for found in columns]
+        row = self.prepared().select(*names).head(1).collect()
+        return [float(row[name].to_numpy()[0]) for name in names]
+
+    def asking(self):
+        """Return what will be asked: sums and extremes by some keys."""
+        return Asking(self)
+
+    def prepared(self):
+        """Return the frame of the columns that were read and defined."""
+        narwhals = self.narwhals
+        read = [found.alias(name) for name, found in self._read.values()]
+        frame = self.frame.select(*read)
+        for names in self._levels:
+            frame = frame.with_columns(
+                *(expression(c, narwhals).alias(name) for name, c in names.items())
+            )
+        return frame
+
+
+class Asking:
+    """Sums and extremes of columns: one query.
+
+    Parameters
+    ----------
+    query : FrameQuery
+        The columns.
+    """
+
+    def __init__(self, query):
+        self.query, self._asked = query, {}
+
+    def sum(self, found):
+        """Ask for the sum of a column; returns the name of the answer."""
+        return self._ask("sum", found)
+
+    def least(self, found):
+        """Ask for the smallest entry of a column."""
+        return self._ask("min", found)
+
+    def largest(self, found):
+        """Ask for the largest entry of a column."""
+        return self._ask("max", found)
+
+    def _ask(self, how, found):
+        return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
+
+    def run(self, keys=(), n_most=None):
+        """Return the answers.
+
+        Parameters
+        ----------
+        keys : tuple of str, default=()
+            Names of the columns of labels, one row of answers for each of their
+            combinations.
+        n_most : int, default=None
+            Most rows of answers that come; one more tells that there are more.
+
+        Returns
+        -------
+        answers : Answers
+
+        Raises
+        ------
+        ValueError
+            If rows are not what they should be, or there are none.
+        TypeError
+            If the library behind the frame lacks a function.
+        """
+        query = self.query
+        bad = {message: self.sum(flag) for message, flag in query.checks.items()}
+        try:
+            asked = self._built(keys)
+            if n_most is not None and keys:
+                asked = asked.head(n_most + 1)
+            how = {"engine": "streaming"} if query.backend == "polars" else {}
+            rows = asked.collect(**how)
+        except (NotImplementedError, AttributeError, _narwhals_error()) as error:
+            raise TypeError(
+                f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
+            ) from error
+        found = Answers(keys, rows)
+        _refuse_bad(found, bad)
+        return found
+
+    def _built(self, keys):
+        narwhals = self.query.narwhals
+        wanted = [narwhals.len().cast(narwhals.Float64).alias("n")]
+        for (how, key), name in self._asked.items():
+            found = getattr(expression(Column(*key), narwhals), how)()
+            wanted.append(found.alias(name))
+        frame = self.query.prepared()
+        if not keys:
+            return frame.select(*wanted)
+        return frame.group_by(*keys).agg(*wanted)
+
+
+def _narwhals_error():
+    from narwhals.exceptions import NarwhalsError
+
+    return NarwhalsError
+
+
+def _refuse_bad(answers, bad):
+    """Raise where rows were found that are not what they should be."""
+    n = int(answers.n.sum())
+    if not n:
+        raise ValueError(
+            "the lazy frame has no rows: an estimate needs at least one round."
+        )
+    found = []
+    for message, name in bad.items():
+        rows = int(answers[name].sum())
+        if rows:
+            found.append(f"{message} ({rows:,} of {n:,} rows)")
+    if found:
+        raise ValueError(f"{'; '.join(found)}.")
+
+
+class Answers:
+    """Answers of a lazy frame, a row for every combination of keys.
+
+    Attributes
+    ----------
+    n : ndarray of shape (n_rows,)
+        Numbers of rounds.
+    keys : list of ndarray
+        The labels.
+    """
+
+    def __init__(self, keys, rows):
+        self._rows = rows
+        self.n = self["n"]
+        self.keys = [_labels(rows[name]) for name in keys]
+
+    def __getitem__(self, name):
+        return np.asarray(self._rows[name].to_numpy(), dtype=np.float64)
+
+    def __len__(self):
+        return len(self.n)
+
+
+def _labels(series):
+    """Return labels as an array of one kind, or of objects."""
+    values = series.to_numpy()
+    if values.dtype.kind in "OT" or series.null_count():
+        out = np.empty(len(series), dtype=object)
+        out[:] = series.to_list()
+        return out
+    return values
+

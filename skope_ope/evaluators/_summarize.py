@@ -1,0 +1,205 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values as sums that add up: over files, days and machines."""
+
+from collections.abc import Iterator, Mapping
+
+from skope_ope._parallel import check_n_jobs
+from skope_ope.evaluators._chosen import named_evaluators, seeded
+from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators._shared_model import HashedModel
+from skope_ope.evaluators._stated import (
+    Stated,
+    check_memory,
+    check_policies,
+    needed,
+)
+from skope_ope.evaluators._summary_facts import facts
+from skope_ope.evaluators._value_summary import ValueSummary
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.reward_models._part_models import part_models
+
+
+def summarize(
+    policies,
+    logs,
+    *,
+    evaluators=None,
+    reward_model=None,
+    cv=None,
+    by=None,
+    random_state=None,
+    n_jobs=None,
+    sample_weight=None,
+    n_sample="auto",
+    verbose=0,
+):
+    """Sum what the values of policies are made of; sums of parts of a log add up.
+
+    `evaluate(policies, lazy)` is `summarize(policies, lazy).values()`. A summary is
+    small, holds no round, and can be saved, so that each day adds its sums to those
+    of the days before. Read more in the :ref:`User Guide <beyond_memory>`.
+
+    Parameters
+    ----------
+    policies : policy, str, or dict of them
+        What to evaluate, as `evaluate` takes it. A dict gives names, by which parts
+        know each other; without, policies are told apart by what they hold, and those
+        that have no hash, functions say, need a name.
+    logs : LazyLogs, BanditLogs or SlateLogs
+        The rounds: see `scan_logs`. Partitions are read one by one by the workers.
+    evaluators : list of names or evaluators, or dict, default=None
+        As `evaluate` takes it. Those whose value is no function of sums raise.
+    reward_model : model, number or str, default=None
+        Shared by the evaluators whose own is None.
+    cv : int, HashKFold or "prefit", default=None
+        How rounds are held out of the fits of the shared reward model; a number is
+        that of `HashKFold`. `None`: as each evaluator says, which is 5.
+    by : str or list of str, default=None
+        Columns by whose values the same sums are kept, too: what `value.by(column)`
+        will be asked for.
+    random_state : int, RandomState instance or None, default=None
+        Seeds what is random and has no seed, and the sample for reward models.
+    n_jobs : int, default=None
+        Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where they
+        run. The sums do not depend on it.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of the rounds, multiplied with those of the logs. Lazy logs carry
+        theirs: `scan_logs(..., sample_weight="column")`.
+    n_sample : int, None or "auto", default="auto"
+        Rounds of lazy logs, drawn at random, that reward models are fitted to. `None`:
+        all, by `partial_fit` where a model has it. "auto": 2,000,000, and all where
+        the model has `partial_fit`.
+    verbose : int, default=0
+        As in joblib: lines of progress.
+
+    Returns
+    -------
+    summary : ValueSummary
+        `summary + summary`, `.save(path)`, `.values()`.
+
+    Raises
+    ------
+    TypeError
+        If `logs` are no logs, or a policy cannot be asked part by part.
+    ValueError
+        If an evaluator is no function of sums, or a partition cannot be read; the
+        message names file and row group.
+
+    See Also
+    --------
+    load_summary : A summary from its file.
+    evaluate : Values at once.
+
+    Examples
+    --------
+    >>> from skope_ope import summarize
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs, policy = make_bandit_logs(random_state=0)
+    >>> first = summarize({"new": policy}, logs[:400], evaluators=["SNIPS"])
+    >>> rest = summarize({"new": policy}, logs[400:], evaluators=["SNIPS"])
+    >>> (first + rest).values()["new", "SNIPS"].n_rounds == len(logs)
+    True
+    """
+    return quiet_summary(
+        policies,
+        logs,
+        evaluators,
+        reward_model,
+        cv,
+        by=by,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        sample_weight=sample_weight,
+        n_sample=n_sample,
+        verbose=verbose,
+    )
+
+
+def quiet_summary(
+    policies,
+    logs,
+    evaluators=None,
+    reward_model=None,
+    cv=None,
+    *,
+    by=None,
+    random_state=None,
+    n_jobs=None,
+    sample_weight=None,
+    n_sample="auto",
+    verbose=0,
+    sources=None,
+    kept=True,
+):
+    """Return what `summarize` does.
+
+    Parameters
+    ----------
+    policies, logs, evaluators, reward_model, cv, by, random_state, n_jobs, \
+            sample_weight, n_sample, verbose
+        As `summarize` takes them.
+    sources : dict, default=None
+        Reward sources by name of the evaluator, where they were made before.
+    kept : bool, default=True
+        Whether something may be added later, so that policies must be told apart.
+
+    Returns
+    -------
+    summary : ValueSummary
+    """
+    check_n_jobs(n_jobs)
+    if isinstance(cv, Iterator):  # used by more than one fit
+        cv = list(cv)
+    policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
+    by = (by,) if isinstance(by, str) else tuple(by or ())
+    lazy = isinstance(logs, LazyLogs)
+    if lazy:
+        check_policies(policies, sample_weight)
+        logs = logs.labelled(n_jobs=n_jobs)
+        head, loggers = logs.head(), logs.loggers
+        n_loggers = 1 if loggers is None else len(loggers)
+    else:
+        check_memory(policies, logs)
+        head, n_loggers = logs, None
+    evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
+    if random_state is not None:
+        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
+    shared = HashedModel(reward_model, cv, logs, n_jobs)
+    if lazy:
+        logs = logs.needing(**needed(policies, evaluators, shared, by, head))
+    if sources is None and lazy:
+        sources = part_models(
+            evaluators,
+            reward_model,
+            cv,
+            logs,
+            n_sample=n_sample,
+            random_state=random_state or 0,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+    elif sources is None:
+        sources = shared.sources(evaluators)
+    shares = None
+    if any(evaluator._mixes_loggers(head) for evaluator in evaluators.values()):
+        shares = logger_shares(logs, n_jobs)
+    n_total = logs.n_rounds if lazy else len(logs)
+    stated = Stated(policies, evaluators, sources, n_total, shares, by)
+    stated.check(head)
+    told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
+    if lazy:
+        sums = partition_sums(stated, logs, n_jobs, verbose)
+        counted = Counted.of_partitions(logs.partitions)
+    else:
+        sums = stated.sums_of(logs, sample_weight)
+        counted = Counted.of_logs(logs)
+    return ValueSummary(
+        sums,
+        evaluators=evaluators,
+        facts=told,
+        counted=counted,
+        single=list(policies) == [None],
+        left_out=left_out,
+    )

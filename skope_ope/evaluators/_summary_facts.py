@@ -1,0 +1,159 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What summaries must have in common to add up, and how their evaluators are stored."""
+
+import types
+from functools import partial
+from numbers import Real
+
+from skope_ope.evaluators._names import ALL
+from skope_ope.evaluators.core._summary import evaluator_text, policy_text
+from skope_ope.logs._validation import plain
+
+UNKNOWN = ""  # of what logs in memory do not tell: it contradicts nothing
+INPUTS = ("reward_model", "cv")  # no part of what sums become
+
+
+def facts(policies, evaluators, logs):
+    """Return what must be the same in all summaries that add up, as texts by name.
+
+    Parameters
+    ----------
+    policies : dict
+        By name; None for a policy that was given without one.
+    evaluators : dict
+        By name.
+    logs : BanditLogs, SlateLogs or LazyLogs
+        The rounds.
+    """
+    roles = getattr(logs, "roles", {})
+    found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
+    for role in ("reward", "propensity", "group", "logging_proba", "logger"):
+        found[f"{role} column"] = _column_text(roles.get(role))
+    found["reward_range"] = str(logs.reward_range)
+    found["type of the actions"] = _type_of(getattr(logs, "actions", None))
+    for name, policy in policies.items():
+        found[_title("policy", name)] = _text_of_policy(policy, name)
+    for name, evaluator in evaluators.items():
+        found[_title("evaluator", name)] = evaluator_text(evaluator)
+    return found
+
+
+def common_facts(one, two):
+    """Return the facts of both; raise where they contradict each other."""
+    unlike = [
+        f"{name} ({_shown(one, name)}, and {_shown(two, name)})"
+        for name in dict.fromkeys([*one, *two])
+        if _differ(one.get(name), two.get(name))
+    ]
+    if unlike:
+        raise ValueError(
+            "these summaries are not of the same estimates. They differ in "
+            f"{'; '.join(unlike)}."
+        )
+    return {name: one[name] or two[name] for name in one}
+
+
+def stored_evaluator(evaluator):
+    """Return the class and the plain parameters of an evaluator, for JSON."""
+    params = evaluator.get_params(deep=False)
+    kept = {name: plain(value) for name, value in params.items() if _is_plain(value)}
+    lost = [name for name in params if name not in kept and name not in INPUTS]
+    return {"class": type(evaluator).__name__, "params": kept, "lost": lost}
+
+
+def read_evaluator(name, stored, given):
+    """Return an evaluator as `stored_evaluator` describes it.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    stored : dict
+        What was stored.
+    given : dict
+        Evaluators by name, for those of other classes.
+    """
+    if name in given:
+        found = given[name]
+        if type(found).__name__ != stored["class"]:
+            raise ValueError(
+                f"evaluators[{name!r}] is a {type(found).__name__}, and the file was "
+                f"made by a {stored['class']}."
+            )
+        return found
+    kind = ALL.get(stored["class"])
+    if kind is None or stored["lost"]:
+        why = f"its parameters {stored['lost']} are not stored"
+        if kind is None:
+            why = f"{stored['class']} is no evaluator of skope_ope"
+        raise ValueError(
+            f"the file does not tell what evaluator {name!r} is: {why}. Pass it, "
+            f"load_summary(path, evaluators={{{name!r}: {stored['class']}(...)}})."
+        )
+    return kind(**stored["params"])
+
+
+def _is_plain(value):
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(
+            map(_is_plain, value.values())
+        )
+    return value is None or isinstance(value, (str, bool, Real))
+
+
+def _text_of_policy(policy, name):
+    if isinstance(policy, str):
+        return policy_text(policy)
+    if name is not None:
+        return "named"  # the name is what tells it from others
+    if _holds_function(policy):
+        raise ValueError(
+            "a function does not tell by what it holds whether it is the same in "
+            "another process or on another day. Name the policy: pass a dict, "
+            "{'new': policy}."
+        )
+    return policy_text(policy)
+
+
+def _holds_function(policy):
+    """Whether a policy is a function, or has one among its parameters."""
+    given = [policy]
+    if hasattr(policy, "get_params"):
+        given += policy.get_params(deep=True).values()
+    kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial)
+    return any(isinstance(one, kinds) for one in given)
+
+
+def _column_text(columns):
+    if columns is None:
+        return UNKNOWN
+    return columns if isinstance(columns, str) else ", ".join(map(str, columns))
+
+
+def _type_of(labels):
+    """Return what kind of labels these are."""
+    if labels is None or not len(labels):
+        return UNKNOWN
+    kind = labels.dtype.kind
+    if kind == "O":
+        kinds = {isinstance(one, str) for one in labels.tolist()}
+        return "texts" if kinds == {True} else "objects"
+    names = {"U": "texts", "S": "bytes", "M": "times", "b": "bools"}
+    return names.get(kind, "numbers")
+
+
+def _differ(one, two):
+    if one is None or two is None:  # not even asked of one of them
+        return True
+    return bool(one and two and one != two)
+
+
+def _shown(found, name):
+    return found.get(name) or "none"
+
+
+def _title(what, name):
+    return what if name is None else f"{what} {name!r}"

@@ -1,0 +1,344 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums that become values: parts of a log, days and machines add up."""
+
+from functools import partial
+
+from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._recommended import doubted_reason, recommended_row
+from skope_ope.evaluators._summary_facts import (
+    common_facts,
+    facts,
+    read_evaluator,
+    stored_evaluator,
+)
+from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
+from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.logs._html import table_html
+
+FORMAT = 1  # of the files
+
+
+class ValueSummary:
+    """Sums of policies by evaluators over the rounds that were summarized.
+
+    `summarize` makes it. Summaries of different rounds add up, with ``+`` or `sum`, and
+    are kept in small files, so that a day costs what its own rounds cost. Read more in
+    the :ref:`User Guide <evaluators>`.
+
+    Parameters
+    ----------
+    sums : PartSums or None
+        The sums; None: no rounds.
+    evaluators : dict
+        Evaluators by name; they need no fit.
+    facts : dict of str
+        What must be the same in all that adds up.
+    counted : Counted
+        The rounds.
+    single : bool, default=False
+        Whether there is one policy, which has no name.
+    left_out : dict, default=()
+        What evaluators that are left out need, by their names.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of rounds.
+    policies : tuple of str
+        Names of the policies; empty where one was given without a name.
+    evaluators : dict
+        Evaluators by name.
+    counted : Counted
+        Which rounds were summed.
+
+    See Also
+    --------
+    summarize : Makes it.
+    load_summary : Reads it from a file.
+
+    Examples
+    --------
+    >>> from skope_ope import UniformPolicy, summarize
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> monday, tuesday = logs[:400], logs[400:]
+    >>> policies = {"uniform": UniformPolicy()}
+    >>> total = sum(summarize(policies, day) for day in (monday, tuesday))
+    >>> total.n_rounds
+    1000
+    >>> table = total.values()
+    >>> table.recommended
+    'DoublyRobust'
+    """
+
+    def __init__(self, sums, *, evaluators, facts, counted, single=False, left_out=()):
+        self._sums, self.evaluators = sums, dict(evaluators)
+        self._facts, self.counted = dict(facts), counted
+        self._single, self._left_out = single, dict(left_out)
+
+    @classmethod
+    def of(cls, sums, policies, evaluators, logs, counted, left_out=()):
+        """Return the summary of some sums.
+
+        Parameters
+        ----------
+        sums : PartSums or None
+            Those of the policies by the evaluators; None: there were no rounds.
+        policies : dict
+            By name; {None: policy} for one without a name.
+        evaluators : dict
+            By name, as they were asked for.
+        logs : BanditLogs, SlateLogs or LazyLogs
+            What was summed.
+        counted : Counted
+            The rounds.
+        left_out : dict, default=()
+            What evaluators that are left out need, by their names.
+        """
+        single = list(policies) == [None]
+        known = facts(policies, evaluators, logs)
+        given = {"evaluators": evaluators, "facts": known, "counted": counted}
+        return cls(sums, single=single, left_out=left_out, **given)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds, those of sample weight zero included."""
+        return 0 if self._sums is None else self._sums.n
+
+    @property
+    def policies(self):
+        """Names of the policies."""
+        if self._single or self._sums is None:
+            return ()
+        return tuple(self._sums.policies)
+
+    def values(self):
+        """Return the values of all policies by all evaluators.
+
+        Returns
+        -------
+        table : ValueTable
+            `SummedValue` by name of the evaluator; by (policy, evaluator) where
+            policies have names. It has the numbers of `evaluate` on all rounds at once.
+
+        Raises
+        ------
+        ValueError
+            If there are no rounds.
+        """
+        sums = self._some_sums()
+        results = {}
+        for policy in sums.policies:
+            for name in self.evaluators:
+                key = name if self._single else (policy, name)
+                results[key] = self._value(sums, policy, name)
+        recommended, reason = None, ""
+        if sums.log is not None:
+            recommended, reason = recommended_row(sums.log, self.evaluators)
+            values = results.values()
+            reason = doubted_reason(recommended, reason, sums.log, values)
+        return ValueTable(
+            results, self._left_out, recommended=recommended, reason=reason
+        )
+
+    def logged_value(self, evaluator=None):
+        """Return the mean reward of the rounds, the value of the logger.
+
+        Parameters
+        ----------
+        evaluator : str, default=None
+            Name of the evaluator with whose values it will be compared; `None`: the
+            first.
+
+        Returns
+        -------
+        value : SummedValue
+            Values of policies by this evaluator can be compared with it in pairs.
+        """
+        sums = self._some_sums()
+        name = next(iter(self.evaluators)) if evaluator is None else evaluator
+        return self._logged(sums, name)
+
+    def _some_sums(self):
+        if self._sums is None:
+            raise ValueError(
+                "nothing was summed yet: the parts had no rounds. Add a summary of "
+                "some rounds, summarize(policies, logs)."
+            )
+        return self._sums
+
+    def _value(self, sums, policy, name):
+        """Return one value."""
+        evaluator, joint = self.evaluators[name], sums.by_evaluator[name]
+        return evaluator._value_of_sums(
+            joint,
+            policy,
+            sums.log,
+            n_rounds=sums.n,
+            counted=self.counted,
+            by=partial(self._values_by, sums, policy, name),
+            columns=tuple(sums.by),
+        )
+
+    def _values_by(self, sums, policy, name, column):
+        """Return the values of the groups of rounds of a column, by label."""
+        parts = sums.by[column]
+        try:
+            labels = sorted(parts)
+        except TypeError:  # of several kinds
+            labels = list(parts)
+        return {label: self._value(parts[label], policy, name) for label in labels}
+
+    def _logged(self, sums, name):
+        joint = sums.by_evaluator[name]
+        return self.evaluators[name]._logged_value_of_sums(
+            joint, LOGGER, sums.log, n_rounds=sums.n, counted=self.counted
+        )
+
+    def __add__(self, other):
+        """Return the summary of the rounds of both."""
+        if not isinstance(other, ValueSummary):
+            return NotImplemented
+        found = common_facts(self._facts, other._facts)
+        counted = self.counted + other.counted
+        parts = [one._sums for one in (self, other) if one._sums is not None]
+        return ValueSummary(
+            sum(parts) if parts else None,
+            evaluators=self.evaluators,
+            facts=found,
+            counted=counted,
+            single=self._single,
+            left_out=self._left_out,
+        )
+
+    def __radd__(self, other):
+        """Return self for the 0 that `sum` begins with."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def save(self, path):
+        """Write the summary to a file.
+
+        The file is written beside its place and moved there when it is whole: another
+        process reads the old one or the new one.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends with ".npz", or with ".arrow", which needs pyarrow. Nothing in it is a
+            pickle.
+
+        Raises
+        ------
+        ValueError
+            If the file has another ending.
+        """
+        check_suffix(path)
+        header = {
+            "format": FORMAT,
+            "facts": self._facts,
+            "counted": self.counted.to_text(),
+            "single": self._single,
+            "left_out": self._left_out,
+            "evaluators": {
+                name: stored_evaluator(one) for name, one in self.evaluators.items()
+            },
+        }
+        tables = {} if self._sums is None else self._sums.to_table()
+        write_file(path, header, tables)
+
+    def __repr__(self):
+        lines = [f"{name:<{self._width}}  {text}" for name, text in self._rows()]
+        return "\n".join(["ValueSummary", *lines])
+
+    def _repr_html_(self):
+        return table_html("ValueSummary", ("", ""), self._rows())
+
+    @property
+    def _width(self):
+        return max(len(name) for name, _ in self._rows())
+
+    def _rows(self):
+        rows = [("rounds", f"{self.n_rounds:,}"), ("from", repr(self.counted))]
+        if self.policies:
+            rows.append(("policies", ", ".join(map(str, self.policies))))
+        rows.append(("evaluators", ", ".join(map(str, self.evaluators))))
+        if self._sums is not None:
+            rows.append(("clusters", clusters_text(self._frame)))
+            if self._sums.by:
+                rows.append(("values by", ", ".join(map(str, self._sums.by))))
+        return rows
+
+    @property
+    def _frame(self):
+        joint = next(iter(self._sums.by_evaluator.values()))
+        return joint.summary(joint.policies[0]).sums.frame
+
+
+def load_summary(path, evaluators=None):
+    """Read a summary from a file.
+
+    Parameters
+    ----------
+    path : str or path
+        What `ValueSummary.save` wrote.
+    evaluators : dict, default=None
+        Evaluators by name, for those of your own classes: a file holds the names and
+        plain parameters of ours, and no code.
+
+    Returns
+    -------
+    summary : ValueSummary
+        It adds up with others, and gives the same values.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is no summary, damaged, of another version, or has evaluators that are
+        not known.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from skope_ope import UniformPolicy, load_summary, summarize
+    >>> from skope_ope.datasets import make_bandit_logs
+    >>> logs = make_bandit_logs(random_state=0)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "total.npz"
+    ...     summarize({"uniform": UniformPolicy()}, logs[:400]).save(path)
+    ...     total = load_summary(path)
+    ...     total += summarize({"uniform": UniformPolicy()}, logs[400:])
+    ...     total.save(path)
+    >>> total.n_rounds
+    1000
+    """
+    from skope_ope.evaluators._part_sums import PartSums
+
+    header, tables = read_file(path, FORMAT)
+    given = {} if evaluators is None else evaluators
+    found = {
+        name: read_evaluator(name, stored, given)
+        for name, stored in header["evaluators"].items()
+    }
+    return ValueSummary(
+        PartSums.from_table(tables, found) if tables else None,
+        evaluators=found,
+        facts=header["facts"],
+        counted=Counted.from_text(header["counted"]),
+        single=header["single"],
+        left_out=header["left_out"],
+    )
+
+
+def clusters_text(frame):
+    """Return how rounds depend on each other in sums, in words."""
+    if not frame.clustered:
+        return "none: rounds are independent"
+    n = len(frame.cluster_sizes)
+    if frame.n_buckets is None:
+        return f"{n:,} exact groups"
+    return f"{frame.n_buckets:,} hash buckets of groups, {n:,} of them filled"

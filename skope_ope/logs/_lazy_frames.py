@@ -1,0 +1,87 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sources that are neither paths nor lists: lazy frames, and what is refused."""
+
+from hashlib import sha256
+
+from skope_ope.logs._frames import import_narwhals
+
+RAY = (
+    "scan_logs takes no Ray Dataset: its blocks have no names by which rounds could be "
+    "counted once. Write it as parquet, dataset.write_parquet(folder), and scan the "
+    "folder; joblib.parallel_config('ray') puts Ray's workers to the task."
+)
+
+
+def is_dataset(source):
+    """Tell whether the source is a Dataset of pyarrow."""
+    return any(
+        cls.__name__ == "Dataset" and cls.__module__.startswith("pyarrow")
+        for cls in type(source).__mro__
+    )
+
+
+def lazy_frame(source):
+    """Return the narwhals LazyFrame of a lazy frame of any library.
+
+    Parameters
+    ----------
+    source : object
+        What was scanned: no path, list or pyarrow Dataset.
+
+    Raises
+    ------
+    TypeError
+        If it is eager, a Ray Dataset, or no frame at all.
+    """
+    kind = type(source)
+    if kind.__module__.split(".")[0] == "ray":
+        raise TypeError(RAY)
+    narwhals = import_narwhals()
+    frame = narwhals.from_native(source, pass_through=True)
+    if isinstance(frame, narwhals.LazyFrame):
+        return frame
+    if isinstance(frame, narwhals.DataFrame):
+        raise TypeError(
+            f"this {kind.__module__.split('.')[0]} {kind.__name__} is in memory "
+            f"already ({len(frame):,} rows): BanditLogs.from_frame takes it. scan_logs "
+            "takes files and lazy frames, as polars makes them with frame.lazy()."
+        )
+    raise TypeError(
+        "scan_logs takes a path, folder, glob, list of files, a pyarrow Dataset or a "
+        f"lazy frame (polars, duckdb, Dask, Spark, Ibis), got {kind.__name__}."
+    )
+
+
+class ScannedFrame:
+    """A lazy frame, of which the columns are known.
+
+    Parameters
+    ----------
+    frame : narwhals LazyFrame
+        The frame.
+    """
+
+    parts = None
+
+    def __init__(self, frame):
+        self.frame = frame
+        self.columns = frame.collect_schema().names()
+
+    def types(self, uses):
+        """Raise where a column is missing; the frame knows the types itself."""
+        for name in uses:
+            if name not in self.columns:
+                raise ValueError(
+                    f"column {name!r} is not in the frame; it has "
+                    f"{', '.join(map(repr, self.columns))}."
+                )
+        return {}
+
+    def origin(self):
+        """Token of the frame: what its library says of the query."""
+        kind = str(self.frame.implementation)
+        told = [kind, self.columns]
+        if kind in ("polars", "duckdb"):  # others print what they explain
+            told.append(self.frame.to_native().explain())
+        return sha256(repr(told).encode()).hexdigest()[:32]

@@ -1,0 +1,211 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs that stay where they are: files that are read part by part, or lazy frames."""
+
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from skope_ope.logs._lazy_labels import labelled
+from skope_ope.logs._partitions import Partition, read_partitions
+
+
+class LazyLogs:
+    """Logs of which nothing is read before it is needed, made by `scan_logs`.
+
+    They are given to whatever takes logs; rounds are read part by part, used and
+    dropped. Read more in the :ref:`User Guide <lazy_logs>`.
+
+    Parameters
+    ----------
+    reading : Reading
+        What is read of every part, and what it means.
+    parts : tuple or None
+        Where the rows of the partitions lie.
+    frame : narwhals LazyFrame or None
+        In place of `parts`.
+    source : str
+        What messages and the repr call the source.
+
+    Attributes
+    ----------
+    n_rounds : int or None
+        Number of rounds; `None` where only a pass over them tells.
+    partitions : tuple of Partition or None
+        The parts of files; `None` for a frame.
+    frame : narwhals LazyFrame or None
+        The frame; `None` for files.
+
+    Examples
+    --------
+    >>> from skope_ope import scan_logs
+    >>> logs = scan_logs("logs/day=*", action="item", reward="click", propensity="p")
+    ... # doctest: +SKIP
+    """
+
+    def __init__(self, reading, parts, frame=None, source=""):
+        self._reading, self._parts = reading, parts
+        self.frame, self._source = frame, source
+
+    @property
+    def log_type(self):
+        """`BanditLogs` or `SlateLogs`, what the partitions are read as."""
+        return self._reading.log_type
+
+    @property
+    def roles(self):
+        """Names of the columns of every field, a tuple each."""
+        return dict(self._reading.roles)
+
+    @property
+    def columns(self):
+        """The column, or the tuple of columns, of every named row field."""
+        return dict(self._reading.columns)
+
+    @property
+    def stated(self):
+        """What was stated of all rounds: `actions`, `reward_range` and others."""
+        return dict(self._reading.stated)
+
+    @property
+    def origin(self):
+        """Token of the source, the same in all processes."""
+        return self._reading.origin
+
+    @property
+    def actions(self):
+        """Ordered labels of the actions; None where they are not known yet."""
+        return self._reading.stated.get("actions")
+
+    @property
+    def loggers(self):
+        """Ordered labels of the loggers; None where they are not known yet."""
+        return self._reading.loggers
+
+    @property
+    def reward_range(self):
+        """Known bounds of the reward, or None."""
+        return self._reading.stated.get("reward_range")
+
+    @cached_property
+    def partitions(self):
+        """Parts that are read one by one, a tuple of `Partition`; None for a frame."""
+        if self._parts is None:
+            return None
+        start, made = 0, []
+        for index, part in enumerate(self._parts):
+            made.append(Partition(part, self._reading, index, start))
+            known = start is not None and part.n_rounds is not None
+            start = start + part.n_rounds if known else None
+        return tuple(made)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds; None where only a pass over them tells."""
+        if self._parts is None or self._reading.conditions:
+            return None
+        sizes = [part.n_rounds for part in self._parts]
+        return None if None in sizes else sum(sizes)
+
+    def __len__(self):
+        if self.n_rounds is None:
+            raise TypeError(
+                "the number of rounds is not known before they are read: ask "
+                "describe().n_rounds."
+            )
+        return self.n_rounds
+
+    def _with(self, **changes):
+        reading = replace(self._reading, **changes)
+        return type(self)(reading, self._parts, self.frame, self._source)
+
+    def needing(self, context=True, columns=None):
+        """Return the same logs, of which less is read.
+
+        Parameters
+        ----------
+        context : bool, default=True
+            Whether the features are read.
+        columns : sequence of str, default=None
+            The named row fields that are read. `None`: all.
+
+        Returns
+        -------
+        logs : LazyLogs
+        """
+        roles, named = self.roles, self.columns
+        if not context:
+            roles["context"] = ()
+        if columns is not None:
+            missing = [name for name in columns if name not in named]
+            if missing:
+                raise ValueError(
+                    f"column {missing[0]!r} is not among the columns that were named: "
+                    f"{list(named)}. Name it in scan_logs(columns=...)."
+                )
+            named = {name: named[name] for name in columns}
+        return self._with(roles=roles, columns=named)
+
+    def tasks(self, n_tasks):
+        """Return the partitions in contiguous tuples of about equally many rounds.
+
+        Parameters
+        ----------
+        n_tasks : int
+            Number of tuples; there are fewer where there are fewer partitions.
+
+        Returns
+        -------
+        tasks : list of tuple of Partition
+        """
+        sizes = [part.n_rounds for part in self._parts]
+        if None in sizes:
+            sizes = [1] * len(sizes)
+        ends = np.cumsum(np.maximum(sizes, 1))  # an empty partition costs something
+        if not len(ends):
+            return []
+        middle = ends - np.maximum(sizes, 1) / 2
+        task = np.minimum(middle * n_tasks // ends[-1], n_tasks - 1).astype(int)
+        cuts = np.flatnonzero(np.diff(task)) + 1
+        bounds = [0, *cuts.tolist(), len(ends)]
+        return [self.partitions[low:high] for low, high in pairwise(bounds)]
+
+    def labelled(self, n_jobs=None):
+        """Return the same logs, of which the labels of actions and loggers are known.
+
+        What is stated is taken; otherwise one pass is made over these columns alone.
+
+        Parameters
+        ----------
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        logs : LazyLogs
+            With `actions` and, where there is such a column, `loggers`; slates with
+            `n_candidates`.
+        """
+        return labelled(self, n_jobs)
+
+    def read(self):
+        """Read the partitions in turn, each as ordinary logs.
+
+        Yields
+        ------
+        partition : Partition
+            One of `partitions`.
+        logs : BanditLogs, SlateLogs or None
+            Its rounds; `None` where there are none.
+        """
+        return read_partitions(self.partitions)
+
+    def __repr__(self):
+        n_rounds = "?" if self.n_rounds is None else self.n_rounds
+        where = "frame" if self._parts is None else f"{len(self._parts)} partitions"
+        return (
+            f"LazyLogs({self._source!r}, {self.log_type.__name__}, "
+            f"n_rounds={n_rounds}, {where})"
+        )

@@ -1,0 +1,159 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the footers of parquet files say: row groups, and types of columns."""
+
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from itertools import pairwise
+
+from skope_ope.logs._column_types import common_type
+from skope_ope.logs._contexts import LISTED
+from skope_ope.logs._log_files import folder_columns
+from skope_ope.logs._partitions import STRETCH, ParquetPart
+
+READERS = 8  # threads that read footers, most of whose time is spent waiting
+
+
+class Scanned:
+    """Files of a log, of which no row has been read.
+
+    Parameters
+    ----------
+    parts : tuple
+        Where the rows lie.
+    schemas : list of tuple (str, pyarrow Schema)
+        The distinct schemas, each with the name of the first file that has it.
+    constants : dict
+        Columns that the names of folders tell, with their types.
+    """
+
+    def __init__(self, parts, schemas, constants):
+        self.parts = tuple(parts)
+        self._schemas, self._constants = schemas, constants
+
+    frame = None
+
+    def origin(self):
+        """Token of the files and their rows, the same in all processes."""
+        places = [(*part.place, part.n_rounds) for part in self.parts]
+        return sha256(repr(places).encode()).hexdigest()[:32]
+
+    @property
+    def columns(self):
+        """Names of all columns."""
+        stored = [n for n in self._schemas[0][1].names if n not in self._constants]
+        return [*stored, *self._constants]
+
+    def types(self, roles):
+        """Return the type that every column has in all files.
+
+        Parameters
+        ----------
+        roles : dict
+            For every column that is read, whether it is used as "number", "label" or
+            "feature".
+        """
+        types = dict(self._constants)
+        for name, role in roles.items():
+            if name in types:
+                continue
+            found = [(file, self._type(file, s, name)) for file, s in self._schemas]
+            types[name] = common_type(name, role, found)
+        return {name: types[name] for name in roles}
+
+    def _type(self, file, schema, name):
+        places = schema.get_all_field_indices(name)
+        if len(places) == 1:
+            return schema.field(places[0]).type
+        if places:
+            raise ValueError(f"{file} has {len(places)} columns called {name!r}.")
+        first = self._schemas[0][0]
+        has = ", ".join(map(repr, schema.names[:LISTED]))
+        if file == first:
+            raise ValueError(f"column {name!r} is not in {file}; it has {has}.")
+        raise ValueError(
+            f"{file} has no column {name!r}, which {first} has; it has {has}. Scan "
+            "only files that have the same columns."
+        )
+
+
+def scan_parquet(files):
+    """Return what the footers of parquet files say.
+
+    Parameters
+    ----------
+    files : list of LogFile
+        At least one.
+
+    Returns
+    -------
+    scanned : Scanned
+    """
+    import_parquet()
+    constants = folder_columns(files)
+    with ThreadPoolExecutor(READERS) as threads:
+        footers = list(threads.map(_footer, files))
+    parts, schemas, first = [], [], None
+    for file, (metadata, sizes), said in zip(files, footers, constants, strict=True):
+        if first is None or not metadata.schema.equals(first):
+            first = metadata.schema if first is None else first
+            schema = metadata.schema.to_arrow_schema()
+            if not any(schema.equals(other) for _, other in schemas):
+                schemas.append((file.name, schema))
+        for row_group, size in enumerate(sizes):
+            parts += [
+                ParquetPart(
+                    file.path,
+                    file.key,
+                    file.name,
+                    row_group,
+                    rows,
+                    (size, len(sizes)),
+                    said,
+                    file.file_system,
+                )
+                for rows in stretches(size)
+            ]
+    return Scanned(parts, schemas, constant_types(constants))
+
+
+def import_parquet():
+    """Raise where pyarrow is missing."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "parquet files need pyarrow: pip install 'skope-ope[lazy]'."
+        ) from error
+
+
+def _footer(file):
+    from pyarrow.parquet import read_metadata
+
+    try:
+        metadata = read_metadata(file.path, filesystem=file.file_system)
+    except Exception as error:  # pyarrow raises many kinds where bytes are wrong
+        raise ValueError(f"{file.path} cannot be read as parquet: {error}") from error
+    sizes = [
+        metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)
+    ]
+    return metadata, sizes
+
+
+def stretches(n_rows):
+    """Return the first and the last row plus one of every partition of a row group."""
+    n_parts = max(round(n_rows / STRETCH), 1)
+    bounds = [n_rows * k // n_parts for k in range(n_parts + 1)]
+    return list(pairwise(bounds))
+
+
+def constant_types(constants):
+    """Return the types of the columns that the names of folders tell."""
+    import pyarrow
+
+    return {
+        name: pyarrow.int64()
+        if all(isinstance(said[name], (int, type(None))) for said in constants)
+        else pyarrow.string()
+        for name in constants[0]
+    }

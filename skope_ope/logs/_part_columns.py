@@ -1,0 +1,240 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs from the columns of an arrow table: the rows of one partition."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._row_container import Own
+from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
+from skope_ope.logs._validation import label_codes
+
+LABELS = ("action", "logger", "group")
+TABLES = ("logging_proba", "logger_proba", "slate", "slot_reward")
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is read of every partition, and what it means.
+
+    Parameters
+    ----------
+    log_type : type
+        `BanditLogs` or `SlateLogs`.
+    roles : dict
+        Names of the columns of every field, a tuple each, `context` among them.
+    columns : dict
+        For every named row field, the name of its column, or a tuple of names.
+    origin : str
+        Token of the source.
+    types : dict
+        Type that every column has in all partitions, as pyarrow has it.
+    stated : dict
+        Arguments of `log_type` that are the same in all rounds: `actions`,
+        `reward_range`, a number as `propensity`, `n_candidates`, `logging_policy`.
+    loggers : ndarray, default=None
+        All labels of the loggers, where they are known.
+    conditions : tuple, default=()
+        Which rows are kept.
+    """
+
+    log_type: type
+    roles: dict
+    columns: dict
+    origin: str
+    types: dict = field(default_factory=dict)
+    stated: dict = field(default_factory=dict)
+    loggers: object = None
+    conditions: tuple = ()
+
+    @property
+    def names(self):
+        """Names of all columns that are read, each once."""
+        names = [name for some in self.roles.values() for name in some]
+        for some in self.columns.values():
+            names += [some] if isinstance(some, str) else some
+        for condition in self.conditions:
+            names += condition.names
+        return list(dict.fromkeys(names))
+
+
+def logs_of_table(reading, table, start, rows=None):
+    """Return the logs of the rows of a table.
+
+    Parameters
+    ----------
+    reading : Reading
+        What the columns mean.
+    table : pyarrow Table
+        With these columns; no row makes no logs.
+    start : int
+        Position of row 0 of the partition in the source.
+    rows : ndarray of int, default=None
+        Numbers that the rows of the table have in the partition. `None`: 0, 1, ...
+
+    Returns
+    -------
+    logs : BanditLogs or SlateLogs
+    """
+    fields = {
+        name: _field(reading, name, names, table)
+        for name, names in reading.roles.items()
+        if name != "context"
+    }
+    stated = dict(reading.stated)
+    if "propensity" in stated:
+        fields["propensity"] = np.full(len(table), stated.pop("propensity"))
+    weight = None
+    if reading.log_type is SlateLogs:
+        weight = fields.pop("sample_weight", None)
+        fields.setdefault("reward", None)
+    context = reading.roles.get("context", ())
+    features = table.select(list(context)) if context else np.empty((len(table), 0))
+    logs = reading.log_type(features, **fields, **stated)
+    logs.__dict__["_origin"] = reading.origin
+    logs.__dict__["_position"] = start if rows is None else start + rows
+    added = {
+        name: table_of(table, (some,) if isinstance(some, str) else some, single)
+        for name, some in reading.columns.items()
+        for single in [isinstance(some, str)]
+    }
+    if weight is not None:
+        added[WEIGHT] = weight
+    return logs.with_columns(**added) if added else logs
+
+
+def _field(reading, name, names, table):
+    """Return the values of a field as the constructor takes them."""
+    if name in TABLES:
+        return table_of(table, names, len(names) == 1)
+    if name not in LABELS:
+        return plain_values(table, names[0])
+    if len(names) > 1:  # parts of a composite group
+        return table.select(list(names))
+    listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
+    return labels_of(table, names[0], listed.get(name), name == "logger")
+
+
+def labels_of(table, name, listed=None, all_of_them=False):
+    """Return labels of a column, with their codes where these are found quickly.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        With the column.
+    name : str
+        Name of the column.
+    listed : ndarray, default=None
+        The labels there are, where they are known.
+    all_of_them : bool, default=False
+        Whether the logs keep all of these labels, those that no row has too.
+    """
+    column = table.column(name)
+    _refuse_nulls(column, name)
+    coded = column_codes(column)
+    if coded is None:
+        values = _numpy(column)
+        if listed is None or not len(values):
+            return values
+        codes = label_codes(listed, values)
+        if codes.min() < 0:
+            return values  # the constructor names the row
+        return ColumnCodes(listed, codes, np.asarray(values), listed=all_of_them)
+    if listed is None or not all_of_them:
+        return coded
+    codes = label_codes(listed, coded.labels)[coded.codes]
+    if codes.min(initial=0) < 0:
+        row = int(np.flatnonzero(codes < 0)[0])
+        raise RowError(
+            f"column {name!r} holds {coded.values[row]!r}",
+            row,
+            f", which is not among the loggers {listed.tolist()} that were found.",
+        )
+    return ColumnCodes(listed, codes, coded.values, listed=True)
+
+
+def plain_values(table, name):
+    """Return a column without missing entries as an array of numpy."""
+    column = table.column(name)
+    _refuse_nulls(column, name)
+    return _numpy(column)
+
+
+def table_of(table, names, single):
+    """Return columns side by side, or the lists of a single one, as an array.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        With the columns.
+    names : sequence of str
+        Names of the columns.
+    single : bool
+        Whether one column of numbers has one dimension.
+    """
+    from pyarrow import types
+
+    if len(names) > 1 or not single:
+        return np.column_stack([plain_values(table, name) for name in names])
+    column = table.column(names[0])
+    kind = column.type
+    if not (types.is_list(kind) or types.is_large_list(kind)) and (
+        not types.is_fixed_size_list(kind)
+    ):
+        return plain_values(table, names[0])
+    _refuse_nulls(column, names[0])
+    column = _one_chunk(column)
+    inner = column.flatten()
+    if types.is_fixed_size_list(kind):
+        size = kind.list_size
+    else:
+        sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+        size = int(sizes[0]) if len(sizes) else 0
+        off = np.flatnonzero(sizes != size)
+        if off.size:
+            raise RowError(
+                f"column {names[0]!r} has a list of {sizes[off[0]]} entries",
+                off[0],
+                f" and one of {size} at the first row: all lists need the same length.",
+            )
+    if inner.null_count:
+        row = int(np.flatnonzero(inner.is_null())[0]) // size
+        raise RowError(f"column {names[0]!r} has a list with a missing entry", row)
+    return _numpy(inner).reshape(len(column), size)
+
+
+def _refuse_nulls(column, name):
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise RowError(
+            f"column {name!r} has a missing value",
+            row,
+            f" ({column.null_count} such rows). Drop or fill these rows.",
+        )
+
+
+def _one_chunk(column):
+    import pyarrow
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        column = column.combine_chunks()
+        if isinstance(column, pyarrow.ChunkedArray):
+            column = pyarrow.concat_arrays(column.chunks)
+    return column
+
+
+def _numpy(column):
+    """Return an array of which no copy needs to be made."""
+    from pyarrow import float64, types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    elif types.is_decimal(column.type):
+        column = column.cast(float64())
+    array = _one_chunk(column).to_numpy(zero_copy_only=False)
+    return array.view(Own)

@@ -1,0 +1,314 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Partitions of a log in files: row groups, or stretches of large ones."""
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from skope_ope.exceptions import RowError
+from skope_ope.logs._part_columns import Reading, logs_of_table
+
+STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
+BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
+FAR = 1 << 40  # rounds between partitions of which nobody knows where they begin
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """Where the rows of a partition lie in a parquet file.
+
+    Parameters
+    ----------
+    path : str
+        Path of the file in its file system.
+    key : str
+        The same whatever the spelling of the path.
+    name : str
+        What the file is called in messages.
+    row_group : int
+        Number of the row group.
+    rows : tuple of (int, int)
+        Which rows of the row group: the first, and the one after the last.
+    of : tuple of (int, int)
+        Rows of the whole row group, and row groups of the file, as the footer said.
+    constants : dict
+        Values of the columns that the names of folders tell.
+    file_system : object
+        A file system of pyarrow; `None`: that of the machine.
+    """
+
+    path: str
+    key: str
+    name: str
+    row_group: int
+    rows: tuple
+    of: tuple
+    constants: dict
+    file_system: object = None
+
+    @property
+    def n_rounds(self):
+        """Number of rows."""
+        return self.rows[1] - self.rows[0]
+
+    @property
+    def place(self):
+        """What tells this part from all others."""
+        return self.key, self.row_group, self.rows[0]
+
+    def __str__(self):
+        name = f"{self.name}, row group {self.row_group}"
+        if self.rows == (0, self.of[0]):
+            return name
+        return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
+
+    def batches(self, names, n_rows):
+        """Yield the rows of the whole row group in record batches.
+
+        Parameters
+        ----------
+        names : list of str
+            Columns.
+        n_rows : int
+            Rows of a batch, at most.
+        """
+        from pyarrow.parquet import ParquetFile
+
+        file = ParquetFile(
+            self.path,
+            filesystem=self.file_system,
+            pre_buffer=False,
+            buffer_size=BUFFER,
+        )
+        with file:
+            found = file.metadata
+            if found.num_row_groups != self.of[1] or (
+                found.row_group(self.row_group).num_rows != self.of[0]
+            ):
+                raise ValueError(
+                    "the file has other rows than when it was scanned. Scan it again."
+                )
+            missing = set(names) - set(file.schema_arrow.names)
+            if missing:
+                raise ValueError(f"column {min(missing)!r} is gone since the scan.")
+            yield from file.iter_batches(
+                n_rows, row_groups=[self.row_group], columns=names, use_threads=False
+            )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Partition:
+    """A part of a lazy log, small and ready to travel to another process.
+
+    Parameters
+    ----------
+    part : object
+        Where its rows lie.
+    reading : Reading
+        What is read, and what it means.
+    index : int
+        Number of the partition in its source.
+    start : int or None
+        Rows of the source before it.
+
+    Examples
+    --------
+    >>> from skope_ope import scan_logs
+    >>> logs = scan_logs("day.parquet", action="item", reward="click")  # doctest: +SKIP
+    >>> logs.partitions[0].name  # doctest: +SKIP
+    'day.parquet, row group 0'
+    """
+
+    part: object
+    reading: Reading
+    index: int
+    start: int
+
+    @property
+    def name(self):
+        """What messages call it: file and row group."""
+        return str(self.part)
+
+    @property
+    def key(self):
+        """The same for the same rows of the same file, however its path is spelled."""
+        return self.part.place
+
+    @property
+    def n_rounds(self):
+        """Number of rounds; None where only reading tells."""
+        return None if self.reading.conditions else self.part.n_rounds
+
+    def read(self):
+        """Return the rounds as ordinary logs.
+
+        Returns
+        -------
+        logs : BanditLogs, SlateLogs or None
+            `None` where there are no rounds.
+        """
+        return next(read_partitions([self]))[1]
+
+    def __repr__(self):
+        return f"Partition({self.name!r}, n_rounds={self.n_rounds})"
+
+    def table(self, names):
+        """Return columns of all rows of the part, as a table of pyarrow.
+
+        Parameters
+        ----------
+        names : list of str
+            Columns.
+        """
+        return PartReader().table(self, names)
+
+    @contextmanager
+    def named(self, rows=None):
+        """Put file and row group in front of errors that are raised inside.
+
+        Parameters
+        ----------
+        rows : callable, default=None
+            Gives the number that a row of the error has in the partition. `None`: its
+            own.
+        """
+        try:
+            yield
+        except RowError as error:
+            row = error.row if rows is None else int(rows(error.row))
+            told = error.told_of(f"row {row + self.part.rows[0]}")
+            raise ValueError(f"{self.part}: {told}") from error
+        except (ValueError, TypeError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{self.part}: {error}") from error
+
+    def _logs(self, table):
+        reading, rows = self.reading, None
+        with self.named(lambda row: row if rows is None else rows[row]):
+            for condition in reading.conditions:
+                kept = np.flatnonzero(condition.mask(table))
+                rows = kept if rows is None else rows[kept]
+                table = table.take(kept)
+            if not len(table):
+                return None
+            start = self.index * FAR if self.start is None else self.start
+            return logs_of_table(reading, table, start, rows)
+
+
+class PartReader:
+    """Reads partitions in turn: stretches of a row group are decoded once."""
+
+    def __init__(self):
+        self._place = self._batches = None
+        self._next, self._left = 0, []
+
+    def table(self, partition, names):
+        """Return columns of a partition, as a table of pyarrow with one type each.
+
+        Parameters
+        ----------
+        partition : Partition
+            Where they lie.
+        names : list of str
+            Columns.
+        """
+        part, types = partition.part, partition.reading.types
+        stored = [name for name in names if name not in part.constants]
+        try:
+            table = self._stored(part, stored) if stored else None
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"{part}: the file is gone since it was scanned."
+            ) from error
+        except Exception as error:  # pyarrow raises many kinds where bytes are wrong
+            raise ValueError(f"{part} cannot be read: {error}") from error
+        return _typed(table, names, part, types)
+
+    def _stored(self, part, names):
+        import pyarrow
+
+        low, high = part.rows
+        place = (part.key, part.row_group, tuple(names))
+        if self._place != place or self._next > low:
+            self.close()
+            self._place = place
+            whole = high - low == part.of[0]
+            self._batches = part.batches(names, part.of[0] if whole else STRETCH)
+        got = []
+        while self._next < high:
+            batch = self._left.pop() if self._left else next(self._batches, None)
+            if batch is None:
+                raise ValueError(f"it ends at row {self._next}, not at {part.of[0]}.")
+            skip = max(low - self._next, 0)
+            size = batch.num_rows
+            if self._next + size > high:
+                self._left = [batch.slice(high - self._next)]
+                batch = batch.slice(0, high - self._next)
+            self._next += batch.num_rows
+            if skip < batch.num_rows:
+                got.append(batch.slice(skip) if skip else batch)
+        if high == part.of[0]:
+            self.close()
+        if not got:
+            schema = pyarrow.schema([(name, pyarrow.null()) for name in names])
+            return schema.empty_table()
+        return pyarrow.Table.from_batches(got)
+
+    def close(self):
+        """Close the file."""
+        if self._batches is not None:
+            self._batches.close()
+        self.__init__()
+
+
+def _typed(table, names, part, types):
+    """Return the columns in order, with the types that all partitions share."""
+    import pyarrow
+
+    arrays = []
+    for name in names:
+        if name in part.constants:
+            array = pyarrow.repeat(part.constants[name], part.n_rounds)
+        else:
+            array = table.column(name)
+        if name in types and array.type != types[name]:
+            try:
+                array = array.cast(types[name])
+            except pyarrow.ArrowException as error:
+                raise TypeError(
+                    f"{part}: column {name!r} holds {array.type}, the other files "
+                    f"{types[name]}: {error}"
+                ) from error
+        arrays.append(array)
+    if not arrays:  # a table without a column would forget the number of rows
+        return pyarrow.table({"": pyarrow.nulls(part.n_rounds)})
+    return pyarrow.table(arrays, names=list(names))
+
+
+def read_partitions(partitions):
+    """Read partitions in turn, each as ordinary logs.
+
+    Stretches of one row group that follow each other are decoded in one go, so this is
+    cheaper than to call `read` of each.
+
+    Parameters
+    ----------
+    partitions : iterable of Partition
+        What is read.
+
+    Yields
+    ------
+    partition : Partition
+        One of them.
+    logs : BanditLogs, SlateLogs or None
+        Its rounds; `None` where there are none.
+    """
+    reader = PartReader()
+    try:
+        for partition in partitions:
+            names = partition.reading.names
+            yield partition, partition._logs(reader.table(partition, names))
+    finally:
+        reader.close()

@@ -1,0 +1,282 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lazy logs from files and lazy frames: what is named is checked, nothing is read."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from numbers import Real
+
+from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._contexts import check_context_names, choose_context
+from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs._log_files import find_files
+from skope_ope.logs._parquet_parts import scan_parquet
+from skope_ope.logs._part_columns import LABELS, Reading
+from skope_ope.logs._slate_logs import SlateLogs
+from skope_ope.logs._validation import check_labels
+
+
+def scan_logs(
+    source,
+    *,
+    action=None,
+    reward=None,
+    propensity=None,
+    context=None,
+    exclude=None,
+    actions=None,
+    logging_proba=None,
+    logger=None,
+    logger_proba=None,
+    timestamp=None,
+    group=None,
+    sample_weight=None,
+    columns=None,
+    reward_range=None,
+    slate=None,
+    slot_reward=None,
+    n_candidates=None,
+    logging_policy=None,
+    format=None,
+):
+    """Scan logs that may be larger than memory.
+
+    Footers of files are read, and nothing else. Read more in the
+    :ref:`User Guide <lazy_logs>`.
+
+    Parameters
+    ----------
+    source : path, list of paths, pyarrow Dataset or lazy frame
+        Parquet or csv files: a path, a folder, a glob, or a list of them. Folders
+        ``day=2026-01-01`` are columns. Or a frame that narwhals takes as lazy: a
+        polars LazyFrame, a duckdb relation, a Dask or Spark DataFrame, an Ibis table.
+    action, reward : str
+        Names of the columns. For slates, the reward may be left out where
+        `slot_reward` is named.
+    propensity : str or float in (0, 1], default=None
+        Name of the column, or the one propensity of all rounds.
+    context : list of str, default=None
+        Names of the columns that were known before the decision. `None`: none, as
+        nothing is read that was not named.
+    exclude : list of str, default=None
+        In place of `context`: names of columns that do not belong there. All others
+        that are not named elsewhere do.
+    actions : array-like, default=None
+        Ordered labels of all actions. `None`: found by one pass over their column
+        where they are needed.
+    logging_proba, logger_proba : list of str, default=None
+        Names of the columns with the probabilities, or of one column of lists, in the
+        order of `actions` and of the sorted loggers.
+    logger, timestamp, sample_weight : str, default=None
+        Names of further columns.
+    group : str or list of str, default=None
+        Name of the column, or of the columns whose tuples are the labels.
+    columns : list of str or dict, default=None
+        Columns that go along as named row fields. A dict tells the column of every
+        name, or a list of columns, which becomes an array with a column for each.
+    reward_range : tuple of (float, float), default=None
+        Known bounds of the reward.
+    slate : list of str or str, default=None
+        For logs of slates, in place of `action`: the columns with the candidate in
+        every slot, or one column of lists.
+    slot_reward : list of str or str, default=None
+        Rewards of the slots, likewise.
+    n_candidates : int, default=None
+        How many candidates there were in every round.
+    logging_policy : slate policy, default=None
+        The policy that composed the slates, where known.
+    format : {"parquet", "csv"}, default=None
+        Format of the files. `None`: as their names end.
+
+    Returns
+    -------
+    logs : LazyLogs
+        To be given to `evaluate` and others in place of logs.
+
+    Raises
+    ------
+    ValueError, TypeError, FileNotFoundError, ImportError
+        If a file is missing or unreadable, a column is missing or has another type in
+        another file, a file is listed twice, or a package is missing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from skope_ope import scan_logs
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for day in (1, 2):
+    ...     frame = pd.DataFrame({"item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]})
+    ...     frame.to_parquet(f"{folder.name}/day{day}.parquet")
+    >>> logs = scan_logs(
+    ...     f"{folder.name}/*.parquet", action="item", reward="click", propensity="p"
+    ... )
+    >>> len(logs), [part.name[-24:] for part in logs.partitions]
+    (4, ['day1.parquet, row group 0', 'day2.parquet, row group 0'])
+    >>> logs.partitions[1].read()
+    BanditLogs(n_rounds=2, n_features=0, n_actions=2)
+    >>> folder.cleanup()
+    """
+    single = {
+        "action": action,
+        "reward": reward,
+        "propensity": propensity,
+        "logger": logger,
+        "timestamp": timestamp,
+        "sample_weight": sample_weight,
+    }
+    tables = {
+        "logging_proba": logging_proba,
+        "logger_proba": logger_proba,
+        "slate": slate,
+        "slot_reward": slot_reward,
+    }
+    stated = {
+        "actions": actions,
+        "reward_range": reward_range,
+        "n_candidates": n_candidates,
+        "logging_policy": logging_policy,
+    }
+    scanned, spelled = _scan(source, format)
+    roles, columns, stated, log_type = _meaning(
+        single | {"group": group}, tables, columns, stated
+    )
+    roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
+    reading = Reading(log_type, roles, columns, "", stated=stated)
+    reading = replace(
+        reading, types=scanned.types(uses(reading)), origin=scanned.origin()
+    )
+    return LazyLogs(reading, scanned.parts, scanned.frame, spelled)
+
+
+def _scan(source, format):
+    """Return what is known of a source without reading it, and what it is called."""
+    if isinstance(source, (str, os.PathLike)):
+        source = [source]
+    elif isinstance(source, (tuple, set, Iterator)):
+        source = list(source)
+    if isinstance(source, list):
+        files, format = find_files(source, format)
+        return scan_parquet(files), _spelled(source)
+    return ScannedFrame(lazy_frame(source)), type(source).__name__
+
+
+def _meaning(single, tables, columns, stated):
+    """Return names by field and by column, what is stated, and the kind of logs."""
+    is_slate = tables["slate"] is not None
+    roles = {}
+    for field, name in single.items():
+        if field == "propensity" and isinstance(name, Real):
+            stated[field] = _number(name)
+        elif field == "group" and name is not None and not isinstance(name, str):
+            roles[field] = tuple(name)
+        elif name is not None:
+            roles[field] = (_name(field, name),)
+    for field, names in tables.items():
+        if names is not None:
+            roles[field] = (names,) if isinstance(names, str) else tuple(names)
+    stated = {name: value for name, value in stated.items() if value is not None}
+    own, other = (_SLATE, _BANDIT) if is_slate else (_BANDIT, _SLATE)
+    wrong = [name for name in (*roles, *stated) if name in other and name not in own]
+    if wrong:
+        what = "slates" if is_slate else "single actions: slate=... is not given"
+        raise ValueError(f"{wrong[0]} has no meaning for logs of {what}.")
+    if not is_slate and "action" not in roles:
+        raise ValueError("scan_logs needs the name of the action column, or slate=...")
+    if "reward" not in roles and "slot_reward" not in roles:
+        raise ValueError("scan_logs needs the name of the reward column.")
+    if "actions" in stated:
+        stated["actions"] = check_labels("actions", stated["actions"])
+    return roles, _named(columns), stated, SlateLogs if is_slate else BanditLogs
+
+
+_BANDIT = ("action", "actions", "logging_proba", "logger", "logger_proba")
+_SLATE = ("slate", "slot_reward", "n_candidates", "logging_policy")
+
+
+def _name(field, name):
+    if not isinstance(name, str):
+        raise TypeError(f"{field} must be the name of a column, got {name!r}.")
+    return name
+
+
+def _number(value):
+    if isinstance(value, bool) or not 0 < value <= 1:
+        raise ValueError(
+            f"propensity {value!r} is neither the name of a column nor a number in "
+            "(0, 1], the one propensity of all rounds."
+        )
+    return float(value)
+
+
+def _named(columns):
+    """Return the columns that go along: by name, one or a tuple of them."""
+    if columns is None:
+        return {}
+    if isinstance(columns, str):
+        raise TypeError(
+            f"columns must be a list of names or a dict, got the text {columns!r}. Use "
+            f"[{columns!r}]."
+        )
+    if not isinstance(columns, dict):
+        columns = {name: name for name in columns}
+    return {
+        name: some if isinstance(some, str) else tuple(some)
+        for name, some in columns.items()
+    }
+
+
+def _used(roles, columns):
+    used = list(chain(*roles.values()))
+    for some in columns.values():
+        used += [some] if isinstance(some, str) else some
+    return used
+
+
+def _context(roles, columns, context, exclude, there):
+    """Return the names of the context."""
+    if context is None and exclude is None:
+        return ()
+    for argument, names in (("context", context), ("exclude", exclude)):
+        if isinstance(names, str):
+            raise TypeError(
+                f"{argument} must be a list of column names, got the text {names!r}. "
+                f"Use [{names!r}]."
+            )
+    if context is not None:
+        context = list(context)
+        check_context_names(context, {f: n[0] for f, n in roles.items()})
+    used = set(_used(roles, columns))
+    others = [name for name in there if name not in used]
+    missing = [name for name in exclude or () if name not in there]
+    if missing:
+        raise ValueError(
+            f"column {missing[0]!r} of exclude is not there; there are "
+            f"{', '.join(map(repr, there))}."
+        )
+    return tuple(choose_context(others, context, exclude))
+
+
+def uses(reading):
+    """Return what every column is used as: number, label or feature."""
+    found = {}
+    for field, names in reading.roles.items():
+        kind = "label" if field in LABELS else "number"
+        kind = "feature" if field == "context" else kind
+        found |= {name: kind for name in names if found.get(name) != "label"}
+    for some in reading.columns.values():
+        for name in [some] if isinstance(some, str) else some:
+            found.setdefault(name, "feature")
+    for condition in reading.conditions:
+        for name in condition.names:
+            found.setdefault(name, "feature")
+    return found
+
+
+def _spelled(source):
+    """Return what the repr calls files: short, however many there are."""
+    first = os.fspath(source[0])
+    return first if len(source) == 1 else f"{first}, and {len(source) - 1:,} more"
