@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sources that are neither paths nor lists: lazy frames, and what is refused."""
 
+import importlib
 from hashlib import sha256
 
+from skope_ope.logs._conditions import is_expression, module_of
 from skope_ope.logs._frames import import_narwhals
 
 RAY = (
@@ -53,6 +55,10 @@ def lazy_frame(source):
     )
 
 
+def _library(thing):
+    return type(thing).__module__.split(".")[0].lstrip("_")
+
+
 class ScannedFrame:
     """A lazy frame, of which the columns are known.
 
@@ -85,3 +91,24 @@ class ScannedFrame:
         if kind in ("polars", "duckdb"):  # others print what they explain
             told.append(self.frame.to_native().explain())
         return sha256(repr(told).encode()).hexdigest()[:32]
+
+    def filter(self, what):
+        """Return the frame of the rows that fulfil a condition.
+
+        Parameters
+        ----------
+        what : expression
+            Of narwhals, or of the library of the frame.
+        """
+        native = self.frame.to_native()
+        if is_expression(what, "narwhals", "Expr"):
+            own = importlib.import_module(module_of(what))
+            native = own.from_native(native).filter(what).to_native()
+        elif _library(what) == _library(native):
+            native = native.filter(what)
+        else:
+            raise TypeError(
+                "filter takes an expression, such as narwhals.col('day') > 3, or one "
+                f"of the library of the frame; got {type(what).__name__}."
+            )
+        return ScannedFrame(lazy_frame(native))

@@ -3,7 +3,7 @@
 """Partitions of a log in files: row groups, or stretches of large ones."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -187,17 +187,62 @@ class Partition:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{self.part}: {error}") from error
 
-    def _logs(self, table):
-        reading, rows = self.reading, None
-        with self.named(lambda row: row if rows is None else rows[row]):
-            for condition in reading.conditions:
-                kept = np.flatnonzero(condition.mask(table))
-                rows = kept if rows is None else rows[kept]
-                table = table.take(kept)
-            if not len(table):
-                return None
-            start = self.index * FAR if self.start is None else self.start
-            return logs_of_table(reading, table, start, rows)
+    def kept(self, reader):
+        """Return the rows that are kept, and their numbers in the partition.
+
+        Parameters
+        ----------
+        reader : PartReader
+            Who reads them.
+
+        Returns
+        -------
+        table : pyarrow Table
+            The columns that are read.
+        rows : ndarray of int or range
+            Numbers of its rows.
+        """
+        table = reader.table(self, self.reading.names)
+        rows = np.arange(len(table)) if self.reading.conditions else range(len(table))
+        with self.named():
+            for condition in self.reading.conditions:
+                mask = np.flatnonzero(condition.mask(table))
+                table, rows = table.take(mask), rows[mask]
+        return table, rows
+
+    def count(self, reader):
+        """Return the number of rounds, which is read where it is not known."""
+        if self.n_rounds is not None:
+            return self.n_rounds
+        only = replace(self.reading, roles={}, columns={})
+        return len(replace(self, reading=only).kept(reader)[1])
+
+    def position(self, rows):
+        """Return the positions of some rows of the partition in the source."""
+        start = self.index * FAR if self.start is None else self.start
+        return np.asarray(rows, dtype=np.int64) + start
+
+    def up_to(self, n_rows):
+        """Return the partition of the first rows of this one, at most so many."""
+        low, high = self.part.rows
+        part = replace(self.part, rows=(low, min(low + n_rows, high)))
+        return replace(self, part=part)
+
+    def logs(self, reader):
+        """Return the rounds as ordinary logs; None where there are none.
+
+        Parameters
+        ----------
+        reader : PartReader
+            Who reads them.
+        """
+        table, rows = self.kept(reader)
+        if not len(table):
+            return None
+        whole = isinstance(rows, range)
+        start = self.index * FAR if self.start is None else self.start
+        with self.named(None if whole else rows.__getitem__):
+            return logs_of_table(self.reading, table, start, None if whole else rows)
 
 
 class PartReader:
@@ -240,7 +285,7 @@ class PartReader:
         if self._place != place or self._next > low:
             self.close()
             self._place = place
-            size = part.of[0] if high - low == part.of[0] else STRETCH
+            size = part.of[0] if high - low == part.of[0] else part_size(high - low)
             self._batches = part.batches(names, coded, size)
         got = []
         while self._next < high:
@@ -267,6 +312,11 @@ class PartReader:
         if self._batches is not None:
             self._batches.close()
         self.__init__()
+
+
+def part_size(n_rows):
+    """Return the rows of a batch for a stretch of a row group."""
+    return min(max(n_rows, 1 << 16), STRETCH)
 
 
 def _typed(table, names, part, types):
@@ -314,7 +364,6 @@ def read_partitions(partitions):
     reader = PartReader()
     try:
         for partition in partitions:
-            names = partition.reading.names
-            yield partition, partition._logs(reader.table(partition, names))
+            yield partition, partition.logs(reader)
     finally:
         reader.close()

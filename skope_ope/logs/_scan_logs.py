@@ -14,7 +14,7 @@ from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
-from skope_ope.logs._part_columns import LABELS, Reading, as_tuple
+from skope_ope.logs._part_columns import Reading, as_tuple
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import check_labels
 
@@ -147,9 +147,9 @@ def scan_logs(
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
     reading = Reading(log_type, roles, columns, "", stated=stated)
     reading = replace(
-        reading, types=scanned.types(uses(reading)), origin=scanned.origin()
+        reading, types=scanned.types(reading.uses), origin=scanned.origin()
     )
-    return LazyLogs(reading, scanned.parts, scanned.frame, spelled)
+    return LazyLogs(reading, scanned, spelled)
 
 
 def _scan(source, format):
@@ -258,22 +258,6 @@ def _context(roles, columns, context, exclude, there):
             f"{', '.join(map(repr, there))}."
         )
     return tuple(choose_context(others, context, exclude))
-
-
-def uses(reading):
-    """Return what every column is used as: number, label or feature."""
-    found = {}
-    for field, names in reading.roles.items():
-        kind = "label" if field in LABELS else "number"
-        kind = "feature" if field == "context" else kind
-        found |= {name: kind for name in names if found.get(name) != "label"}
-    for some in reading.columns.values():
-        for name in as_tuple(some):
-            found.setdefault(name, "feature")
-    for condition in reading.conditions:
-        for name in condition.names:
-            found.setdefault(name, "feature")
-    return found
 
 
 def _spelled(source):
