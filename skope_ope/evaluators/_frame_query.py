@@ -223,6 +223,10 @@ class Asking:
         """Ask for the largest entry of a column."""
         return self._ask("max", found)
 
+    def count(self, found):
+        """Ask for the number of entries that are not null."""
+        return self._ask("count", found)
+
     def _ask(self, how, found):
         return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
 

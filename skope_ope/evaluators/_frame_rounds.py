@@ -259,18 +259,17 @@ class FrameRounds:
         )
         return self.query.define(where(found > 0, found, None))
 
-    def of(self, policy, values=None):
-        """Return the arguments of every formula, for a policy and its model values.
+    def of(self, policy, v=None, q=None):
+        """Return the arguments of every formula.
 
         Parameters
         ----------
         policy : PolicyColumns
             The policy.
-        values : tuple of two, default=None
+        v, q : Column, default=None
             What `model` gives.
         """
         low = min(self.reward_range[0], 0.0) if self.reward_range else 0.0
-        v, q = (None, None) if values is None else values
         given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": self.gain}
         given |= {"v": v, "q": q, "logger_proba": self.logger_proba}
         return StoredRounds(**given, shift=float(low), offset=self.offset)
