@@ -326,4 +326,3 @@ def _labels(series):
         out[:] = series.to_list()
         return out
     return values
-
