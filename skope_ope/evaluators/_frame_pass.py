@@ -13,12 +13,12 @@ import numpy as np
 from skope_ope.evaluators._columns import where
 from skope_ope.evaluators._frame_query import FrameQuery
 from skope_ope.evaluators._frame_rounds import FrameRounds
-from skope_ope.evaluators._frame_weights import FrameWeights
+from skope_ope.evaluators._frame_weights import FrameWanted, FrameWeights
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD, WEIGHT
 from skope_ope.evaluators.core._round_ends import RoundEnds
-from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.evaluators.core._summary import N_BUCKETS
+from skope_ope.evaluators.core._sums import Sums, total
 from skope_ope.logs._factorise import factorise
 
 FAR = 0.999  # share of the squared mean in a mean square that costs three digits
@@ -96,12 +96,28 @@ class FrameStack:
             x = [omega * one for one in x]
         x = [*map(query.define, x), omega]  # None: a weight of one
         self._first = [_sum(products, one) for one in x]
-        self._second = [
-            [_product(products, one, other) for other in x[: i + 1]]
+        together = self._together()
+        self._second = {
+            (i, j): _product(products, one, x[j])
             for i, one in enumerate(x)
-        ]
+            for j in range(i + 1)
+            if i == len(x) - 1 or together[i] & together[j]
+        }
         if cells is not None:
             self._by_cell = [_sum(cells, one) for one in x]
+
+    def _together(self):
+        """Return for every term the evaluators of whose sums it is a part.
+
+        Products of terms of two evaluators are part of none: with many of both they
+        would be most of the work.
+        """
+        names = {owner[0] if len(owner) == 2 else owner for owner in self.places}
+        out = []
+        for owner, numbers in self.places.items():
+            own = names if owner == REWARD else {owner[0] if len(owner) == 2 else owner}
+            out += [own] * len(numbers)
+        return out
 
     def take(self, strata, count, cells=None):
         """Take the answers.
@@ -117,13 +133,12 @@ class FrameStack:
         """
         k = len(self._first)
         first = np.stack([strata.of(name) for name in self._first], axis=-1)
-        second = np.empty((strata.n, k, k))
-        for i, row in enumerate(self._second):
-            for j, name in enumerate(row):
-                second[:, i, j] = second[:, j, i] = strata.of(name)
+        second = np.zeros((strata.n, k, k))
+        for (i, j), name in self._second.items():
+            second[:, i, j] = second[:, j, i] = strata.of(name)
         frame, totals = strata.frame(count), None
         if cells is not None:
-            totals = np.stack([cells.answers[name] for name in self._by_cell])
+            totals = np.stack([cells.answers.of(name) for name in self._by_cell])
             frame = cells.frame(strata, count, totals[-1])
         about = frame, self.whole.about.offset, self.moves, self.origin
         self.sums = Sums._of(*about, first, second, totals)
@@ -176,18 +191,18 @@ class Strata:
 
     def of(self, name):
         """Return the answers of a name, summed over every stratum."""
-        return np.bincount(self.code, self.answers[name], self.n)
+        return np.bincount(self.code, self.answers.of(name), self.n)
 
     def largest(self, name):
         """Return the largest of the answers of a name in every stratum."""
         out = np.full(self.n, -np.inf)
-        np.maximum.at(out, self.code, np.nan_to_num(self.answers[name], nan=-np.inf))
+        np.maximum.at(out, self.code, np.nan_to_num(self.answers.of(name), nan=-np.inf))
         return out
 
     def least(self, name):
         """Return the smallest of the answers of a name in every stratum."""
         out = np.full(self.n, np.inf)
-        np.minimum.at(out, self.code, np.nan_to_num(self.answers[name], nan=np.inf))
+        np.minimum.at(out, self.code, np.nan_to_num(self.answers.of(name), nan=np.inf))
         return out
 
     def frame(self, count):
@@ -202,14 +217,16 @@ class Cells:
     ----------
     answers : Answers
         Sums by the stratum, where there is one, and by the cluster.
+    count : str
+        Name of the number of rounds that weigh something.
     n_buckets : int, default=None
         Number of hash buckets that stand for the clusters; `None`: they are groups.
     """
 
-    def __init__(self, answers, n_buckets=None):
+    def __init__(self, answers, count, n_buckets=None):
         self.strata = Strata(answers, 0 if len(answers.keys) > 1 else None)
         self.clusters, self.cluster = factorise(answers.keys[-1])
-        self.answers, self.n_buckets = answers, n_buckets
+        self.answers, self.count, self.n_buckets = answers, count, n_buckets
 
     def frame(self, whole, count, mass):
         """Return the `Frame` of the cells, with the strata of the whole.
@@ -232,7 +249,7 @@ class Cells:
             self.clusters,
             stratum[self.strata.code],
             self.cluster,
-            self.answers[count],
+            self.answers.of(self.count),
             self.n_buckets,
             mass,
         )
@@ -266,6 +283,8 @@ class FramePass:
         By the name of the design.
     places, ends, tallies : dict
         See `PartPass`.
+    reward_limits : tuple (float, float)
+        Smallest and largest reward; set by `run`.
     """
 
     def __init__(
@@ -282,11 +301,12 @@ class FramePass:
         self.about = About() if about is None else about
         self.n_groups, self.n_buckets = n_groups, n_buckets
         self.query = FrameQuery(lazy.frame)
-        self.rounds = FrameRounds(self.query, lazy, shares)
+        self.rounds = FrameRounds(self.query, lazy, counts, shares)
         self.moved = self.rounds.less(self.about.offset)
         self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
         self._targets, self._weights, self._limits = {}, {}, {}
         self.asking = self.query.asking()
+        self._rewards = self._ends_of(self.rounds.reward)
 
     # -- what evaluators call ----------------------------------------------------
     def stack(self, name, role=None):
@@ -315,15 +335,23 @@ class FramePass:
             values = rounds.model(source, target, owner[0])
         terms = formula._terms(rounds.of(target, *values))
         stack.put(owner, terms, formula._moves)
-        self._limits[owner] = tuple(map(self._ends_of, terms)), tuple(
-            map(self._ends_of, values)
+        self._limits[owner] = (
+            tuple(map(self._ends_of, terms)),
+            tuple(map(self._ends_of, values)),
         )
 
     def add_weights(self, kind, policy, target):
         """Have weights of a policy observed: "plain", "loggers" or "mixture"."""
-        self._weights.setdefault(
-            ("weights", kind, policy), FrameWeights(self, kind, policy, target)
-        )
+        owner = "weights", kind, policy
+        if owner not in self._weights:
+            self._weights[owner] = FrameWeights(self, kind, policy, target)
+
+    def add_wanted(self, kind, policy, target, role):
+        """Have observed what a policy wants of all actions, or loggers."""
+        owner = "weights", kind, policy
+        if owner not in self._weights:
+            arms = self.counts.actions if role == "action" else self.counts.loggers
+            self._weights[owner] = FrameWanted(self, target, arms)
 
     def _ends_of(self, found):
         """Ask for the extremes of a column in the rounds that weigh something."""
@@ -364,17 +392,20 @@ class FramePass:
             for owner, numbers in stack.places.items():
                 self.places[name if owner == REWARD else owner] = name, numbers
         whole = strata[None]
+        self.reward_limits = tuple(
+            _of(whole, end, k) for k, end in enumerate(self._rewards)
+        )
         for owner, (terms, values) in self._limits.items():
             self.ends[owner] = _round_ends(whole, terms, values)
         for owner, weights in self._weights.items():
-            tally, ends = weights.take(strata)
-            self.tallies[owner], self.ends[owner] = tally, ends
-        return strata
+            self.tallies[owner], ends = weights.take(strata)
+            if ends is not None:
+                self.ends[owner] = ends
 
     def _cells(self, role, asking):
         """Return the `Cells` of a stratum and the clusters."""
         rounds = self.rounds
-        rounds.count(asking)
+        count = rounds.count(asking)
         stratum = [rounds.label(role)] if role else []
         group, n_buckets = rounds.label("group"), None
         answers = asking.run([*stratum, group], self.n_groups)
@@ -384,7 +415,7 @@ class FramePass:
             answers = asking.run([*stratum, number or group])
             if number is None:
                 answers = answers.bucketed(n_buckets)
-        return Cells(answers, n_buckets)
+        return Cells(answers, count, n_buckets)
 
 
 def _round_ends(whole, terms, values):

@@ -55,7 +55,10 @@ class FrameWeights:
     def _ask_extremes(self, asking, rounds):
         w, omega, asked = self.w, rounds.omega, self._asked
         counted = self._define(self.whole.counted(w))
-        asked["least"], asked["largest"] = asking.least(counted), asking.largest(counted)
+        asked["least"], asked["largest"] = (
+            asking.least(counted),
+            asking.largest(counted),
+        )
         whole = w if omega is None else self._define(omega * w)
         asked["heaviest"] = asking.largest(whole)
         used = self._define(where(whole != 0.0, rounds.reward, None))
@@ -197,3 +200,33 @@ class FrameWeights:
         yes_no.least[:] = [whole.least(asked[name])[0] for name in lows]
         found = [whole.largest(asked[name])[0] for name in highs]
         yes_no.largest[:] = np.maximum(found, 0.0)
+
+
+class FrameWanted:
+    """What a policy wants of all arms, logged or not.
+
+    Parameters
+    ----------
+    whole : FramePass
+        What is wanted of the frame.
+    target : PolicyColumns
+        The policy.
+    arms : list
+        Labels of what it chooses among.
+    """
+
+    def __init__(self, whole, target, arms):
+        asking, query, omega = whole.asking, whole.query, whole.rounds.omega
+        self.arms = arms
+        columns = [*target.table, target.pi]
+        if omega is not None:
+            columns = [query.define(omega * one) for one in columns]
+        *table, pi = columns
+        self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
+
+    def take(self, strata):
+        """Return the `Tally`, and no ends."""
+        tally, whole = Tally([None], self.arms), strata[None]
+        tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]
+        tally.largest[0] = whole.largest(self._largest)[0]
+        return tally, None

@@ -7,21 +7,15 @@ expressions: nothing comes to Python but the sums, or one row per group.
 """
 
 from copy import copy
-from dataclasses import replace
-from math import ceil, log2
-from numbers import Real
 
 import numpy as np
 
-from skope_ope.evaluators._frame_counts import FrameCounts, counts_of
+from skope_ope.evaluators._frame_counts import counts_of
 from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass
-from skope_ope.evaluators._frame_query import INSTEAD
-from skope_ope.evaluators._part_sums import PartSums, bare
-from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
-from skope_ope.evaluators.core._summary import N_BUCKETS
-from skope_ope.evaluators.scavenging import ExplorationScavenging
-from skope_ope.evaluators.static._base import StaticEvaluator, check_all_actions
+from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
+from skope_ope.evaluators.core._tally import RoundCounts
 
 
 def frame_sums(
@@ -71,3 +65,103 @@ def frame_sums(
     ValueError
         If rows are not what they should be: they are counted, and none is left out.
     """
+    ready = {
+        name: _ready(evaluator, (sources or {}).get(name))
+        for name, evaluator in evaluators.items()
+    }
+    counts = counts_of(lazy)
+    how = {"n_groups": n_groups, "n_buckets": n_buckets}
+    if shares is None and lazy.roles.get("logger_proba"):
+        shares = counts.shares
+    asked = Asked(policies, ready, lazy, counts, shares, how)
+    whole = asked.found()
+    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+    loggers = [None] if counts.loggers is None else counts.loggers
+    limits = whole.reward_limits
+    return PartSums(
+        counts.n_logged,
+        policies,
+        bare,
+        RoundCounts(
+            counts.n,
+            float(counts.mass.sum()),
+            counts.actions,
+            loggers,
+            counts.counts,
+            limits,
+        ),
+        {name: stack.sums for name, stack in whole.stacks.items()},
+        whole.places,
+        whole.tallies,
+        whole.ends,
+        {None: {"logger_proba": whole.rounds.logger_proba is not None}},
+    )
+
+
+class Asked:
+    """What is asked of a lazy frame, once or twice."""
+
+    def __init__(self, policies, evaluators, lazy, counts, shares, how):
+        self.policies, self.evaluators, self.lazy = policies, evaluators, lazy
+        self.counts, self.shares, self.how = counts, shares, how
+
+    def found(self):
+        """Return the `FramePass`, after its answers.
+
+        Sums of squares of what lies far from zero lose the digits that tell it apart:
+        then the same is asked once more, about what was found.
+        """
+        whole = self._passed(About())
+        offset = offset_of(np.array(whole.reward_limits))
+        origins = {
+            name: stack.best_origin(offset) for name, stack in whole.stacks.items()
+        }
+        if not offset and all(near == 0.0 for one in origins.values() for near in one):
+            return whole
+        return self._passed(About(offset, origins))
+
+    def _passed(self, about):
+        shares = self.shares
+        whole = FramePass(
+            self.lazy, self.policies, self.counts, shares, about, **self.how
+        )
+        for name, evaluator in self.evaluators.items():
+            check_fields(evaluator, whole.rounds)
+            evaluator._enter_frame(whole, name)
+        whole.run()
+        return whole
+
+
+def check_fields(evaluator, rounds):
+    """Raise where the frame lacks what an evaluator needs."""
+    name = type(evaluator).__name__
+    refuse_unstated(evaluator, rounds)
+    if evaluator.__sklearn_tags__().needs_propensity and rounds.p is None:
+        raise ValueError(
+            f"{name} needs the propensities of the logged actions: name their column, "
+            "scan_logs(..., propensity=...)."
+        )
+    several = rounds.loggers is not None and len(rounds.loggers) > 1
+    if evaluator._mixes_loggers(rounds) and several and rounds.logger_proba is None:
+        raise ValueError(
+                f"{name} mixes the loggers and needs the probability of the logged "
+                "action under each of them: scan_logs(..., logger_proba=[columns])."
+            )
+    if evaluator._uses_range and rounds.reward_range is None:
+        rounds.query.check_number(
+            rounds.reward,
+            f"{name} needs rewards that are not negative, or reward_range",
+            0.0,
+        )
+
+
+def _ready(evaluator, source):
+    """Return an evaluator that can be asked for its terms, as if it were fitted."""
+    out = copy(evaluator)
+    if not evaluator._uses_model:
+        return out
+    if source is None:
+        model = evaluator._model_of_fit
+        source = evaluator.reward_model if model is None else model
+    out.reward_source_ = source
+    return out
