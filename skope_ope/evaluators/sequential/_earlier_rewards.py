@@ -19,7 +19,7 @@ class EarlierRewards:
     n_uncovered_ = 1  # the first round: nothing came before
 
     def __init__(self, facts):
-        if facts.log.has_group:
+        if facts.log.groups is not None:
             raise ValueError(
                 "reward_model=None is the mean reward of the rounds before where the "
                 "logger learned or the folds follow time, and the rounds before of "

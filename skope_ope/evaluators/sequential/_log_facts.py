@@ -84,12 +84,22 @@ class LogFacts:
     @property
     def smallest_propensity(self):
         """The smallest logged propensity."""
-        return self.log.propensity_low
+        return self.log.lowest_propensity
+
+    @property
+    def propensities_drift(self):
+        """Whether propensities of some action move with time beyond chance.
+
+        Where rounds depend on each other in groups, the sample of the log tells.
+        """
+        if self.log.groups is not None:
+            return self.log.sampled.propensities_drift
+        return self.drift.drifts
 
     @property
     def weighted(self):
         """Whether rounds count differently."""
-        return self.log.sample_weight_low != self.log.sample_weight_high
+        return self.log.weighs_unevenly
 
 
 class DriftSums:

@@ -9,6 +9,7 @@ other.
 
 from copy import copy
 from dataclasses import dataclass
+from functools import reduce
 from math import inf
 
 import numpy as np
@@ -18,7 +19,7 @@ from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope.evaluators.core._engine import terms_of
 from skope_ope.evaluators.core._reach import range_alone
 from skope_ope.evaluators.core._target import Target
-from skope_ope.evaluators.core._warnings import learned_share_findings, warnings_of
+from skope_ope.evaluators.core._warnings import warnings_of_rounds
 from skope_ope.evaluators.sequential._base import (
     JUST_PI,
     no_weights,
@@ -42,7 +43,7 @@ from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_stat
 from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
 from skope_ope.logs._partitions import Partition, read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._learned_rounds import learned_rounds
+from skope_ope.policies._learned_rounds import LearnedRounds
 from skope_ope.reward_models._part_models import part_models
 
 
@@ -86,9 +87,9 @@ def sequential_values(
     """
     if lazy.partitions is None:
         raise TypeError(
-            f"{', '.join(evaluators)} walk through the rounds in the order of time, and "
-            "a lazy frame has none. Sort it by time, write it as parquet files, and "
-            "scan these."
+            f"{', '.join(evaluators)} take the rounds in the order of time, and a lazy "
+            "frame has no order. Sort it by time, write it as parquet files, and scan "
+            "these."
         )
     lazy = lazy.labelled(n_jobs=n_jobs)
     given = dict(sources or {})
@@ -201,8 +202,8 @@ class Walks:
         out = copy(evaluator)
         out.actions_ = self.facts.log.actions
         if out._uses_model:
-            drifts = out.reward_model is None and self.facts.drift.drifts
-            if takes_earlier(out) or drifts:
+            own = out.reward_model is None
+            if takes_earlier(out) or (own and self.facts.propensities_drift):
                 out.reward_source_ = EarlierRewards(self.facts)
             else:
                 out.reward_source_ = sources[name]
@@ -217,8 +218,8 @@ class Walks:
             target = Target(what, head[:1])
             if target.array is not None and target.column is None:
                 raise TypeError(
-                    f"policy {policy!r} is an array, whose rows a log that is read part "
-                    "by part does not have. Name its column in scan_logs(..., "
+                    f"policy {policy!r} is an array, whose rows a log that is read in "
+                    "parts does not have. Name its columns in scan_logs(..., "
                     "columns={'pi': [...]}) and pass 'pi'."
                 )
             kinds[policy] = isinstance(target.policy, AdaptivePolicy)
@@ -261,18 +262,16 @@ class Walks:
     def _value(self, name, policy, adaptive, found, counted):
         """Return the value of a policy from its walks."""
         evaluator, facts = self.evaluators[name], self.facts
-        sums, lessons, n_learned = zip(*found[name, policy], strict=True)
+        sums, lessons, learned = zip(*found[name, policy], strict=True)
         restarts = lessons[0].restarts if adaptive else None
         history = SummedHistory(list(sums), facts, adaptive, restarts)
         trajectories = history.trajectories(evaluator._pooled)
         spread = SummedSpread(history)
         estimate, about = evaluator._estimate(history, trajectories, spread)
         told = evaluator._facts(history, trajectories, estimate, about)
-        learned = sum(n_learned) / facts.n_rounds
-        told["warnings"] = [
-            *warnings_of(learned_share_findings(learned)),
-            *told["warnings"],
-        ]
+        learned = reduce(lambda one, other: one + other, learned)
+        of_rounds = warnings_of_rounds(learned, facts.log)
+        told["warnings"] = [*of_rounds, *told["warnings"]]
         complete = [one for one in lessons if adaptive and one.complete]
         return SummedSequentialValue(
             estimate,
@@ -294,7 +293,7 @@ class Walks:
         known = KnownFacts(facts, task.least)
         rule = evaluator._rule(known, rows.stop - rows.start)
         sums = walk = lessons = None
-        n_learned = 0
+        learned = LearnedRounds(0, 0)
         for part, start, logs, before in self._rounds(rows):
             try:
                 target, positive = Target(policy, logs), RoundsOfPart(logs, facts.log)
@@ -325,10 +324,10 @@ class Walks:
                     terms, overlap = evaluator._known(target, positive)
                     trace = walk.take(logs, u, list(terms))
                 sums.take(logs, trace, overlap)
-                n_learned += int(learned_rounds(policy, logs).sum())
+                learned += LearnedRounds.of(policy, logs, by_position=True)
             except Exception as error:
                 raise named(error, part.name) from error
-        return sums.finish(), lessons, n_learned
+        return sums.finish(), lessons, learned
 
     def _rounds(self, rows):
         """Yield the parts of some rows, and of each of them what it holds.

@@ -109,7 +109,7 @@ class SummedHistory:
     @property
     def has_groups(self):
         """Whether rounds depend on each other in groups."""
-        return self.logs.has_group
+        return self.logs.groups is not None
 
     @property
     def first_reversal(self):

@@ -61,7 +61,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
     @property
     def acceptance_ratios(self):
         """Raise: the ratio of every round is not kept."""
-        raise _dropped("acceptance_ratios", "diagnostics has the last one and their sum")
+        raise _dropped("acceptance_ratios", "diagnostics has their sum and the last")
 
     @property
     def progressive_policy_(self):
