@@ -115,9 +115,12 @@ class RowContainer:
 
     def _positions_at(self, rows):
         """Return the positions of some rows, a slice or an array."""
-        if self._position is not None:
-            return self._position[rows]
-        return np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        first = self._position
+        if isinstance(first, np.ndarray):
+            return first[rows]
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(len(self)))
+        return rows + first if first else rows
 
     @property
     def shape(self):
