@@ -38,7 +38,7 @@ from skope_ope.evaluators.sequential._result import (
 from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
-    order_warnings,
+    reversal_warnings,
     single_trajectory_warning,
     unformed_warning,
 )
@@ -324,7 +324,7 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _log_warnings(self, history):
         """Return warnings about the logs, given the evaluator's assumptions."""
-        return order_warnings(history.first_reversal)
+        return reversal_warnings(history.first_reversal)
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
