@@ -46,8 +46,9 @@ def some_rows(logs, n, random_state, n_jobs):
     sizes = kept_sizes(logs, n_jobs)
     ends = np.cumsum(sizes)
     total = int(ends[-1])
-    drawn = np.arange(total)
-    if n < total:
+    if n >= total:
+        drawn = np.arange(total)
+    else:  # of many rounds no list of all is made
         seed = check_random_state(random_state)
         drawn = np.sort(sample_without_replacement(total, n, random_state=seed))
     cuts = np.searchsorted(drawn, ends)
