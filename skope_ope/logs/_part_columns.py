@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from the columns of an arrow table: the rows of one partition."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -137,12 +138,28 @@ def _field(reading, name, names, table):
     """Return the values of a field as the constructor takes them."""
     if name in TABLES:
         return table_of(table, names, len(names) == 1)
+    if name == "timestamp":
+        return _times(table, names[0])
     if name not in LABELS:
         return plain_values(table, names[0])
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))
     listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
     return labels_of(table, names[0], listed.get(name), name == "logger")
+
+
+def _times(table, name):
+    """Return a column of times; texts such as 2026-01-01, which folders tell, too."""
+    import pyarrow
+
+    from skope_ope.logs._column_types import is_text
+
+    at = table.column_names.index(name)
+    column = table.column(at)
+    if is_text(column.type):
+        with suppress(pyarrow.ArrowException):  # the constructor refuses them
+            table = table.set_column(at, name, column.cast(pyarrow.timestamp("us")))
+    return plain_values(table, name)
 
 
 def labels_of(table, name, listed=None, all_of_them=False):
