@@ -125,6 +125,7 @@ def prepared(
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
     if lazy:
+        check_columns(logs, policies, by)
         logs = narrowed(logs, policies, evaluators, reward_model, by)
     return Prepared(
         policies,
@@ -175,6 +176,18 @@ def check_memory(logs):
         )
     if not len(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")
+
+
+def check_columns(lazy, policies, by):
+    """Raise where a policy or `by` names a column that the logs do not have."""
+    named = {_who(name): one for name, one in policies.items() if _is_name(one)}
+    for who, column in [*named.items(), *(("by", one) for one in by)]:
+        known = lazy.columns
+        if column not in known and not (who == "by" and column in lazy.roles):
+            raise ValueError(
+                f"{who} is {column!r}, which is not a column of the logs (they have "
+                f"{list(known)}). Name it in scan_logs(..., columns=[...])."
+            )
 
 
 def refuse_arrays(policies):
