@@ -113,12 +113,6 @@ class RowContainer:
             position = np.arange(len(self)) + (position or 0)
         return RowId(self._origin, position)
 
-    def _positions_at(self, rows):
-        """Return the positions of some rows, a slice or an array."""
-        if self._position is not None:
-            return self._position[rows]
-        return np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-
     @property
     def shape(self):
         """(n_rounds, n_features); scikit-learn indexes what has a shape by rows."""
@@ -185,6 +179,7 @@ class RowContainer:
         return out
 
     def _positions_of(self, key):
+        """Return the positions of some rows, a slice or an array."""
         first = self._position
         if isinstance(first, np.ndarray):
             return first[key]
