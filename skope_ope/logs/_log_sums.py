@@ -20,7 +20,7 @@ from skope_ope.logs._propensity_audit import (
 )
 from skope_ope.logs._propensity_sums import PropensitySums
 from skope_ope.logs._row_sample import RowSample
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_logs import WEIGHT
 
 SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
 LOWS = "reward_low", "weight_low"
@@ -94,6 +94,7 @@ class LogSums:
     """
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
     def of(cls, logs, entering=None):
         """Return the sums of some rounds.
 
@@ -183,6 +184,7 @@ class LogSums:
         self.first = RowSample.first(*first)
 
     # -- parts -------------------------------------------------------------------------
+    @np.errstate(over="ignore", invalid="ignore")
     def __add__(self, other):
         """Return the sums of both parts."""
         if not isinstance(other, LogSums):
@@ -470,7 +472,8 @@ def known_fields(logs):
 def _weights(logs):
     if hasattr(logs, "action_index"):
         return logs.sample_weight
-    return column_weights(logs)
+    # not `column_weights`, which wants a positive one: a part may have none
+    return logs.columns.get(WEIGHT)
 
 
 def _sum_of_known(one, other):
