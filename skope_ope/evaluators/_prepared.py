@@ -14,8 +14,13 @@ from skope_ope.evaluators._memory_logs import MemoryLogs
 from skope_ope.evaluators._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._lazy_logs import LazyLogs
-from skope_ope.policies._action_probabilities import unwrap
+from skope_ope.policies._action_probabilities import (
+    check_policy_fitted,
+    resolve_policy,
+    unwrap,
+)
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import part_models
 from skope_ope.reward_models._sources import model_and_folds
 
@@ -214,6 +219,15 @@ def refuse_learning(policies):
                 "otherwise take rounds into memory, lazy.sample(100_000, "
                 "random_state=0)."
             )
+
+
+def check_policies(policies, head):
+    """Raise where a policy is none, or is not fitted, before long work begins."""
+    for policy in policies.values():
+        if isinstance(head, SlateLogs):
+            slate_policy(policy, head)
+        elif not isinstance(resolve_policy(policy, head), np.ndarray):
+            check_policy_fitted(policy)
 
 
 def _who(name):
