@@ -283,4 +283,3 @@ def _labels(series):
         out[:] = series.to_list()
         return out
     return values
-

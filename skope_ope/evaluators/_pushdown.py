@@ -231,7 +231,9 @@ class Pushdown:
         found = self._asked(0.0, {})
         offset = far_from_zero(np.array(found.extremes))
         origins = {name: _origin(sums, offset) for name, sums in found.sums.items()}
-        if not offset and all(near == 0.0 for some in origins.values() for near in some):
+        if not offset and all(
+            near == 0.0 for some in origins.values() for near in some
+        ):
             return found
         return self._asked(offset, origins)
 

@@ -37,7 +37,9 @@ def learned_models(model, cv, lazy, n_jobs=None, verbose=0):
     folds = [*range(cv.n_splits), FULL]
     workers = min(effective_n_jobs(n_jobs), len(folds))
     tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]
-    found = merge_parts(_learned, tasks, (model, cv, lazy), n_jobs=n_jobs, verbose=verbose)
+    found = merge_parts(
+        _learned, tasks, (model, cv, lazy), n_jobs=n_jobs, verbose=verbose
+    )
     return {fold: found[fold] for fold in folds}
 
 

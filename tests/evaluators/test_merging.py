@@ -237,7 +237,8 @@ def test_a_part_of_equal_weights_keeps_them():
         for rows in (slice(20), slice(20, None))
     )
     assert_same(
-        summary_of(found).estimate(), evaluator.evaluate("pi", sample_weight=omega)._estimate
+        summary_of(found).estimate(),
+        evaluator.evaluate("pi", sample_weight=omega)._estimate,
     )
 
 
@@ -323,7 +324,8 @@ def test_buckets_stand_for_many_groups(many_users):
     size = sum(np.asarray(v).nbytes for v in few.to_table().values())
     assert size < 250_000
     exact, few = (
-        [sums.by_evaluator[name].summary("pi") for name in "ab"] for sums in (exact, few)
+        [sums.by_evaluator[name].summary("pi") for name in "ab"]
+        for sums in (exact, few)
     )
     assert len(few[0].sums.frame.clusters) <= 1000
     # an error from G clusters varies by 1 / sqrt(2 G) of itself: of 1,000 buckets 2.2%,
