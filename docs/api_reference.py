@@ -112,6 +112,7 @@ API_REFERENCE = {
         "objects": [
             "evaluate",
             "load_summary",
+            "summarize",
             "IPS",
             "SNIPS",
             "DirectMethod",

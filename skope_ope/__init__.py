@@ -65,6 +65,7 @@ from skope_ope.evaluators import (
     pooling_variance_ratio,
     repeated_runs,
     replay_log_length,
+    summarize,
 )
 from skope_ope.learning import (
     DRPolicy,
@@ -214,6 +215,7 @@ __all__ = [  # noqa: RUF022
     "drns_sum_bias_bound",
     "evaluate",
     "load_summary",
+    "summarize",
     "logger_overlap",
     "pooling_variance_ratio",
     "repeated_runs",

@@ -92,7 +92,7 @@ def _effective_rounds(grounds, thresholds):
 
 def _effective_events(value, warned, thresholds):
     """Return a reason where few rounds tell of rewards on one side of the value."""
-    if not _has_spread(value):
+    if not _has_spread(value) or not value._deviations.known:
         return None
     events = value._deviations.effective_events
     told = [str(one) for one in warned if isinstance(one, FewEventsWarning)]
@@ -107,9 +107,12 @@ def _tail(value, warned, thresholds):
 
     Where the range of the rewards is known it allows for that.
     """
-    if value._limits is not None or not _has_spread(value):
+    known = value._limits is not None
+    if not _has_spread(value) or (known and value._deviations.known):
         return None
     skewness = value._deviations.skewness
+    if not (value._deviations.known or any(map(_tells_skewness, warned))):
+        return None  # sums do not tell it, and the interval does not ask
     told = [str(one) for one in warned if _tells_skewness(one)]
     text = f"Few rounds make much of the spread (skewness {skewness:.2f})."
     return _above(

@@ -14,6 +14,7 @@ from skope_ope.evaluators import (
     static,
 )
 from skope_ope.evaluators._evaluate import evaluate
+from skope_ope.evaluators._summarize import summarize
 from skope_ope.evaluators._value_summary import ValueSummary, load_summary
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators.adaptive_logger import *
@@ -34,6 +35,7 @@ __all__ = [
     "ValueTable",
     "evaluate",
     "load_summary",
+    "summarize",
     *static.__all__,
     *sequential.__all__,
     *scavenging.__all__,

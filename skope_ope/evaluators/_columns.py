@@ -39,6 +39,7 @@ ARITHMETIC = {
     np.bitwise_and: operator.and_,
     np.bitwise_or: operator.or_,
 }
+NAMED = ("column", "is", "known")
 TREES = {"sum": operator.add, "all": operator.and_}
 COMMUTE = (np.add, np.multiply, np.minimum, np.maximum)
 
@@ -60,6 +61,10 @@ class Column(NDArrayOperatorsMixin):
     def is_flag(self):
         """Whether the entries are true or false."""
         return self.key[0] in FLAGS
+
+    def names(self):
+        """Return the names of all columns that this is made of, a set."""
+        return _names(self.key)
 
     def astype(self, dtype):
         """Return ones and zeros for what is true and false."""
@@ -104,7 +109,10 @@ def column(name):
 
 
 def where(flag, one, other):
-    """Return one value where a flag is true, and another elsewhere, nulls too."""
+    """Return one value where a flag is true, and another elsewhere, nulls too.
+
+    `None` in the place of a value is a null.
+    """
     return Column("where", _key(flag), _key(one), _key(other))
 
 
@@ -128,8 +136,18 @@ def total(columns):
     return Column("sum", *map(_key, columns))
 
 
+def _names(key):
+    if not isinstance(key, tuple):
+        return set()
+    if key[0] in NAMED:
+        return {key[1]}
+    return set().union(*map(_names, key[1:]))
+
+
 def _key(value):
-    return value.key if isinstance(value, Column) else float(value)
+    if isinstance(value, Column):
+        return value.key
+    return None if value is None else float(value)
 
 
 def expression(found, narwhals):
@@ -138,6 +156,8 @@ def expression(found, narwhals):
 
 
 def _built(key, narwhals):
+    if key is None:
+        return None
     if isinstance(key, float):
         return narwhals.lit(key)
     function, *inputs = key
@@ -164,6 +184,8 @@ def _tree(function, inputs):
 
 
 def _where(narwhals, flag, one, other):
+    if other is None:
+        return narwhals.when(flag).then(one)
     return narwhals.when(flag).then(one).otherwise(other)
 
 

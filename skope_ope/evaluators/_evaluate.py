@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from skope_ope._parallel import check_n_jobs
 from skope_ope.evaluators._chosen import named_evaluators, seeded
+from skope_ope.evaluators._lazy_values import lazy_table
 from skope_ope.evaluators._passes import values_of
+from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._shared_model import SharedModel
 from skope_ope.evaluators._value_table import ValueTable
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies.slate._slate_policy import is_slate_policy
 
@@ -31,6 +34,7 @@ def evaluate(
     random_state=None,
     n_jobs=None,
     sample_weight=None,
+    verbose=0,
 ):
     """Estimate the values of policies by several evaluators, in one pass.
 
@@ -44,8 +48,10 @@ def evaluate(
     policies : policy, array, str, or dict of them
         What to evaluate; a dict names several policies. Policies that learn need
         `evaluators` that take them: DRns, RejectionSampling, Replay, DirectMethod.
-    logs : BanditLogs or SlateLogs
-        The logged rounds; not those on which the policies were learned.
+    logs : BanditLogs, SlateLogs or LazyLogs
+        The logged rounds; not those on which the policies were learned. Lazy logs, of
+        `scan_logs`, are read part by part: `evaluate(policies, lazy)` is
+        `summarize(policies, lazy).values()`.
     evaluators : list of names or evaluators, or dict, default=None
         `None`: IPS, SNIPS, DoublyRobust and SNDR; with several loggers and
         `logger_proba` also their balanced mixture, "BalancedIPS" and "BalancedDR"
@@ -71,10 +77,14 @@ def evaluate(
         policy is asked about several chunks at once), evaluators that make a pass of
         their own (in processes where they are loops over the rounds);
         `joblib.parallel_config` chooses otherwise. Tables that are given are read in
-        one task. It does not change the values (whatever is random needs a
-        `random_state` for that).
+        one task. Partitions of lazy logs are shared out to processes, or to a cluster
+        as `joblib.parallel_config("dask")` has one. It does not change the values
+        (whatever is random needs a `random_state` for that).
     sample_weight : array-like of shape (n_rounds,), default=None
-        Weights of the rounds, multiplied with those of the logs.
+        Weights of the rounds, multiplied with those of the logs. Lazy logs carry
+        theirs.
+    verbose : int, default=0
+        Of lazy logs: lines of progress, as in joblib.
 
     Returns
     -------
@@ -104,6 +114,7 @@ def evaluate(
         sample_weight,
         random_state,
         n_jobs,
+        verbose=verbose,
     )
     several = isinstance(policies, Mapping)
     named = [(name[0] if several else None, value) for name, value in table.items()]
@@ -121,9 +132,14 @@ def quiet_table(
     random_state=None,
     n_jobs=None,
     keep=False,
+    verbose=0,
 ):
     """Return what `evaluate` does; the warnings of the values are in them alone."""
     _check_arguments(policies, logs, n_jobs)
+    if isinstance(logs, LazyLogs):
+        how = {"random_state": random_state, "n_jobs": n_jobs}
+        asked = prepared(policies, logs, evaluators, reward_model, cv, **how)
+        return lazy_table(asked, sample_weight, verbose)
     if isinstance(cv, Iterator):  # used by more than one fit
         cv = list(cv)
     evaluators, left_out = named_evaluators(evaluators, logs)
@@ -146,12 +162,12 @@ def quiet_table(
 
 def _check_arguments(policies, logs, n_jobs):
     """Raise unless there are policies and rounds."""
-    if not isinstance(logs, (BanditLogs, SlateLogs)):
+    if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
             f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
             "call is evaluate(policies, logs)."
         )
-    if not len(logs):
+    if not isinstance(logs, LazyLogs) and not len(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")
     if isinstance(policies, Mapping) and not policies:
         raise ValueError("policies is empty; name at least one.")

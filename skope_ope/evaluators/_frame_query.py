@@ -10,10 +10,17 @@ from functools import cached_property
 
 import numpy as np
 
-from skope_ope.evaluators._columns import Column, column, expression, where
+from skope_ope.evaluators._columns import (
+    Column,
+    all_of,
+    column,
+    expression,
+    where,
+)
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._label_hash import PRIME, ROOT
 
+GUARD = "guard"  # the column that is null where a row is refused
 LARGEST = float(np.finfo(np.float64).max)
 INSTEAD = "Write the frame to parquet, and scan the files: scan_logs(folder, ...)."
 
@@ -35,8 +42,8 @@ class FrameQuery:
     def __init__(self, frame):
         self.frame, self.narwhals = frame, import_narwhals()
         self.backend = str(frame.implementation.name).lower()
-        self._read, self._levels = {}, []  # columns as they are, and made of them
-        self._level_of, self._defined = {}, {}
+        self._read, self._defined = {}, {}  # columns as they are, and made of them
+        self._guarded = None
         self.checks = {}
 
     @cached_property
@@ -99,20 +106,41 @@ class FrameQuery:
         """Return a `Column` that is computed once, whatever it is used for."""
         if found.key[0] == "column":
             return found
-        if found.key not in self._defined:
-            level, name = self._depth(found.key), f"d{len(self._defined)}"
-            self._defined[found.key], self._level_of[name] = name, level
-            while len(self._levels) <= level:
-                self._levels.append({})
-            self._levels[level][name] = found
-        return column(self._defined[found.key])
+        name = self._defined.setdefault(found.key, f"d{len(self._defined)}")
+        return column(name)
 
-    def _depth(self, key):
-        if not isinstance(key, tuple):
-            return 0
-        if key[0] == "column":
-            return self._level_of.get(key[1], -1) + 1
-        return max((self._depth(one) for one in key[1:]), default=0)
+    def guarded(self, found):
+        """Return a column that is null in every row that a check refuses.
+
+        So one count tells whether there are any, and nothing is computed of what is out
+        of its limits, which some libraries answer by an error of their own. No check
+        may depend on it.
+        """
+        self._guarded = found
+        return column(GUARD)
+
+    def _levels(self, wanted):
+        """Return the definitions that some columns need, in lists.
+
+        Those of a list depend on lists before it only.
+        """
+        defined = {name: Column(*key) for key, name in self._defined.items()}
+        if self._guarded is not None:
+            ok = all_of(list(self.checks.values()))
+            defined[GUARD] = where(ok, self._guarded, None)
+        depth, levels = {}, []
+
+        def place(name):
+            if name in defined and name not in depth:
+                depth[name] = 1 + max(map(place, defined[name].names()), default=0)
+            return depth.get(name, 0)
+
+        for name in wanted:
+            place(name)
+        for name, level in depth.items():
+            levels += [{} for _ in range(level - len(levels))]
+            levels[level - 1][name] = defined[name]
+        return levels
 
     def check(self, ok, message):
         """Refuse rows where a flag is not true, or null.
@@ -124,31 +152,49 @@ class FrameQuery:
         message : str
             What is to be said of the others, which are counted.
         """
-        self.checks[message] = where(ok, 0.0, 1.0)
+        self.checks[message] = ok
 
     def check_number(self, found, message, low=-LARGEST, high=LARGEST):
         """Refuse rows whose entry is null, NaN, or not within limits."""
         # two-sided: engines differ in whether NaN is larger than all numbers
         self.check((found >= low) & (found <= high), message)
 
+    def refusal(self):
+        """Return what is said of the rows that are not what they should be."""
+        narwhals, wanted, asked = self.narwhals, set(), []
+        for k, ok in enumerate(self.checks.values()):
+            bad = where(ok, 0.0, 1.0)
+            wanted |= bad.names()
+            asked.append(expression(bad, narwhals).sum().alias(f"b{k}"))
+        row = self.prepared(wanted).select(*asked).collect()
+        found = [int(row[f"b{k}"].to_numpy()[0]) for k in range(len(asked))]
+        pairs = zip(self.checks, found, strict=True)
+        return "; ".join(f"{message} ({n:,} rows)" for message, n in pairs if n)
+
     def first_row(self, columns):
         """Return what some columns are in one row, a list of floats."""
         names = [found.key[1] for found in columns]
-        row = self.prepared().select(*names).head(1).collect()
+        row = self.prepared(names).select(*names).head(1).collect()
         return [float(row[name].to_numpy()[0]) for name in names]
 
     def asking(self):
         """Return what will be asked: sums and extremes by some keys."""
         return Asking(self)
 
-    def prepared(self):
-        """Return the frame of the columns that were read and defined."""
+    def prepared(self, wanted):
+        """Return the frame of the columns that were read, and of some that are made.
+
+        Parameters
+        ----------
+        wanted : iterable of str
+            Their names.
+        """
         narwhals = self.narwhals
         read = [found.alias(name) for name, found in self._read.values()]
         frame = self.frame.select(*read)
-        for names in self._levels:
+        for level in self._levels(wanted):
             frame = frame.with_columns(
-                *(expression(c, narwhals).alias(name) for name, c in names.items())
+                *(expression(c, narwhals).alias(name) for name, c in level.items())
             )
         return frame
 
@@ -203,7 +249,7 @@ class Asking:
             If the library behind the frame lacks a function.
         """
         query = self.query
-        bad = {message: self.sum(flag) for message, flag in query.checks.items()}
+        good = self._ask("count", column(GUARD))
         try:
             asked = self._built(keys)
             if n_most is not None and keys:
@@ -215,7 +261,13 @@ class Asking:
                 f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
             ) from error
         found = Answers(keys, rows)
-        _refuse_bad(found, bad)
+        n, n_good = found.n.sum(), found[good].sum()
+        if not n:
+            raise ValueError(
+                "the lazy frame has no rows: an estimate needs at least one round."
+            )
+        if n_good != n:
+            raise ValueError(f"{query.refusal()}, of {int(n):,}.")
         return found
 
     def _built(self, keys):
@@ -223,8 +275,11 @@ class Asking:
         wanted = [narwhals.len().cast(narwhals.Float64).alias("n")]
         for (how, key), name in self._asked.items():
             found = getattr(expression(Column(*key), narwhals), how)()
+            if how == "count":
+                found = found.cast(narwhals.Float64)
             wanted.append(found.alias(name))
-        frame = self.query.prepared()
+        names = set().union(*(Column(*key).names() for _, key in self._asked))
+        frame = self.query.prepared(sorted(names))
         if not keys:
             return frame.select(*wanted)
         return frame.group_by(*keys).agg(*wanted)
@@ -234,22 +289,6 @@ def _narwhals_error():
     from narwhals.exceptions import NarwhalsError
 
     return NarwhalsError
-
-
-def _refuse_bad(answers, bad):
-    """Raise where rows were found that are not what they should be."""
-    n = int(answers.n.sum())
-    if not n:
-        raise ValueError(
-            "the lazy frame has no rows: an estimate needs at least one round."
-        )
-    found = []
-    for message, name in bad.items():
-        rows = int(answers[name].sum())
-        if rows:
-            found.append(f"{message} ({rows:,} of {n:,} rows)")
-    if found:
-        raise ValueError(f"{'; '.join(found)}.")
 
 
 class Answers:

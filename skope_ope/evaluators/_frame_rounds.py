@@ -55,6 +55,8 @@ class FrameRounds:
                 "sample_weight", "sample_weight must be a finite number >= 0", 0.0
             )
         self.p = self._propensity()
+        if self.p is None:
+            self.reward = query.guarded(self.reward)
 
     def less(self, offset):
         """Return the same rounds, of rewards and model values less an offset."""
@@ -141,9 +143,7 @@ class FrameRounds:
             self.query.check_number(
                 p, "the probability of the logged action must lie in (0, 1]", TINIEST, 1
             )
-        # engines that raise where something is divided by zero would do so before the
-        # rows are counted
-        return self.query.define(where((p > 0) & (p <= 1), p, 1.0))
+        return self.query.guarded(p)
 
     def _logged(self, columns):
         """Return the entry of the logged action of one column per action."""
@@ -257,7 +257,7 @@ class FrameRounds:
             TINIEST,
             1 + 1e-9,
         )
-        return self.query.define(where(found > 0, found, 1.0))
+        return self.query.define(where(found > 0, found, None))
 
     def of(self, policy, values=None):
         """Return the arguments of every formula, for a policy and its model values.

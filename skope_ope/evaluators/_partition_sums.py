@@ -34,6 +34,18 @@ def partition_sums(stated, lazy, n_jobs=None, verbose=0):
     return found
 
 
+def head_of(lazy):
+    """Return a few rounds of lazy logs, with all that will be read."""
+    head = lazy.head() if hasattr(lazy, "head") else None
+    for _, logs in lazy.read() if head is None else ():
+        if logs is not None:
+            head = logs[:5]
+            break
+    if head is None or not len(head):
+        raise ValueError("the logs are empty: an estimate needs a round.")
+    return head
+
+
 def sum_over(lazy, work, given=None, n_jobs=None, verbose=0):
     """Add up what `work(logs, given)` finds in all partitions that have rounds."""
     tasks = lazy.tasks(task_count(len(lazy.partitions)))

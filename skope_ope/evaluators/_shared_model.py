@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reward model that several evaluators share."""
 
-from functools import cached_property
-from numbers import Integral
-
 from sklearn.base import clone
 
-from skope_ope.logs import HashKFold
 from skope_ope.reward_models._sources import model_and_folds, reward_source
 
 
@@ -56,29 +52,6 @@ class SharedModel:
         if evaluator._uses_model and "cv" in params and self.cv is not None:
             evaluator.set_params(cv=self.cv)  # they come with the model
         return evaluator.fit(self.logs, self.reward_model)
-
-
-class HashedModel(SharedModel):
-    """The same with rounds held out by `HashKFold`, as parts of a log have them."""
-
-    def model_of(self, evaluator):
-        """Return the model that an evaluator uses, and its folds."""
-        model, cv = super().model_of(evaluator)
-        if isinstance(cv, Integral) and not isinstance(cv, bool):
-            cv = self._hashed.setdefault(cv, HashKFold(cv))
-        return model, cv
-
-    @cached_property
-    def _hashed(self):
-        return {}
-
-    def sources(self, evaluators):
-        """Return the predictions for every evaluator that uses a model, by its name."""
-        return {
-            name: self.source_for(evaluator)
-            for name, evaluator in evaluators.items()
-            if evaluator._uses_model
-        }
 
 
 def _same(one, other):

@@ -2,23 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values as sums that add up: over files, days and machines."""
 
-from collections.abc import Iterator, Mapping
-
-from skope_ope._parallel import check_n_jobs
-from skope_ope.evaluators._chosen import named_evaluators, seeded
-from skope_ope.evaluators._counted import Counted
-from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
-from skope_ope.evaluators._shared_model import HashedModel
-from skope_ope.evaluators._stated import (
-    Stated,
-    check_memory,
-    check_policies,
-    needed,
-)
-from skope_ope.evaluators._summary_facts import facts
-from skope_ope.evaluators._value_summary import ValueSummary
-from skope_ope.logs._lazy_logs import LazyLogs
-from skope_ope.reward_models._part_models import part_models
+from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators._summed import refuse_walks, summed
 
 
 def summarize(
@@ -102,7 +87,7 @@ def summarize(
     >>> (first + rest).values()["new", "SNIPS"].n_rounds == len(logs)
     True
     """
-    return quiet_summary(
+    found = prepared(
         policies,
         logs,
         evaluators,
@@ -111,95 +96,7 @@ def summarize(
         by=by,
         random_state=random_state,
         n_jobs=n_jobs,
-        sample_weight=sample_weight,
         n_sample=n_sample,
-        verbose=verbose,
     )
-
-
-def quiet_summary(
-    policies,
-    logs,
-    evaluators=None,
-    reward_model=None,
-    cv=None,
-    *,
-    by=None,
-    random_state=None,
-    n_jobs=None,
-    sample_weight=None,
-    n_sample="auto",
-    verbose=0,
-    sources=None,
-    kept=True,
-):
-    """Return what `summarize` does.
-
-    Parameters
-    ----------
-    policies, logs, evaluators, reward_model, cv, by, random_state, n_jobs, \
-            sample_weight, n_sample, verbose
-        As `summarize` takes them.
-    sources : dict, default=None
-        Reward sources by name of the evaluator, where they were made before.
-    kept : bool, default=True
-        Whether something may be added later, so that policies must be told apart.
-
-    Returns
-    -------
-    summary : ValueSummary
-    """
-    check_n_jobs(n_jobs)
-    if isinstance(cv, Iterator):  # used by more than one fit
-        cv = list(cv)
-    policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
-    by = (by,) if isinstance(by, str) else tuple(by or ())
-    lazy = isinstance(logs, LazyLogs)
-    if lazy:
-        check_policies(policies, sample_weight)
-        logs = logs.labelled(n_jobs=n_jobs)
-        head, loggers = logs.head(), logs.loggers
-        n_loggers = 1 if loggers is None else len(loggers)
-    else:
-        check_memory(policies, logs)
-        head, n_loggers = logs, None
-    evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
-    if random_state is not None:
-        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
-    shared = HashedModel(reward_model, cv, logs, n_jobs)
-    if lazy:
-        logs = logs.needing(**needed(policies, evaluators, shared, by, head))
-    if sources is None and lazy:
-        sources = part_models(
-            evaluators,
-            reward_model,
-            cv,
-            logs,
-            n_sample=n_sample,
-            random_state=random_state or 0,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-    elif sources is None:
-        sources = shared.sources(evaluators)
-    shares = None
-    if any(evaluator._mixes_loggers(head) for evaluator in evaluators.values()):
-        shares = logger_shares(logs, n_jobs)
-    n_total = logs.n_rounds if lazy else len(logs)
-    stated = Stated(policies, evaluators, sources, n_total, shares, by)
-    stated.check(head)
-    told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
-    if lazy:
-        sums = partition_sums(stated, logs, n_jobs, verbose)
-        counted = Counted.of_partitions(logs.partitions)
-    else:
-        sums = stated.sums_of(logs, sample_weight)
-        counted = Counted.of_logs(logs)
-    return ValueSummary(
-        sums,
-        evaluators=evaluators,
-        facts=told,
-        counted=counted,
-        single=list(policies) == [None],
-        left_out=left_out,
-    )
+    refuse_walks(found.evaluators)
+    return summed(found, sample_weight, verbose=verbose)

@@ -90,7 +90,7 @@ def _write_npz(path, text, tables):
 
 
 def _read_npz(path):
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         tables = {name: file[name] for name in file.files}
     return str(tables.pop("header")), tables
 

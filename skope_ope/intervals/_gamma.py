@@ -11,6 +11,7 @@ from scipy.special import gammaincc, gammaincinv, ndtri, stdtrit
 
 from skope_ope._dot import dot
 
+PARTS = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)  # of the squares above the mean
 BLOCK = 20_000  # rounds that are summed at once: they stay in the cache
 
 
@@ -74,8 +75,11 @@ class DeviationBounds(Deviations):
     __slots__ = ()
 
     @classmethod
-    def of(cls, n, square, least, largest):
-        """Return the bounds for a sum of squares and the ends of the deviations."""
+    def of(cls, n, square, least, largest, fourth=inf):
+        """Return the bounds for a sum of squares and the ends of the deviations.
+
+        `fourth` is the sum of their fourth powers, or a bound of it.
+        """
         largest, least = max(largest, 0.0), min(least, 0.0)
         size = largest - least
         # of n deviations none is beyond the root of the sum of all squares
@@ -86,7 +90,26 @@ class DeviationBounds(Deviations):
             size = largest - least
         total = square / size if size else 0.0
         sides = total, largest * total, total, -least * total
-        return cls(n, *sides, max(largest, -least) * square, largest, least)
+        third = min(max(largest, -least) * square, sqrt(square * fourth))
+        return cls(n, *sides, third, largest, least)
+
+    def possible(self):
+        """Yield deviations that there may be, from few large ones to many small ones.
+
+        Those above the mean and those below have the same sum, and a part of the
+        squares each.
+        """
+        yield self
+        n, square = self.n, self.up_square + self.down_square
+        most = sqrt(n * square) / 2
+        for part in PARTS:
+            up, down = part * square, (1 - part) * square
+            if not (self.largest > 0 > self.least):
+                continue
+            fewest = max(up / self.largest, down / -self.least)
+            for total in (fewest, sqrt(fewest * max(most, fewest)), max(most, fewest)):
+                sides = total, up, total, down
+                yield Deviations(n, *sides, self.third, self.largest, self.least)
 
 
 def deviations_of(round_values, value, group=None):

@@ -8,6 +8,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.policies._base import (
     BasePolicy,
@@ -52,7 +53,7 @@ class LogsPolicy(MetaEstimatorMixin, BasePolicy):
         name = type(self).__name__
         if not isinstance(logs, BanditLogs):
             raise TypeError(
-                f"{name} learns from BanditLogs, got {type(logs).__name__}. Build them "
+                f"{name} learns from BanditLogs, got {kind_of(logs)}. Build them "
                 "with BanditLogs(context, action, reward, propensity) and fit a search "
                 "on them, too, search.fit(logs). Where the right action of every "
                 "context is known, use ClassifierPolicy().fit(X, y)."

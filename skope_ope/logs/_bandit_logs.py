@@ -358,6 +358,22 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return np.flatnonzero(self.action_counts == 0)
 
     @cached_property
+    def lowest_propensity(self):
+        """The smallest propensity."""
+        return float(self.propensity.min())
+
+    @cached_property
+    def mean_log_propensity(self):
+        """Mean of the logarithms of the propensities."""
+        return float(np.log(self.propensity).mean())
+
+    def propensities_below(self, limit):
+        """Return those propensities, rising, with their rows and actions' codes."""
+        rows = np.flatnonzero(self.propensity < limit)
+        rows = rows[np.argsort(self.propensity[rows], kind="stable")]
+        return self.propensity[rows], rows, self.action_index[rows]
+
+    @cached_property
     def quick_propensity_findings(self):
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
@@ -374,6 +390,18 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
 
         return learning_findings(self, MOST_ROUNDS)
 
+    @property
+    def weighs_unevenly(self):
+        """Whether the sample weights differ."""
+        return _propensity_audit.uneven_weight(self, slice(None)) is not None
+
+    @cached_property
+    def choices(self):
+        """What the rounds tell of the actions that the logger could take."""
+        from skope_ope.logs.checks._left_out import choices_of
+
+        return choices_of(self)
+
     @cached_property
     def left_out_by_chance(self):
         """Whether the logger could take the actions that it never took."""
@@ -382,6 +410,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         return left_out_by_chance(self)
 
     inverse_propensity_z = cached_property(_propensity_audit.inverse_propensity_z)
+    propensity_by_action = cached_property(_propensity_audit.propensity_by_action)
     action_count_law = cached_property(_propensity_audit.action_count_law)
     propensities_drift = cached_property(_propensity_audit.propensities_drift)
 

@@ -52,7 +52,7 @@ def _kind(type_):
         "float": types.is_floating,
         "decimal": types.is_decimal,
         "boolean": types.is_boolean,
-        "text": _is_text,
+        "text": is_text,
         "date": types.is_date,
         "time": types.is_timestamp,
     }
@@ -62,7 +62,8 @@ def _kind(type_):
     return str(type_)
 
 
-def _is_text(type_):
+def is_text(type_):
+    """Tell whether a column of this type holds texts."""
     from pyarrow import types
 
     view = getattr(types, "is_string_view", lambda _: False)
@@ -79,7 +80,7 @@ def _wider(one, other):
         return values[0]
     if all(types.is_integer(value) for value in values):
         return pyarrow.int64()
-    if all(_is_text(value) for value in values):
+    if all(is_text(value) for value in values):
         return pyarrow.large_string()
     if all(types.is_timestamp(value) for value in values):
         if (values[0].tz is None) != (values[1].tz is None):

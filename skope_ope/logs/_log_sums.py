@@ -1,37 +1,42 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is known of a log from its parts: counts and extremes that add up."""
+"""What is known of a log from its parts: counts, extremes and a sample that add up."""
 
-from contextlib import suppress
 from functools import cached_property
 from math import inf, nan
 
 import numpy as np
 
-from skope_ope.logs._factorise import objects
-
-FORMAT = 1  # of the table
-NUMBERS = (
-    "n",
-    "n_logged",
-    "mass",
-    "reward_sum",
-    "n_rewarded",
-    "propensity_sum",
-    "propensity_log_sum",
+from skope_ope.logs import _log_table, _pair_sums, _sampled_logs
+from skope_ope.logs._group_sums import WordsOfGroups, sums_of_groups
+from skope_ope.logs._merged_labels import merged_labels, placed
+from skope_ope.logs._order_sums import OrderSums
+from skope_ope.logs._propensity_audit import (
+    gap_spread,
+    grouped_z,
+    inverse_propensity_z,
+    law_by_action,
+    same_gap_z,
 )
-LOWS = ("reward_low", "propensity_low", "sample_weight_low")
-HIGHS = ("reward_high", "propensity_high", "sample_weight_high")
-SOME = ("has_propensity", "has_group", "has_timestamp")
-COUNTS = ("actions", "action_counts"), ("loggers", "logger_counts")
-CHUNK = 16  # propensities whose product is a float, whatever they are
+from skope_ope.logs._propensity_sums import PropensitySums
+from skope_ope.logs._row_sample import RowSample
+from skope_ope.logs._slate_logs import column_weights
+
+SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
+LOWS = "reward_low", "weight_low"
+HIGHS = "reward_high", "weight_high"
+LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
 class LogSums:
     """Counts, extremes and a sample of the rounds of a log, or of a part of it.
 
-    Parts add up to what one pass over the whole log gives, in any order and however
-    the log is cut.
+    Parts add up to what one pass over the whole log gives, in any order and however it
+    is cut into stretches of rows. Wherever findings ask for facts about logs they take
+    these sums as well. What needs rows (tests of the propensities) looks at the sample:
+    20,000 rounds with the smallest hashes of their positions. In memory 20,000 rounds
+    are drawn by a generator: another sample, of the same law; the same one where the
+    log has no more.
 
     Attributes
     ----------
@@ -41,10 +46,12 @@ class LogSums:
         Number of all rounds.
     mass : float
         Sum of the sample weights of the rounds that enter.
+    weight_low, weight_high : float
+        Smallest and largest of these, 1 where there are none.
     actions : ndarray of shape (n_actions,) or None
         Labels; None for slates.
     action_counts : ndarray of int of shape (n_actions,) or None
-        How often each was logged.
+        How often each was logged, over the rounds that enter.
     loggers : ndarray of shape (n_loggers,) or None
         Labels of the loggers, where the logs tell them.
     logger_counts : ndarray of int of shape (n_loggers,) or None
@@ -52,21 +59,23 @@ class LogSums:
     reward_range : tuple (float, float) or None
         The bounds that were stated.
     reward_low, reward_high, reward_sum : float
-        Of the rewards that were found.
+        Of the rewards of the rounds that enter.
     n_rewarded : int
-        Number of rounds whose reward is not zero.
-    says_yes_and_no : bool
-        Whether all rewards are 0 or 1, and some are 1.
-    has_propensity, propensity_estimated : bool
-        Whether propensities are known, and whether some were estimated.
-    propensity_low, propensity_high, propensity_sum, propensity_log_sum : float
-        Of the recorded propensities, and of their logarithms.
-    sample_weight_low, sample_weight_high : float
-        Of the sample weights of the rounds that enter; 1 where there are none.
-    has_group : bool
-        Whether rounds have groups.
-    first_time, last_time : float, datetime64 or None
-        Smallest and largest timestamp.
+        Number of these whose reward is not zero.
+    propensities : PropensitySums or None
+        Sums of the propensities; None for slates, and where they are not known.
+    propensity_estimated : bool
+        Whether some of the propensities were estimated.
+    groups : GroupSums or None
+        Sums by group of the rounds that enter.
+    pairs : PairSums or None
+        Which groups took rare actions, where some were never logged.
+    orders : dict of OrderSums
+        Order of all rounds, by origin.
+    first_time, last_time : number, datetime64 or None
+        Smallest and largest timestamp of all rounds.
+    sample, first : RowSample
+        Rounds that enter, drawn by lot; the first ones of all rounds.
     """
 
     @classmethod
@@ -80,23 +89,31 @@ class LogSums:
         entering : BanditLogs or SlateLogs, default=None
             Those of them that enter values. `None`: those whose own sample weight is
             positive.
+
+        Returns
+        -------
+        sums : LogSums
         """
-        out = cls.__new__(cls)
+        weight = _weights(logs)
         if entering is None:
-            weight = getattr(logs, "sample_weight", None)
             some = weight is None or weight.all()
             entering = logs if some else logs[weight > 0]
+        out = cls.__new__(cls)
         out.n, out.n_logged = len(entering), len(logs)
         out.reward_range = logs.reward_range
         out._count_labels(entering)
         out._sum_weights(entering)
         out._sum_rewards(entering)
-        out._sum_propensities(entering)
-        out.has_group = logs.group is not None
-        out._see_times(logs)
+        words = None
+        if logs.group is not None:
+            words = WordsOfGroups(entering)
+        sums = out._sum_propensities(entering, words)
+        out.groups = None if words is None else sums_of_groups(entering, words, sums)
+        all_words = words if entering is logs else None
+        out._see_order(logs, all_words)
+        out._keep_rows(logs, entering)
         return out
 
-    # -- one part ----------------------------------------------------------------------
     def _count_labels(self, logs):
         self.actions = self.action_counts = self.loggers = self.logger_counts = None
         if hasattr(logs, "action_index"):
@@ -105,14 +122,14 @@ class LogSums:
                 self.loggers, self.logger_counts = logs.loggers, logs.logger_counts
 
     def _sum_weights(self, logs):
-        weight = getattr(logs, "sample_weight", None)
-        if weight is None or not len(weight):
-            self.mass = float(self.n)
-            self.sample_weight_low = self.sample_weight_high = 1.0
-            return
-        self.mass = float(weight.sum())
-        self.sample_weight_low = float(weight.min())
-        self.sample_weight_high = float(weight.max())
+        weight = _weights(logs)
+        self.mass, self.weight_low, self.weight_high = float(self.n), inf, -inf
+        if weight is not None:
+            self.mass = float(weight.sum())
+            self.weight_low = float(weight.min(initial=inf))
+            self.weight_high = float(weight.max(initial=-inf))
+        elif self.n:
+            self.weight_low = self.weight_high = 1.0
 
     def _sum_rewards(self, logs):
         reward = logs.reward
@@ -123,23 +140,35 @@ class LogSums:
         inside = self.reward_low >= 0 and self.reward_high <= 1
         self._binary = bool(inside and (reward * reward == reward).all())
 
-    def _sum_propensities(self, logs):
-        p = logs.propensity
-        self.has_propensity = p is not None
+    def _sum_propensities(self, logs, words):
+        """Sum propensities, and return what is summed by group."""
         self.propensity_estimated = getattr(logs, "propensity_estimated", False)
-        self.propensity_low, self.propensity_high = inf, -inf
-        self.propensity_sum = self.propensity_log_sum = 0.0
-        if p is not None and len(p):
-            self.propensity_low, self.propensity_high = float(p.min()), float(p.max())
-            self.propensity_sum = float(p.sum())
-            self.propensity_log_sum = log_sum(p, self.propensity_low)
+        self.propensities = self.pairs = None
+        self._has_propensity = logs.propensity is not None
+        self._has_available = getattr(logs, "available", None) is not None
+        if self.actions is None or logs.propensity is None or not self.n:
+            return {}
+        self.propensities, gap = PropensitySums.of(logs)
+        if logs.group is None:
+            return {}
+        self.pairs = _pair_sums.of(logs, words)
+        weight = logs.sample_weight
+        return {"gap": gap, "mass": np.ones(self.n) if weight is None else weight}
 
-    def _see_times(self, logs):
+    def _see_order(self, logs, words):
         time = logs.timestamp
-        self.has_timestamp = time is not None
-        self.first_time = self.last_time = None
-        if time is not None and len(time):
-            self.first_time, self.last_time = time.min(), time.max()
+        self._has_time = time is not None
+        self.orders, self.first_time, self.last_time = {}, None, None
+        if len(logs):
+            self.orders = {logs._origin: OrderSums.of(logs, words)}
+            if self._has_time:
+                self.first_time, self.last_time = time.min(), time.max()
+
+    def _keep_rows(self, logs, entering):
+        most = _sampled_logs.most_rows(logs)
+        self.sample = RowSample.by_lot(most, entering, _sampled_logs.columns_of)
+        first = _sampled_logs.FIRST, logs, _sampled_logs.first_columns
+        self.first = RowSample.first(*first)
 
     # -- parts -------------------------------------------------------------------------
     def __add__(self, other):
@@ -148,63 +177,107 @@ class LogSums:
             return NotImplemented
         self._refuse_unlike(other)
         out = LogSums.__new__(LogSums)
-        for name in NUMBERS:
+        for name in SUMS:
             setattr(out, name, getattr(self, name) + getattr(other, name))
         for name in LOWS:
             setattr(out, name, min(getattr(self, name), getattr(other, name)))
         for name in HIGHS:
             setattr(out, name, max(getattr(self, name), getattr(other, name)))
-        for name in SOME:
-            setattr(out, name, getattr(self, name))
         same = self.reward_range == other.reward_range
         out.reward_range = self.reward_range if same else None
         out._binary = self._binary and other._binary
+        for name in ("_has_propensity", "_has_available", "_has_time"):
+            setattr(out, name, getattr(self, name) or getattr(other, name))
         out.propensity_estimated = (
             self.propensity_estimated or other.propensity_estimated
         )
-        for labels, counts in COUNTS:
-            both = merged_labels(getattr(self, labels), getattr(other, labels))
-            setattr(out, labels, both[0])
-            setattr(
-                out,
-                counts,
-                None
-                if both[0] is None
-                else placed(getattr(self, counts), both[1], len(both[0]))
-                + placed(getattr(other, counts), both[2], len(both[0])),
-            )
-        firsts = [one.first_time for one in (self, other) if one.first_time is not None]
-        lasts = [one.last_time for one in (self, other) if one.last_time is not None]
-        out.first_time, out.last_time = (
-            min(firsts, default=None),
-            max(lasts, default=None),
-        )
+        parts = out._merge_labels(self, other)
+        for name in ("propensities", "groups", "pairs", "sample", "first"):
+            one, more = (part[name] for part in parts)
+            setattr(out, name, _sum_of_known(one, more))
+        out._merge_orders(self, other)
+        times = [one for one in (self, other) if one.first_time is not None]
+        out.first_time = min((one.first_time for one in times), default=None)
+        out.last_time = max((one.last_time for one in times), default=None)
         return out
 
     def __radd__(self, other):
         """Return self for the 0 that `sum` begins with."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
+    def to_table(self, n_rows=None):
+        """Return the sums as a dict of arrays of numbers and texts, for files.
+
+        Parameters
+        ----------
+        n_rows : int, default=None
+            How many rows of the samples, and how many groups, are kept: the smallest
+            table has few. `None`: all.
+
+        Returns
+        -------
+        table : dict of ndarray
+            All names begin with "log_".
+        """
+        return _log_table.table_of(self, n_rows)
+
+    @classmethod
+    def from_table(cls, table):
+        """Return the sums that `to_table` wrote, among other arrays or alone."""
+        return _log_table.fill(cls.__new__(cls), table)
+
+    def _merge_labels(self, *parts):
+        """Take the labels of both parts; return what they hold, by the merged codes."""
+        held = [
+            {
+                name: getattr(one, name)
+                for name in ("propensities", "groups", "pairs", "sample", "first")
+            }
+            for one in parts
+        ]
+        for labels, counts in LABELS:
+            merged, *places = merged_labels(*(getattr(one, labels) for one in parts))
+            setattr(self, labels, merged)
+            if merged is None:
+                setattr(self, counts, None)
+                continue
+            n = len(merged)
+            both = [
+                placed(getattr(one, counts), place, n)
+                for one, place in zip(parts, places, strict=True)
+            ]
+            setattr(self, counts, both[0] + both[1])
+            for one, place in zip(held, places, strict=True):
+                if place is not None:
+                    _move(one, labels, place, n)
+        return held
+
+    def _merge_orders(self, *parts):
+        names = list(dict.fromkeys(name for one in parts for name in one.orders))
+        self.orders = {}
+        for name in names:
+            found = [one.orders[name] for one in parts if name in one.orders]
+            self.orders[name] = found[0] if len(found) == 1 else found[0] + found[1]
+        if len(names) > 1:
+            self.orders = {k: v.with_fewer_ends() for k, v in self.orders.items()}
+
     def _refuse_unlike(self, other):
         told = {
-            "has_propensity": "propensities",
-            "has_group": "groups",
-            "has_timestamp": "timestamps",
+            "propensities": [one._has_propensity for one in (self, other)],
+            "available actions": [one._has_available for one in (self, other)],
+            "groups": [one.groups is not None for one in (self, other)],
+            "timestamps": [one._has_time for one in (self, other)],
+            "actions": [one.actions is not None for one in (self, other)],
+            "loggers": [one.loggers is not None for one in (self, other)],
         }
-        for name, what in told.items():
-            if getattr(self, name) != getattr(other, name):
+        for what, (mine, theirs) in told.items():
+            if mine != theirs:
                 raise ValueError(
                     f"one part of the log has {what} and another has none: build all "
                     "parts with the same columns."
                 )
-        for name in ("actions", "loggers"):
-            if (getattr(self, name) is None) != (getattr(other, name) is None):
-                raise ValueError(
-                    f"one part of the log has {name} and another has none: build all "
-                    "parts with the same columns."
-                )
 
-    # -- what is asked -----------------------------------------------------------------
+    # -- what is asked of logs ---------------------------------------------------------
     def __len__(self):
         return self.n
 
@@ -219,84 +292,173 @@ class LogSums:
         return np.flatnonzero(self.action_counts == 0)
 
     @property
-    def says_yes_and_no(self):
-        """Whether all rewards are 0 or 1, and some are 1."""
+    def _says_yes_and_no(self):
         return self._binary and self.n_rewarded > 0
 
-    _says_yes_and_no = says_yes_and_no
+    @property
+    def has_propensity(self):
+        """Whether propensities are known."""
+        return self._has_propensity
 
     @property
     def lowest_propensity(self):
         """The smallest propensity, NaN where they are not known."""
-        return self.propensity_low if self.has_propensity else nan
+        return nan if self.propensities is None else self.propensities.low
+
+    def propensities_below(self, limit):
+        """Return kept propensities below a limit, rising, their positions, actions."""
+        return self.propensities.below(limit)
+
+    @property
+    def propensity_by_action(self):
+        """The propensity of every action where it belongs to the action alone."""
+        return self.propensities.by_action
+
+    @property
+    def mean_log_propensity(self):
+        """Mean of the logarithms of the propensities."""
+        return self.propensities.log_sum / self.n
+
+    @cached_property
+    def action_count_law(self):
+        """Mean and variance of the counts of the actions, or None if not known."""
+        if self.propensities is None:
+            return None
+        if self.propensities.law is not None or self._has_available:
+            law = self.propensities.law
+            return None if law is None else tuple(law)
+        return law_by_action(self.propensities.by_action, self.n)
+
+    @property
+    def group_sizes(self):
+        """Numbers of rounds of the groups that are kept, or None."""
+        return None if self.groups is None else self.groups["n"]
+
+    @property
+    def n_groups(self):
+        """Number of groups, about where they are more than 100,000, or None."""
+        return None if self.groups is None else self.groups.n_groups
+
+    @cached_property
+    def inverse_propensity_z(self):
+        """Mean of 1/p against the number of actions, in standard errors."""
+        sums, n = self.propensities, self.n
+        if sums is None or n < 2:
+            return nan
+        never = len(self.unseen)
+        if self._has_available and never:  # offered and never logged: by the sample
+            return inverse_propensity_z(self.sampled)
+        gap, square = sums.about(-never)
+        spread = gap_spread(n, gap, square, sums.gap_square)
+        if not spread:
+            p = self.sampled.propensity
+            return same_gap_z(gap / n, p, n if self.groups is None else self.n_groups)
+        if self.groups is None:
+            return gap / spread
+        groups = self.groups
+        change = groups["gap"] + never * groups["mass"] - gap / n * groups["n"]
+        return grouped_z(gap, change, groups.n_groups)
+
+    # -- findings ----------------------------------------------------------------------
+    @cached_property
+    def sampled(self):
+        """The sample as logs without context, `BanditLogs`."""
+        return _sampled_logs.logs_of(self, self.sample)
+
+    @cached_property
+    def quick_propensity_findings(self):
+        """Facts and findings of the tests that every value makes of propensities."""
+        from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
+
+        return quick_propensity_findings(self, self.sampled)
+
+    @cached_property
+    def learning_findings(self):
+        """Finding where the propensities of the first rounds follow earlier rewards."""
+        from skope_ope.logs.checks._adaptive_logger import learning_findings
+
+        return learning_findings(_sampled_logs.logs_of(self, self.first))
+
+    @property
+    def weighs_unevenly(self):
+        """Whether the sample weights differ."""
+        return self.weight_low < self.weight_high
+
+    @cached_property
+    def choices(self):
+        """What the rounds tell of the actions that the logger could take."""
+        from skope_ope.logs.checks._left_out import choices_of_sums
+
+        return choices_of_sums(self)
+
+    @cached_property
+    def left_out_by_chance(self):
+        """Whether the logger could take the actions that it never took."""
+        from skope_ope.logs.checks._left_out import left_out_by_chance
+
+        return left_out_by_chance(self)
+
+    @property
+    def propensity(self):
+        """Propensities of the sample, None where they are not known."""
+        return self.sample.columns.get("propensity")
+
+    @property
+    def logging_proba(self):
+        """Logging distributions of the sample, or None."""
+        return self.sample.columns.get("logging_proba")
+
+    @property
+    def available(self):
+        """Offered actions of the sample, or None."""
+        return self.sample.columns.get("available")
+
+    @property
+    def sample_weight(self):
+        """Sample weights of the sample, or None."""
+        return self.sample.columns.get("sample_weight")
+
+    @property
+    def group(self):
+        """Groups of the sample, or None."""
+        return self.sample.columns.get("group")
 
 
-def log_sum(p, lowest):
-    """Return the sum of the logarithms of some numbers in (0, 1].
-
-    Parameters
-    ----------
-    p : ndarray of shape (n,)
-        The numbers.
-    lowest : float
-        The smallest of them.
-    """
-    if lowest**CHUNK < 1e-290 or len(p) < CHUNK:  # their products are no floats
-        return float(np.log(p).sum())
-    whole = len(p) // CHUNK * CHUNK
-    products = np.multiply.reduce(p[:whole].reshape(CHUNK, -1), axis=0)
-    return float(np.log(products).sum() + np.log(p[whole:]).sum())
+def _weights(logs):
+    if hasattr(logs, "action_index"):
+        return logs.sample_weight
+    return column_weights(logs)
 
 
-def merged_labels(one, other):
-    """Return all labels of two arrays in order, and where those of each stand.
-
-    Parameters
-    ----------
-    one, other : ndarray or None
-        Labels in order.
-
-    Returns
-    -------
-    labels : ndarray or None
-        Sorted, or as they appear where they cannot be compared; of equal arrays the
-        first.
-    places, more : ndarray of int or None
-        Of the labels of each; None where they are all labels, in order.
-    """
-    if one is None or one is other or _alike(one, other):
-        return one, None, None
-    mine, theirs = one.tolist(), other.tolist()
-    labels = list(dict.fromkeys([*mine, *theirs]))
-    with suppress(TypeError):  # labels of several types stay as they appear
-        labels = sorted(labels)
-    place = {label: k for k, label in enumerate(labels)}
-    places = [
-        np.array([place[label] for label in part], dtype=np.intp)
-        for part in (mine, theirs)
-    ]
-    return label_array(labels, one.dtype, other.dtype), *places
+def _sum_of_known(one, other):
+    if one is None or other is None:
+        return other if one is None else one
+    return one + other
 
 
-def label_array(labels, *kinds):
-    """Return labels as an array, of objects unless all are of one kind."""
-    if len({kind.kind for kind in kinds}) == 1 and kinds[0].kind != "O":
-        return np.array(labels)
-    return objects(labels)
+def _move(held, labels, places, n):
+    """Give what a part holds the codes of merged labels."""
+    column = {"actions": "action", "loggers": "logger"}[labels]
+    for name in ("sample", "first"):
+        rows = held[name]
+        if column in rows.columns:
+            held[name] = rows.with_column(column, places[rows.columns[column]])
+        for wide in ("logging_proba", "available") if labels == "actions" else ():
+            if wide in held[name].columns:
+                values = held[name].columns[wide]
+                held[name] = held[name].with_column(wide, placed(values.T, places, n).T)
+    if labels == "actions":
+        if held["propensities"] is not None:
+            held["groups"] = _shifted(held, n)
+            held["propensities"] = held["propensities"].among(n, places)
+        if held["pairs"] is not None:
+            held["pairs"] = held["pairs"].among(n, places)
 
 
-def _alike(one, other):
-    return (
-        len(one) == len(other)
-        and one.dtype.kind == other.dtype.kind
-        and bool(np.all(one == other))
-    )
-
-
-def placed(values, places, n):
-    """Return values at their places among n, zeros elsewhere."""
-    if places is None:
-        return values
-    out = np.zeros((n, *values.shape[1:]), dtype=values.dtype)
-    out[places] = values
-    return out
+def _shifted(held, n):
+    """Return sums by group of gaps to more actions."""
+    groups, sums = held["groups"], held["propensities"]
+    if groups is None or sums.offered is not None:
+        return groups
+    gap = groups["gap"] - (n - sums.n_actions) * groups["mass"]
+    return groups.with_sums(gap=gap)

@@ -51,14 +51,30 @@ class Reading:
     conditions: tuple = ()
 
     @property
+    def coded(self):
+        """Columns of texts that are read as codes: as nothing but labels."""
+        from skope_ope.logs._column_types import is_text
+
+        labels = {self.roles[field][0] for field in LABELS if field in self.roles}
+        used = [name for some in self.columns.values() for name in as_tuple(some)]
+        others = {*self.roles.get("context", ()), *used}
+        names = [name for name in labels - others if name in self.types]
+        return sorted(name for name in names if is_text(self.types[name]))
+
+    @property
     def names(self):
         """Names of all columns that are read, each once."""
         names = [name for some in self.roles.values() for name in some]
         for some in self.columns.values():
-            names += [some] if isinstance(some, str) else some
+            names += as_tuple(some)
         for condition in self.conditions:
             names += condition.names
         return list(dict.fromkeys(names))
+
+
+def as_tuple(names):
+    """Return a tuple of names, also of a single one."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def logs_of_table(reading, table, start, rows=None):
@@ -97,9 +113,8 @@ def logs_of_table(reading, table, start, rows=None):
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
     added = {
-        name: table_of(table, (some,) if isinstance(some, str) else some, single)
+        name: table_of(table, as_tuple(some), isinstance(some, str))
         for name, some in reading.columns.items()
-        for single in [isinstance(some, str)]
     }
     if weight is not None:
         added[WEIGHT] = weight
@@ -139,9 +154,7 @@ def labels_of(table, name, listed=None, all_of_them=False):
         values = _numpy(column)
         if listed is None or not len(values):
             return values
-        codes = label_codes(listed, values)
-        if codes.min() < 0:
-            return values  # the constructor names the row
+        codes = label_codes(listed, values)  # the constructor names a row that has -1
         return ColumnCodes(listed, codes, np.asarray(values), listed=all_of_them)
     if listed is None or not all_of_them:
         return coded

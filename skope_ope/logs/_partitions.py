@@ -64,13 +64,15 @@ class ParquetPart:
             return name
         return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
-    def batches(self, names, n_rows):
+    def batches(self, names, coded, n_rows):
         """Yield the rows of the whole row group in record batches.
 
         Parameters
         ----------
         names : list of str
             Columns.
+        coded : list of str
+            Columns of texts that are read as dictionaries.
         n_rows : int
             Rows of a batch, at most.
         """
@@ -81,6 +83,7 @@ class ParquetPart:
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
+            read_dictionary=coded,
         )
         with file:
             found = file.metadata
@@ -214,10 +217,13 @@ class PartReader:
         names : list of str
             Columns.
         """
-        part, types = partition.part, partition.reading.types
+        part, types = partition.part, dict(partition.reading.types)
+        coded = [name for name in partition.reading.coded if name in names]
+        for name in coded:
+            types.pop(name)
         stored = [name for name in names if name not in part.constants]
         try:
-            table = self._stored(part, stored) if stored else None
+            table = self._stored(part, stored, coded) if stored else None
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{part}: the file is gone since it was scanned."
@@ -226,7 +232,7 @@ class PartReader:
             raise ValueError(f"{part} cannot be read: {error}") from error
         return _typed(table, names, part, types)
 
-    def _stored(self, part, names):
+    def _stored(self, part, names, coded):
         import pyarrow
 
         low, high = part.rows
@@ -234,8 +240,8 @@ class PartReader:
         if self._place != place or self._next > low:
             self.close()
             self._place = place
-            whole = high - low == part.of[0]
-            self._batches = part.batches(names, part.of[0] if whole else STRETCH)
+            size = part.of[0] if high - low == part.of[0] else STRETCH
+            self._batches = part.batches(names, coded, size)
         got = []
         while self._next < high:
             batch = self._left.pop() if self._left else next(self._batches, None)
@@ -264,7 +270,7 @@ class PartReader:
 
 
 def _typed(table, names, part, types):
-    """Return the columns in order, with the types that all partitions share."""
+    """Return the columns in order, those named in `types` with these types."""
     import pyarrow
 
     arrays = []

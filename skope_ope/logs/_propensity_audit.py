@@ -9,6 +9,7 @@ from scipy.special import gammaln
 
 from skope_ope.logs._factorise import rows_of_codes
 
+SURPRISE = 1e-5  # chances below this are told
 DRIFT_Z = 6  # standard errors, one comparison per action
 ROUNDING = 1e-6  # of probabilities in single precision
 BLOCK = 8192  # rows; nothing as long as the logs is made
@@ -59,34 +60,76 @@ def inverse_propensity_z(logs):
         if grouped is not None:
             np.add.at(grouped[0], logs.group_index[rows], gap)
             np.add.at(grouped[1], logs.group_index[rows], 1.0)
-    variance = (square - total * total / n_rounds) / (n_rounds - 1)
-    if variance <= 1e-14 * square / n_rounds:
-        return _same_gap_z(total / n_rounds, logs)
+    spread = gap_spread(n_rounds, total, square)
+    if not spread:
+        n_units = n_rounds if grouped is None else grouped.shape[1]
+        return same_gap_z(total / n_rounds, logs.propensity, n_units)
     if grouped is None:
-        return total / sqrt(variance * n_rounds)
-    n_groups = grouped.shape[1]
+        return total / spread
+    change = grouped[0] - total / n_rounds * grouped[1]
+    return grouped_z(total, change, len(change))
+
+
+def gap_spread(n_rounds, total, square, size=0.0):
+    """Return the standard error of a sum of gaps, 0 where all are the same.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of gaps, at least 2.
+    total, square : float
+        Their sum and their sum of squares.
+    size : float, default=0.0
+        A sum of squares that was rounded on the way to `square`.
+    """
+    variance = (square - total * total / n_rounds) / (n_rounds - 1)
+    if variance <= 1e-14 * max(square, size) / n_rounds:
+        return 0.0
+    return sqrt(variance * n_rounds)
+
+
+def grouped_z(total, change, n_groups):
+    """Return a sum in standard errors of the sums of its groups.
+
+    Parameters
+    ----------
+    total : float
+        The sum.
+    change : ndarray of shape (n_kept,)
+        Centred sums of the groups.
+    n_groups : int
+        How many groups there are, of which `change` may tell some.
+    """
     if n_groups < 2:
         return nan  # nothing tells how groups differ
-    change = grouped[0] - total / n_rounds * grouped[1]
-    error = sqrt(n_groups / (n_groups - 1) * float(change @ change))
+    square = float(change @ change) * n_groups / len(change)
+    error = sqrt(n_groups / (n_groups - 1) * square)
     return total / error if error > 0 else copysign(inf, total)
 
 
-def _same_gap_z(gap, logs):
+def same_gap_z(gap, p, n_units):
     r"""Return a z for 1/p that exceeds the number of actions by the same everywhere.
 
     Either rounding, or 1/p counts actions that were never drawn: K of M were, which
     has a probability of at most :math:`\binom{M}{K} (K / M)^n`. Fewer than K cannot be.
+
+    Parameters
+    ----------
+    gap : float
+        Mean of 1/p, less the number of actions.
+    p : ndarray of shape (n,)
+        Propensities, some of which will do.
+    n_units : int
+        Number of rounds, or of groups.
     """
     if abs(gap) <= 1e-6:
         return 0.0
     if gap < 0:
         return -inf
-    m = float((1 / logs.propensity).mean())
+    m = float((1 / p).mean())
     k = m - gap
     log_chance = gammaln(m + 1) - gammaln(k + 1) - gammaln(gap + 1)
-    n = len(logs) if logs.group is None else logs.n_groups
-    return sqrt(max(-2 * (log_chance + n * log(k / m)), 0.0))
+    return sqrt(max(-2 * (log_chance + n_units * log(k / m)), 0.0))
 
 
 def action_count_law(logs):
@@ -100,7 +143,9 @@ def action_count_law(logs):
         return law_of(mu)
     if p is None:
         return None
-    return _law_by_action(logs) if logs.available is None else _uniform_law(logs)
+    if logs.available is not None:
+        return uniform_law(logs)
+    return law_by_action(logs.propensity_by_action, len(logs))
 
 
 def law_of(mu):
@@ -127,15 +172,27 @@ def propensity_by_action(logs):
     return by_action
 
 
-def _law_by_action(logs):
-    by_action = propensity_by_action(logs)
+def law_by_action(by_action, n_rounds):
+    """Return the law where the propensity belongs to the action alone, else None.
+
+    Parameters
+    ----------
+    by_action : ndarray of shape (n_actions,) or None
+        See `propensity_by_action`.
+    n_rounds : int
+        Number of rounds.
+    """
     if by_action is None or abs(by_action.sum() - 1) > ROUNDING:
         return None
-    mean = len(logs) * by_action
+    mean = n_rounds * by_action
     return mean, mean * (1 - by_action)
 
 
-def _uniform_law(logs):
+def uniform_law(logs):
+    """Return the law of uniform choices among the offered actions.
+
+    None where the propensities tell that they were not uniform.
+    """
     mean, variance = np.zeros((2, logs.n_actions))
     for rows in _blocks(logs):
         mu = logs.available[rows] / logs.available[rows].sum(axis=1)[:, None]
@@ -163,6 +220,11 @@ def action_count_z(logs):
     return np.divide(
         excess, np.sqrt(variance), out=np.zeros(len(mean)), where=variance > 0
     )
+
+
+def least_possible(n_rounds, n_actions):
+    """Return what no propensity of a log of this size should lie below."""
+    return SURPRISE / (n_rounds * n_actions)
 
 
 def count_chance(excess, variance, sizes=None):

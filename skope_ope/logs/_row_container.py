@@ -44,6 +44,11 @@ class RowId:
         return f"RowId(origin={self.origin[:8]!r}, n_rounds={len(self)})"
 
 
+def is_drawn(origin):
+    """Tell whether an origin was drawn when logs were built, and is never met again."""
+    return len(origin) == 32 and set(origin) <= set("0123456789abcdef")
+
+
 def take_rows(values, key):
     """Rows `key` (an int array or a slice) of an array, sparse matrix or frame."""
     if isinstance(key, np.ndarray) and isinstance(values, np.ndarray):
@@ -107,6 +112,12 @@ class RowContainer:
         if not isinstance(position, np.ndarray):  # no array until somebody asks
             position = np.arange(len(self)) + (position or 0)
         return RowId(self._origin, position)
+
+    def _positions_at(self, rows):
+        """Return the positions of some rows, a slice or an array."""
+        if self._position is not None:
+            return self._position[rows]
+        return np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
 
     @property
     def shape(self):

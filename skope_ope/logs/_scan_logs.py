@@ -14,7 +14,7 @@ from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
-from skope_ope.logs._part_columns import LABELS, Reading
+from skope_ope.logs._part_columns import LABELS, Reading, as_tuple
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import check_labels
 
@@ -177,7 +177,7 @@ def _meaning(single, tables, columns, stated):
             roles[field] = (_name(field, name),)
     for field, names in tables.items():
         if names is not None:
-            roles[field] = (names,) if isinstance(names, str) else tuple(names)
+            roles[field] = as_tuple(names)
     stated = {name: value for name, value in stated.items() if value is not None}
     own, other = (_SLATE, _BANDIT) if is_slate else (_BANDIT, _SLATE)
     wrong = [name for name in (*roles, *stated) if name in other and name not in own]
@@ -232,7 +232,7 @@ def _named(columns):
 def _used(roles, columns):
     used = list(chain(*roles.values()))
     for some in columns.values():
-        used += [some] if isinstance(some, str) else some
+        used += as_tuple(some)
     return used
 
 
@@ -268,7 +268,7 @@ def uses(reading):
         kind = "feature" if field == "context" else kind
         found |= {name: kind for name in names if found.get(name) != "label"}
     for some in reading.columns.values():
-        for name in [some] if isinstance(some, str) else some:
+        for name in as_tuple(some):
             found.setdefault(name, "feature")
     for condition in reading.conditions:
         for name in condition.names:

@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of
 
 
 class BaseLogTransformer(TransformerMixin, BaseEstimator):
@@ -34,7 +35,7 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
         """
         if not isinstance(X, BanditLogs):
             raise TypeError(
-                f"{type(self).__name__} takes BanditLogs, got {type(X).__name__}."
+                f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}."
             )
         self._validate_params()
         self._fit(X)

@@ -368,8 +368,8 @@ def check_reward_range(reward_range, reward):
         ) from error
     if not low < high:
         raise ValueError(f"reward_range needs low < high, got ({low}, {high}).")
-    outside = np.flatnonzero((reward < low) | (reward > high))
-    if outside.size:
+    if reward.min(initial=low) < low or reward.max(initial=high) > high:
+        outside = np.flatnonzero((reward < low) | (reward > high))
         raise RowError(
             f"reward {reward[outside[0]]:.6g}",
             outside[0],

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.exceptions import SupportWarning
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of, refuse_lazy
 from skope_ope.logs._validation import (
     PROBABILITY_TOLERANCE,
     as_array,
@@ -60,7 +61,7 @@ def action_probabilities(policy, logs, *, unknown="raise"):
            [0.5, 0.5]])
     """
     if not isinstance(logs, BanditLogs):
-        raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+        raise TypeError(f"logs must be BanditLogs, got {kind_of(logs)}.")
     if unknown not in ("raise", "ignore"):
         raise ValueError(f"unknown must be 'raise' or 'ignore', got {unknown!r}.")
     proba = resolve_policy(policy, logs)
@@ -85,6 +86,7 @@ def resolve_policy(policy, logs):
     An array of any kind of real numbers is as it was given: whoever reads it makes
     floats of it, block by block.
     """
+    refuse_lazy(logs)
     if isinstance(policy, str):
         if policy not in logs.columns:
             raise ValueError(

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils.metadata_routing import UNUSED
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import take_rows
 from skope_ope.policies._base import BasePolicy, first_best, n_rows, one_hot, restrict
 
@@ -58,7 +59,7 @@ class AdaptivePolicy(BasePolicy):
         if not isinstance(X, BanditLogs):
             raise TypeError(
                 f"{type(self).__name__} is fitted on logs, from which it takes the "
-                f"actions only; got {type(X).__name__}."
+                f"actions only; got {kind_of(X)}."
             )
         self._validate_params()
         self.reset(X[:0])

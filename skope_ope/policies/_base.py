@@ -8,6 +8,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._validation import as_array, as_numbers, row_sums
 
 BLOCK_ENTRIES = 1 << 16  # probabilities that are computed at once
@@ -56,7 +57,9 @@ class BasePolicy(BaseEstimator):
         return self
 
     def _actions_of(self, X, y):
-        if isinstance(X, BanditLogs):
+        if isinstance(X, LazyLogs):
+            X = X.labelled()
+        if isinstance(X, (BanditLogs, LazyLogs)):
             return X.actions
         if y is None:
             raise ValueError(

@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which rounds a policy has learned from, so that it is not evaluated on them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from skope_ope.logs._known_rows import KnownRows
 from skope_ope.policies._action_probabilities import last_step, unwrap
+
+MOST_NAMED = 10  # rows
 
 
 def remember_rows(policy, *parts):
@@ -44,6 +48,57 @@ def learned_rounds(policy, logs):
     for known in _learned_from(policy):
         learned |= known.has(logs)
     return learned
+
+
+@dataclass(frozen=True)
+class LearnedRounds:
+    """How many rounds a policy has learned from, which adds up over parts of a log.
+
+    Parameters
+    ----------
+    n : int
+        Number of rounds.
+    count : int
+        Number of those that it has learned from.
+    rows : tuple of int
+        At most ten of these.
+    """
+
+    n: int
+    count: int
+    rows: tuple = ()
+
+    @classmethod
+    def of(cls, policy, logs, by_position=False):
+        """Return what `learned_rounds` tells of some rounds.
+
+        Parameters
+        ----------
+        policy : policy, array or str
+            What is evaluated.
+        logs : BanditLogs or SlateLogs
+            The rounds.
+        by_position : bool, default=False
+            Whether rows are called by their positions in the log that these rounds are
+            a part of.
+        """
+        if not any(True for _ in _learned_from(policy)):
+            return cls(len(logs), 0)
+        rows = learned_rounds(policy, logs).nonzero()[0]
+        count, rows = len(rows), rows[:MOST_NAMED]
+        if by_position:
+            rows = logs.row_id.position[rows]
+        return cls(len(logs), count, tuple(rows.tolist()))
+
+    @property
+    def share(self):
+        """Share of the rounds that the policy has learned from."""
+        return self.count / self.n
+
+    def __add__(self, other):
+        """Return the same of both parts."""
+        rows = tuple(sorted(self.rows + other.rows)[:MOST_NAMED])
+        return LearnedRounds(self.n + other.n, self.count + other.count, rows)
 
 
 def rounds_in_doubt(policy, logs):

@@ -6,6 +6,7 @@ import numpy as np
 
 from skope_ope._renamed import reordered
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._validation import (
     check_agreement,
     check_distributions,
@@ -76,7 +77,7 @@ def with_logger_policies(policies, logs):
     """
     if not isinstance(logs, BanditLogs):
         raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
+            f"logs must be BanditLogs, got {kind_of(logs)}. The call is "
             "with_logger_policies(policies, logs)."
         )
     if logs.loggers is None:

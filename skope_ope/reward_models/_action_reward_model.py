@@ -15,6 +15,7 @@ from skope_ope.exceptions import ModelErrorWarning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._encoding_notes import encoding_explained
 from skope_ope.logs._factorise import rows_of_codes
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import take_rows
 from skope_ope.logs._validation import label_codes, plain
 from skope_ope.propensities._weighted_fit import fit_weighted, weight_parameter
@@ -134,7 +135,7 @@ class ActionRewardModel(BaseEstimator):
     def _checked(self, logs, rows):
         """Return the rewards of training rounds that the model can learn from."""
         if not isinstance(logs, BanditLogs):
-            raise TypeError(f"logs must be BanditLogs, got {type(logs).__name__}.")
+            raise TypeError(f"logs must be BanditLogs, got {kind_of(logs)}.")
         if not (len(logs) if rows is None else len(rows)):
             raise ValueError("the logs are empty: a model needs at least one round.")
         reward = logs.reward if rows is None else logs.reward.take(rows)

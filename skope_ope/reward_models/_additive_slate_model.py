@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skope_ope._renamed import renamed_parameters
 from skope_ope._sklearn import HasMethods, Interval, fit_context
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.reward_models._slate_design import (
     ItemColumns,
@@ -89,7 +90,7 @@ class AdditiveSlateModel(BaseEstimator):
         self : AdditiveSlateModel
         """
         if not isinstance(logs, SlateLogs):
-            raise TypeError(f"logs must be SlateLogs, got {type(logs).__name__}.")
+            raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
         model = self.model
         if model is None:
             from sklearn.linear_model import Ridge

@@ -10,7 +10,7 @@ from skope_ope._part_tasks import merge_parts, named
 from skope_ope.logs._folds import FULL
 
 
-def learned_models(model, cv, lazy, n_jobs=None, verbose=0):
+def learned_models(model, cv, lazy, n_jobs=None, **engine):
     """Return a model for every fold, and that of all rounds, by fold.
 
     They learn from the partitions in their order. Workers share out the models, and
@@ -26,8 +26,8 @@ def learned_models(model, cv, lazy, n_jobs=None, verbose=0):
         The rounds.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn.
-    verbose : int, default=0
-        As in scikit-learn.
+    **engine
+        Of `merge_parts`.
 
     Returns
     -------
@@ -37,9 +37,8 @@ def learned_models(model, cv, lazy, n_jobs=None, verbose=0):
     folds = [*range(cv.n_splits), FULL]
     workers = min(effective_n_jobs(n_jobs), len(folds))
     tasks = [(_Folds(folds[first::workers]),) for first in range(workers)]
-    found = merge_parts(
-        _learned, tasks, (model, cv, lazy), n_jobs=n_jobs, verbose=verbose
-    )
+    given = model, cv, lazy
+    found = merge_parts(_learned, tasks, given, n_jobs=n_jobs, **engine)
     return {fold: found[fold] for fold in folds}
 
 

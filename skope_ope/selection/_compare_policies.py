@@ -9,10 +9,13 @@ from numbers import Real
 from skope_ope._renamed import dropped_keyword, renamed_value, reordered
 from skope_ope.evaluators._evaluate import quiet_table
 from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import recommended_evaluator
+from skope_ope.evaluators._summed import summed
 from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.logs._known_range import known_range
+from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.selection._act_alike import act_alike
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._policy_comparison import (
@@ -48,7 +51,7 @@ def compare_policies(
     ----------
     policies : dict of policies
         By name; anything that evaluators take. They must not have learned from `logs`.
-    logs : BanditLogs or SlateLogs
+    logs : BanditLogs, SlateLogs or LazyLogs
         The rounds.
     evaluator : evaluator, default=None
         It is fitted anew, on `logs`. `None`: the one that `evaluate` recommends for
@@ -92,6 +95,10 @@ def compare_policies(
     """
     baseline = renamed_value("baseline", baseline, {None: LOGGER}, stacklevel=4)
     check_comparison(policies, logs, baseline, level)
+    if isinstance(logs, LazyLogs):
+        comparison = _of_lazy_logs(policies, logs, evaluator, baseline, level, n_jobs)
+        warn_once(comparison.items(), stacklevel=4)
+        return comparison
     evaluator = _evaluator(evaluator, logs)
     table = quiet_table(policies, logs, {"": evaluator}, n_jobs=n_jobs, keep=True)
     values = {name: table[name, ""] for name in policies}
@@ -100,6 +107,38 @@ def compare_policies(
     for warning in warned:
         warnings.warn(warning, stacklevel=4)
     return comparison
+
+
+def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
+    """Return the comparison of policies from merged sums."""
+    lazy = lazy.labelled(n_jobs=n_jobs)
+    if evaluator is None:
+        asked = prepared(policies, lazy)
+        evaluator = _evaluator(None, asked.head, asked.n_loggers)
+    else:
+        check_search_evaluator(evaluator, "compare_policies")
+    summary = summed(
+        prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs), kept=False
+    )
+    table, logged = summary.values(), summary.logged_value()
+    values = {name: table[name, ""] for name in policies}
+    reference = logged if baseline == LOGGER else values[baseline]
+    gains = {
+        name: value - reference for name, value in values.items() if name != baseline
+    }
+    return PolicyComparison(
+        values,
+        reference,
+        baseline,
+        level=level,
+        reward_range=logged._limits,
+        # in all rounds that were summed
+        alike=[
+            name
+            for name, gain in gains.items()
+            if gain.value == 0 == gain.standard_error
+        ],
+    )
 
 
 def comparison_of(values, policies, logs, baseline, level):
@@ -148,12 +187,12 @@ def check_comparison(policies, logs, baseline, level):
             "policies must be a dict of policies by name, {'a': policy, ...}, got "
             f"{type(policies).__name__ if not isinstance(policies, dict) else '{}'}."
         )
-    if not is_logs(logs):
+    if not is_logs(logs) and not isinstance(logs, LazyLogs):
         raise TypeError(
             f"logs must be BanditLogs, got {type(logs).__name__}. The policies come "
             "first, then the logs."
         )
-    if not len(logs):
+    if is_logs(logs) and not len(logs):
         raise ValueError("the logs are empty: a comparison needs rounds.")
     names = list(policies)
     _check_texts(names)
@@ -195,12 +234,12 @@ def _check_texts(names):
             )
 
 
-def _evaluator(evaluator, logs):
+def _evaluator(evaluator, logs, n_loggers=None):
     """Return the evaluator that was named, or the recommended one."""
     if evaluator is not None:
         check_search_evaluator(evaluator, "compare_policies")
         return evaluator
-    found = recommended_evaluator(logs)
+    found = recommended_evaluator(logs, n_loggers)
     if found.evaluator is None:
         raise ValueError(
             f"no evaluator is recommended for these logs: {found.reason}. One that is "

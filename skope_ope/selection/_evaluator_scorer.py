@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.selection._candidates import (
     check_evaluator,
@@ -119,7 +120,7 @@ class EvaluatorScorer:
         if not is_logs(X):
             raise TypeError(
                 f"EvaluatorScorer scores an evaluator on held-out logs, got "
-                f"{type(X).__name__}. For the value of a policy call "
+                f"{kind_of(X)}. For the value of a policy call "
                 "search.best_estimator_.score(policy)."
             )
         candidate, pipeline = fitted_part(estimator)

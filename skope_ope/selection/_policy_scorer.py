@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator, pipeline_remedy
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.policies._action_probabilities import refuse_non_policies
 from skope_ope.policies.slate._slate_policy import is_slate_policy
@@ -99,7 +100,7 @@ class PolicyScorer:
         if not is_logs(X):
             raise TypeError(
                 f"PolicyScorer values a policy on held-out logs, got "
-                f"{type(X).__name__}. Fit the search on BanditLogs, search.fit(logs); "
+                f"{kind_of(X)}. Fit the search on BanditLogs, search.fit(logs); "
                 "its score is search.score(logs)."
             )
         last, pipeline = fitted_part(estimator)

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.selection._candidates import is_logs
 from skope_ope.selection._shared_fits import candidates_of
 
@@ -30,7 +31,7 @@ class BaseSearch(MetaEstimatorMixin, BaseEstimator):
     def _check_logs(self, logs, y):
         if not is_logs(logs):
             raise TypeError(
-                f"{type(self).__name__} searches on logs, got {type(logs).__name__}."
+                f"{type(self).__name__} searches on logs, got {kind_of(logs)}."
             )
         if y is not None:
             raise ValueError(

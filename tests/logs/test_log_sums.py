@@ -31,6 +31,6 @@ def test_parts_add_up_to_the_whole(seed):
     assert merged.reward_low == logs.reward.min()
     assert merged.n_rewarded == np.count_nonzero(logs.reward)
     np.testing.assert_allclose(
-        [merged.reward_sum, merged.propensity_log_sum],
+        [merged.reward_sum, merged.propensities.log_sum],
         [whole.reward_sum, np.log(logs.propensity).sum()],
     )

@@ -54,6 +54,9 @@ EXEMPT = {"__init__", "__main__", "_shell", "base"}
 DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
+    ("logs/_log_sums.py", "checks"),
+    ("logs/_sampled_logs.py", "checks"),
+    ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
     ("evaluators/core/_policy_value.py", "audit"),
     ("displays/_policy_comparison_display.py", "selection"),
 }

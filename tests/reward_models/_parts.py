@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Lazy logs whose partitions are parts of logs in memory: no files are needed."""
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -15,6 +17,10 @@ class Part:
         return self.logs if len(self.logs) else None
 
 
+def read_parts(parts):
+    return ((part, part.read()) for part in parts)
+
+
 class Parts:
     """The parts of `logs` before, between and after `cuts`."""
 
@@ -23,7 +29,7 @@ class Parts:
     def __init__(self, logs, cuts=(), counted=True, source="log"):
         bounds = [0, *cuts, len(logs)]
         self.logs, self.counted, self.source = logs, counted, source
-        pairs = enumerate(zip(bounds[:-1], bounds[1:], strict=True))
+        pairs = enumerate(pairwise(bounds))
         self.partitions = tuple(
             Part(logs[low:high], k, low, source) for k, (low, high) in pairs
         )
@@ -41,14 +47,12 @@ class Parts:
 
     def tasks(self, n_tasks):
         found = np.array_split(np.arange(len(self.partitions)), n_tasks)
-        return [
-            tuple(self.partitions[i] for i in some) for some in found if some.size
-        ]
+        return [tuple(self.partitions[i] for i in some) for some in found if some.size]
 
     def read(self):
-        return ((part, part.read()) for part in self.partitions)
+        return read_parts(self.partitions)
 
-    def sample(self, n, random_state=None):
+    def sample(self, n, random_state=None, n_jobs=None):
         if n >= len(self.logs):
             return self.logs
         rows = np.random.RandomState(random_state).choice(len(self.logs), n, False)

@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
@@ -122,7 +123,8 @@ class BaseEvaluator(BaseEstimator):
         Parameters
         ----------
         logs : BanditLogs, or SlateLogs where the evaluator takes them
-            The logged rounds.
+            The logged rounds; or `LazyLogs` of either kind, which are read part by
+            part, and whose reward model is fitted as `summarize` says.
         reward_model : model, default=None
             Used where the constructor's is None; evaluators without a reward model
             ignore it.
@@ -141,9 +143,12 @@ class BaseEvaluator(BaseEstimator):
         """
         if not get_config()["skip_parameter_validation"]:
             self._validate_params()
-        self._check_kind(logs)
-        self._check_logs(logs)
-        fitted = self._fitted(logs, reward_model)
+        if isinstance(logs, LazyLogs):
+            fitted = _of_lazy_logs().fitted_on_lazy(self, logs, reward_model)
+        else:
+            self._check_kind(logs)
+            self._check_logs(logs)
+            fitted = self._fitted(logs, reward_model)
         # all at once: a fit that is interrupted leaves the one before it whole
         self.__dict__ = {
             name: value
@@ -236,7 +241,7 @@ class BaseEvaluator(BaseEstimator):
         policy : policy, array or str
             A fitted policy; an array of its probabilities of shape (n_rounds,
             n_actions) for the rows of the logs; or the name of a column.
-        logs : BanditLogs, default=None
+        logs : BanditLogs or LazyLogs, default=None
             Rounds to evaluate on; `None`: those of `fit`. Rounds that were in `fit`
             are predicted out of fold, others by a model of all rounds of `fit`.
         sample_weight : array-like of shape (n_rounds,), default=None
@@ -292,9 +297,11 @@ class BaseEvaluator(BaseEstimator):
     def _result(self, policy, logs, sample_weight):
         if not hasattr(self, "logs_"):  # tags take longer than a small evaluation
             check_is_fitted(self)
-        if logs is None:
-            logs = self.logs_
-        else:
+        of_fit = logs is None
+        logs = self.logs_ if of_fit else logs
+        if isinstance(logs, LazyLogs):
+            return _of_lazy_logs().value_on_lazy(self, policy, logs, sample_weight)
+        if not of_fit:
             self._check_kind(logs)
             self._check_logs(logs)
             self._match_those_of_fit(logs)
@@ -384,9 +391,10 @@ class BaseEvaluator(BaseEstimator):
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""
-        if type(logs) is not type(self.logs_):
+        kind = getattr(self.logs_, "log_type", type(self.logs_))
+        if type(logs) is not kind:
             raise TypeError(
-                f"logs must be {type(self.logs_).__name__} like those of fit, got "
+                f"logs must be {kind.__name__} like those of fit, got "
                 f"{type(logs).__name__}."
             )
         if not isinstance(logs, SlateLogs):
@@ -408,6 +416,13 @@ class BaseEvaluator(BaseEstimator):
             handles=tuple(_KIND_NAMES[kind] for kind in self._log_kinds),
             needs_reward_model=self._uses_model,
         )
+
+
+def _of_lazy_logs():
+    """Return the module that knows what to do with logs in parts."""
+    from skope_ope.evaluators import _lazy_values
+
+    return _lazy_values
 
 
 _KIND_NAMES = {BanditLogs: "bandit", SlateLogs: "slate"}

@@ -100,7 +100,7 @@ class _Plan:
 
     def __init__(self, value, studentized, block_length):
         name = value.estimator
-        self.parts = [_Part(sign, one, name) for sign, one in _signed(value)]
+        self.parts = parts_of(value)
         self.clustered = self.parts[0].estimate.frame.clustered
         finest = max(self.parts, key=lambda part: part.estimate.frame.n_strata)
         sample = finest.sample()
@@ -186,6 +186,11 @@ class _Plan:
         ]
 
 
+def parts_of(value):
+    """Return the estimates whose signed sum is a value, each with its columns."""
+    return [_Part(sign, one, value.estimator) for sign, one in _signed(value)]
+
+
 class _Part:
     """An estimate, with a sign, and where its terms come from."""
 
@@ -200,6 +205,11 @@ class _Part:
                 "what resamples would have to estimate anew. Use 'auto'."
             )
         estimate, self.design = self.estimate, self.rows.design
+        if self.rows.gone and not estimate.frame.clustered:
+            raise ValueError(
+                f"{name} was made from merged sums, which hold no rounds to draw from. "
+                "Give the logs their group=... and groups are drawn, or use 'auto'."
+            )
         self.terms = self.rows._terms
         self.streams = isinstance(self.terms, JobTerms)
         self.n_terms = len(estimate.origin)

@@ -9,6 +9,7 @@ from numbers import Real
 
 from skope_ope._renamed import renamed_value
 from skope_ope.evaluators.core._bootstrap import resampled_values
+from skope_ope.evaluators.core._jackknife import jackknife_error
 from skope_ope.evaluators.core._plain_weights import (
     BOUNDED,
     KNOWN_WEIGHTS,
@@ -134,8 +135,7 @@ def _auto(value, level, max_weight=None):
     if max(_largest(deviations, reach)) <= NEGLIGIBLE * spread:
         return _student(value, level, reach)
     found = _paired_gamma(value, level, reach)
-    if not deviations.known:
-        found = _beside_student(found, value, reach)
+    found = found if deviations.known else _beside_student(found, value, reach)
     if deviations.effective_events >= FEW_EVENTS:
         return found
     # with few events a reward model rests on the same ones, and its errors and those
@@ -200,13 +200,19 @@ def _gamma(value, level, max_weight=None):
         )
     if isnan(value.standard_error):  # of one round or one group
         return _of_nothing(value, level)
-    return _paired_gamma(value, level, reach)
+    found = _paired_gamma(value, level, reach)
+    return found if value._deviations.known else _beside_student(found, value, reach)
 
 
 def _paired_gamma(value, level, reach):
     deviations, freedom = value._deviations, value.degrees_of_freedom
     up, down = _largest(deviations, reach)
-    low, high = gamma_limits(value.value, deviations, up, down, level, freedom)
+    possible = [deviations] if deviations.known else deviations.possible()
+    lows, highs = zip(
+        *(gamma_limits(value.value, d, up, down, level, freedom) for d in possible),
+        strict=True,
+    )
+    low, high = min(lows), max(highs)
     low, high, warned = _within(low, high, reach, value.value)
     return ConfidenceInterval(
         low,
@@ -216,7 +222,7 @@ def _paired_gamma(value, level, reach):
         reach.max_weight,
         reach.source,
         (reach.low, reach.high),
-        [*warned, *_few_events_warnings(deviations.effective_events, low, high, reach)],
+        [*warned, *_few_events_warnings(deviations, low, high, reach)],
     )
 
 
@@ -246,6 +252,13 @@ def _normal(value, level):
     low, high = normal_interval(value.value, value.standard_error, level)
     warned = _no_width_warnings(value)
     return ConfidenceInterval(low, high, level, "normal", warnings=warned)
+
+
+def _jackknife(value, level):
+    error = jackknife_error(value)
+    found = student_interval(value.value, error, value.degrees_of_freedom, level)
+    warned = _no_width_warnings(value)
+    return ConfidenceInterval(*found, level, "jackknife", warnings=warned)
 
 
 def _no_width_warnings(value):
@@ -310,6 +323,7 @@ METHODS = {
     "gamma": _gamma,
     "student": _plain_student,
     "normal": _normal,
+    "jackknife": _jackknife,
     **{method: partial(_bounded, method) for method in BOUNDED},
 }
 NAMES = (*METHODS, *RESAMPLED)
@@ -376,8 +390,11 @@ def _inside(limit, reach):
     return min(max(limit, reach.low), reach.high)
 
 
-def _few_events_warnings(events, low, high, reach):
-    if events >= FEW_EVENTS:
+def _few_events_warnings(deviations, low, high, reach):
+    events = deviations.effective_events
+    if (
+        events >= FEW_EVENTS or not deviations.known
+    ):  # bounds have a warning of their own
         return []
     whole = reach.high - reach.low
     text = (

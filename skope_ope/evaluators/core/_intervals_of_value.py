@@ -38,6 +38,9 @@ class IntervalsOfValue:
 
             "gamma", "student" (with `degrees_of_freedom`), "normal" : this one.
 
+            "jackknife" : Student's, with the spread of the estimates without one group
+            each, where the logs have groups.
+
             "bootstrap", "percentile" : from values of resamples of the rounds, of the
             groups where the logs have them, or of blocks of time; the first from their
             distance to the value in their own standard errors.

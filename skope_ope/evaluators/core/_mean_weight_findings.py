@@ -4,8 +4,6 @@
 
 from math import exp, inf, isnan
 
-import numpy as np
-
 from skope_ope.evaluators.core._mean_weight import (
     EFFECT,
     SURE,
@@ -44,7 +42,7 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
     ----------
     overlap : Overlap
         Sums of the weights.
-    logs : BanditLogs, default=None
+    logs : BanditLogs or LogSums, default=None
         The rounds; None where their propensities are not those of the weights.
     logged_only : bool, default=False
         Whether an array holds the policy's probabilities of the logged actions alone.
@@ -68,7 +66,7 @@ def mean_weight_findings(overlap, logs=None, logged_only=False, given=False):
             return [high_mean_finding(mean, evidence, causes)]
     if mean >= 1 - EFFECT or overlap.missing_mass > 1e-9 or logs is None:
         return []
-    largest = max(UNSEEN / logs.propensity.min(), UNSEEN * overlap.max_w, USUAL)
+    largest = max(UNSEEN / logs.lowest_propensity, UNSEEN * overlap.max_w, USUAL)
     evidence = overlap.evidence_below(float(largest))
     if evidence <= SURE:
         return []
@@ -146,7 +144,7 @@ def _never_left(logs):
 
     What the policy does more often than the logger is then what was not logged.
     """
-    chance = float(np.log(logs.propensity).mean())
+    chance = logs.mean_log_propensity
     units = len(logs) if logs.group is None else logs.n_groups
     return -chance * units <= SURE or len(logs.unseen) > 0
 

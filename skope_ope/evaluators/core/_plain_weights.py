@@ -146,6 +146,13 @@ def _checked(value, method):
             "values do not keep them when they are pickled or come from another "
             f"process. Evaluate without n_jobs, or ask for it before. {instead}"
         )
+    if value._rows.gone:
+        raise ValueError(
+            f"method={method!r} needs the weight and the reward of every round, and "
+            "this value was made from merged sums. Use 'auto', 'student', or "
+            "'bootstrap' where the logs have groups; or evaluate rounds in memory, "
+            "evaluate(policy, lazy.sample(n))."
+        )
     if plain is None and method == "clopper_pearson":
         raise ValueError(
             "method='clopper_pearson' is for values that are a share: 0/1 rewards, "

@@ -12,6 +12,7 @@ from math import inf
 
 import numpy as np
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
@@ -32,6 +33,8 @@ class RoundEnds:
         Smallest propensity.
     terms : ndarray of shape (k, 2) or None
         Smallest and largest of every term.
+    powers : ndarray of shape (k, 5) or None
+        Sums of the powers 0 to 4 of every term; None where they were not asked for.
     fronts : list of two ndarray of shape (n_points, 2)
         Model values (v, q) of policy and logged action that are extreme: with the best
         reward a round brings v - c q + constant for some c >= 0, with the worst -v +
@@ -41,7 +44,8 @@ class RoundEnds:
     def __init__(self):
         self.weights, self.yes_no = {}, YesNoSums()
         self.omega, self.propensity = (inf, -inf), inf
-        self.terms, self.fronts = None, [np.zeros((0, 2))] * 2
+        self.terms, self.powers = None, None
+        self.fronts = [np.zeros((0, 2))] * 2
 
     def add_weights(self, w, reward, omega=None, p=None, loggers=None, yes_no=None):
         """Add the weights of some rounds.
@@ -74,10 +78,17 @@ class RoundEnds:
             self.propensity = min(self.propensity, float(p.min()))
         self.yes_no.add(w, reward, yes_no)
 
-    def add_terms(self, terms):
-        """Add the terms of some rounds, k arrays of shape (n,)."""
+    def add_terms(self, terms, powers=False):
+        """Add the terms of some rounds, k arrays of shape (n,).
+
+        Their powers tell how far the tail of the round values may reach, where the
+        range of the rewards does not.
+        """
         found = np.array([(term.min(), term.max()) for term in terms])
         self.terms = found if self.terms is None else _wider(self.terms, found)
+        if powers:
+            found = np.array([_powers(term) for term in terms])
+            self.powers = found if self.powers is None else self.powers + found
 
     def add_model(self, v, q):
         """Add model values of policy and logged action, ndarray of shape (n,) each."""
@@ -102,6 +113,9 @@ class RoundEnds:
         out.propensity = min(self.propensity, other.propensity)
         known = [one.terms for one in (self, other) if one.terms is not None]
         out.terms = _wider(*known) if len(known) == 2 else known[0] if known else None
+        out.powers = None
+        if self.powers is not None and other.powers is not None:
+            out.powers = self.powers + other.powers
         out.fronts = [
             _front(side, one, *two.T)
             for side, one, two in zip(SIDES, self.fronts, other.fronts, strict=True)
@@ -115,6 +129,15 @@ class RoundEnds:
             return np.full(len(strata), whole)
         return np.array([self.weights.get(label, 0.0) for label in strata])
 
+    def fourth_moments(self):
+        """Return the sums of fourth powers of the terms about their means, or None."""
+        if self.powers is None:
+            return None
+        n, one, two, three, four = self.powers.T
+        mean = one / n
+        found = four - 4 * mean * three + 6 * mean**2 * two - 3 * n * mean**4
+        return np.maximum(found, 0.0)
+
     def to_table(self):
         """Return the extremes as a dict of arrays."""
         labels = np.array([repr(label) for label in self.weights], dtype=str)
@@ -124,6 +147,7 @@ class RoundEnds:
             "ends_yes_no": self.yes_no.to_table(),
             "ends_numbers": np.array([*self.omega, self.propensity]),
             "ends_terms": np.zeros((0, 2)) if self.terms is None else self.terms,
+            "ends_powers": np.zeros((0, 5)) if self.powers is None else self.powers,
             "ends_best": self.fronts[0],
             "ends_worst": self.fronts[1],
         }
@@ -147,9 +171,23 @@ class RoundEnds:
         low, high, out.propensity = table["ends_numbers"].tolist()
         out.omega = low, high
         terms = table["ends_terms"]
+        powers = table["ends_powers"]
         out.terms = terms if len(terms) else None
+        out.powers = powers if len(powers) else None
         out.fronts = [table["ends_best"], table["ends_worst"]]
         return out
+
+
+def _powers(term):
+    """Return the sums of the powers 0 to 4."""
+    square = term * term
+    return (
+        len(term),
+        np.add.reduce(term),
+        np.add.reduce(square),
+        dot(square, term),
+        dot(square, square),
+    )
 
 
 def _wider(one, two):

@@ -28,6 +28,8 @@ class Rows:
         about all.
     """
 
+    gone = False  # whether they were dropped after they had been summed
+
     def __init__(self, design, terms, row_id=None, logs=None, left_out=None):
         self.design, self.logs, self._terms = design, logs, terms
         self._row_id, self.left_out = row_id, left_out

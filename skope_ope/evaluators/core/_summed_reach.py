@@ -129,11 +129,14 @@ class SummedReach:
         scale = sqrt(n * max(n - 1, 1))
         return _typical(scale * (change + moved)), _typical(scale * (moved - change))
 
-    def observed(self, estimate):
-        """Return bounds of the deviations that were seen, (lowest, highest).
+    def is_exact(self, estimate):
+        """Whether `observed` gives the extremes themselves: those of a single term."""
+        used = [b for b in estimate.slopes[:-1] if np.any(b)]
+        same = self.ends.omega[0] == self.ends.omega[1]
+        return len(used) < 2 and same and estimate.frame.n_strata == 1
 
-        They are exact where the estimate has one term, and no sample weights.
-        """
+    def observed(self, estimate):
+        """Return bounds of the deviations that were seen, (lowest, highest)."""
         terms = self.ends.terms
         n = self.n_rounds
         scale, low, high = sqrt(n * max(n - 1, 1)), np.inf, -np.inf
@@ -149,6 +152,16 @@ class SummedReach:
             found = [scale * w * end for end in ends for w in self.ends.omega]
             low, high = min(low, *found), max(high, *found)
         return float(low), float(high)
+
+    def fourth_root(self, estimate):
+        """Return a bound of the fourth root of the sum of c^4 over the deviations c."""
+        moments, omega = self.ends.fourth_moments(), self.ends.omega
+        if moments is None or omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
+            return np.inf
+        n = self.n_rounds
+        slopes = np.abs(np.array(estimate.slopes[:-1], dtype=float))
+        root = float(slopes @ moments[: len(slopes)] ** 0.25)
+        return sqrt(n * max(n - 1, 1)) * root
 
     def exact(self, estimate):
         """Return the `Deviations` of the rounds where sums tell them, otherwise None.

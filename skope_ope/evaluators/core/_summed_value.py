@@ -33,7 +33,7 @@ class SummedRows:
 
     logs = row_id = left_out = _row_id = _terms = None
     n_left_out = 0
-    come_in_blocks = False
+    come_in_blocks, gone = False, True
 
     def __init__(self, n_rounds, frame, counted=None):
         self.n_rounds, self.design, self.counted = n_rounds, frame, counted
@@ -141,15 +141,31 @@ class SummedValue(PolicyValue):
             found = find.exact(estimate)
             if found is not None:
                 return found
-        return DeviationBounds.of(n, square, *self._ends)
+        return DeviationBounds.of(n, square, *self._ends, self._fourth_root**4)
+
+    @cached_property
+    def _fourth_root(self):
+        """A bound of the fourth root of the sum of the deviations to the fourth."""
+        if self._pair is not None:
+            return sum(one._fourth_root for one in self._pair)
+        find = self._find_reach
+        if isinstance(find, SummedReach) and isinstance(self._estimate, Estimate):
+            return find.fourth_root(self._estimate)
+        return np.inf
 
     @cached_property
     def _ends(self):
         """Bounds of the deviations of the round values that were seen."""
+        find = self._find_reach
+        if not (isinstance(find, SummedReach) and find.is_exact(self._estimate)):
+            reach = None if self._limits is None else self._usual_reach
+            if reach is None and isinstance(find, SummedReach):
+                reach = find.of_seen_rewards(self)  # a bound of what was seen
+            if reach is not None and not isnan(reach.up):
+                return -reach.down, reach.up
         if self._pair is not None:
             (low, high), (less, more) = (one._ends for one in self._pair)
             return low - more, high - less
-        find = self._find_reach
         if isinstance(find, SummedReach):
             return find.observed(self._estimate)
         return -np.inf, np.inf

@@ -19,7 +19,7 @@ from skope_ope.exceptions import (
 from skope_ope.logs._propensity_audit import group_sizes
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._order_findings import trailing_zero_findings
-from skope_ope.policies._learned_rounds import learned_rounds
+from skope_ope.policies._learned_rounds import LearnedRounds
 
 FEW = 30  # accepted rounds
 # An audit looks at a log once; searches and repeated runs look at thousands of parts.
@@ -104,23 +104,32 @@ def one_unit_warnings(estimate):
 
 def learned_findings(policy, logs):
     """Return a finding if the policy has learned from rounds it is evaluated on."""
-    learned = learned_rounds(policy, logs)
-    if not learned.any():
+    return findings_of_learned(LearnedRounds.of(policy, logs))
+
+
+def findings_of_learned(learned):
+    """Return a finding if a policy has learned from some rounds.
+
+    Parameters
+    ----------
+    learned : LearnedRounds
+        Which they are.
+    """
+    if not learned.count:
         return []
-    share = float(learned.mean())
     return [
         Finding(
             "learned_rounds",
             "error",
-            f"The policy has learned from {share:.1%} of these rounds: its value is "
-            "too good, for it knows what happened there.",
+            f"The policy has learned from {learned.share:.1%} of these rounds: its "
+            "value is too good, for it knows what happened there.",
             (
                 "Evaluate it on others: train, test = train_test_split(logs); "
                 "policy.fit(train); evaluate(policy, test).",
             ),
-            number=share,
-            effect=share,
-            rows=learned.nonzero()[0][:10].tolist(),
+            number=learned.share,
+            effect=learned.share,
+            rows=learned.rows,
             category=LearnedRoundsWarning,
         )
     ]
@@ -133,7 +142,20 @@ def learned_warnings(policy, logs):
 
 def rounds_warnings(policy, logs):
     """Return what is wrong with the rounds for any estimate of a policy."""
-    found = learned_findings(policy, logs)
+    return warnings_of_rounds(LearnedRounds.of(policy, logs), logs)
+
+
+def warnings_of_rounds(learned, logs):
+    """Return the same from what is known of the policy.
+
+    Parameters
+    ----------
+    learned : LearnedRounds
+        Which rounds the policy has learned from.
+    logs : BanditLogs, SlateLogs or LogSums
+        The rounds.
+    """
+    found = findings_of_learned(learned)
     found += trailing_zero_findings(logs, chance_below=LATE_REWARDS_CHANCE)
     return warnings_of(found)
 

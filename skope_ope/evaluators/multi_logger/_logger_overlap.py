@@ -14,6 +14,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.static._base import refuse_learning
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._html import table_html
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._text_table import text_table
 
 NAMES = ("n_rounds", "share", "mean_reward", "min_propensity")
@@ -173,7 +174,7 @@ def logger_overlap(policy=None, logs=None):
         policy, logs = None, policy
     if not isinstance(logs, BanditLogs):
         raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
+            f"logs must be BanditLogs, got {kind_of(logs)}. The call is "
             "logger_overlap(policy, logs), or logger_overlap(logs)."
         )
     if logs.loggers is None:

@@ -26,6 +26,7 @@ from skope_ope.evaluators.scavenging._pages import make_pages
 from skope_ope.evaluators.scavenging._predictability import item_predictability
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._kind_of import kind_of
 
 
 @validate_params(
@@ -233,7 +234,7 @@ class AttentionDecay(BaseEstimator):
         """
         if not isinstance(logs, SlateLogs):
             raise TypeError(
-                f"logs must be SlateLogs, got {type(logs).__name__}. Build them with "
+                f"logs must be SlateLogs, got {kind_of(logs)}. Build them with "
                 "SlateLogs(context, slate, reward, slot_reward=...)."
             )
         n_bootstrap = renamed_value(

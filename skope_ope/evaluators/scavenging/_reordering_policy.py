@@ -15,6 +15,7 @@ from skope_ope.evaluators.scavenging._pages import (
     make_pages,
 )
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import label_codes
 from skope_ope.policies._learned_rounds import remember_rows
@@ -81,7 +82,7 @@ class ReorderingPolicy(BaseEstimator):
         self : ReorderingPolicy
         """
         if not isinstance(logs, SlateLogs):
-            raise TypeError(f"logs must be SlateLogs, got {type(logs).__name__}.")
+            raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
         self.n_features_in_ = logs.n_features
         if self._learns():
             pages = make_pages(logs)

@@ -119,10 +119,7 @@ def _alike(logs):
         code = code + logs.n_actions * logs.logger_index
     context = logs.context
     if isinstance(context, np.ndarray) and context.dtype.kind in "biuf":
-        rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
-        with np.errstate(all="ignore"):  # contexts may be huge, or missing
-            values = context @ rates
-        values[np.isnan(values)] = np.nan  # there are many
+        values = segment_numbers(context)
         most = len(code) // FEW_SEGMENTS
         if len(np.unique(values[: 2 * most])) > most:  # the first rows tell
             return code
@@ -130,6 +127,21 @@ def _alike(logs):
         if len(labels) <= most:
             code = code * len(labels) + segment
     return code
+
+
+def segment_numbers(context):
+    """Return a number for every row of an array, the same for the same numbers.
+
+    Of one column it is that column: what was made of several stays what it is.
+    """
+    if context.shape[1] == 1:
+        values = context[:, 0].astype(float)
+    else:
+        rates = np.sqrt(np.arange(2.0, 2.0 + context.shape[1]))
+        with np.errstate(all="ignore"):  # contexts may be huge, or missing
+            values = context @ rates
+    values[np.isnan(values)] = np.nan  # there are many
+    return values
 
 
 class Sequences:

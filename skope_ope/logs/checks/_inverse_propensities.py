@@ -18,6 +18,7 @@ UNSEEN_PER_SEEN = 40  # so much more
 HARDLY_A_CHOICE = 0.99  # a probability that leaves others unseen in most logs
 MOST_CELLS = 1_000_000  # loggers times actions
 GRIDS = (1, 2, 3)  # decimals of rounded propensities
+MOST_NAMED = 10  # rows
 FEW_VALUES = 5  # with one decimal, that loggers are set to: .5, .9
 
 
@@ -67,13 +68,15 @@ class InversePropensities:
         With propensities.
     rows : ndarray of int of shape (n_rounds,)
         Which rounds are looked at.
+    names : ndarray of int, default=None
+        What findings call the rows of `logs`; `None`: what they are.
     """
 
-    def __init__(self, logs, rows):
+    def __init__(self, logs, rows, names=None):
         def part(values):
             return None if values is None else values[rows]
 
-        self.rows = rows
+        self.held, self.rows, self._names = logs, rows, names
         self.p, self.action = logs.propensity[rows], logs.action_index[rows]
         self.group, self.available = part(logs.group_index), part(logs.available)
         self.mu, self.logger = part(logs.logging_proba), part(logs.logger_index)
@@ -84,6 +87,21 @@ class InversePropensities:
         # too many to tell apart: what each of them never does is not known
         self.pooled = n_loggers > 1 and n_loggers * logs.n_actions > MOST_CELLS
         self.n_loggers = 1 if self.pooled else n_loggers
+
+    def names(self, places):
+        """Return where the rounds at some places of `p` stand in the log, as a list."""
+        return self._named(self.rows[places])
+
+    def shown(self, mask):
+        """Return the same of the first rounds of `held` that a mask shows."""
+        return self._named(np.flatnonzero(mask)[:MOST_NAMED])
+
+    def of(self, some):
+        """Return the same of some of the rounds, given as a mask."""
+        return InversePropensities(self.held, self.rows[some], self._names)
+
+    def _named(self, rows):
+        return (rows if self._names is None else self._names[rows]).tolist()
 
     @property
     def counts(self):

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skope_ope.exceptions import PropensityWarning
+from skope_ope.logs._propensity_audit import least_possible
 from skope_ope.logs.checks._context_columns import (
     Column,
     binned,
@@ -35,7 +36,6 @@ from skope_ope.logs.checks._e_value import (
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._inverse_propensities import rounding_error
 from skope_ope.logs.checks._logger_model import held_out_proba
-from skope_ope.logs.checks._propensity_findings import least_possible
 
 MOST_ROUNDS = 10_000
 FEWEST_ROUNDS = 100
@@ -77,7 +77,7 @@ def action_leak_findings(logs, random_state=0):
     random = check_random_state(random_state)
     rows = independent_rows(logs, MOST_ROUNDS, random)
     if logs.propensity is not None:  # a placeholder is no column's fault
-        rows = rows[logs.propensity[rows] >= least_possible(logs)]
+        rows = rows[logs.propensity[rows] >= least_possible(len(logs), logs.n_actions)]
     action = logs.action_index[rows]
     part = columns_tested(logs.context)
     facts = {} if part is None else {"columns tested": part}

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whether chance left actions out of a log, or the logger could not take them."""
 
-from math import sqrt
+from math import inf, isnan, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import pdtrc
-
-from skope_ope.logs._propensity_audit import uneven_weight
 
 ERRORS = 3  # standard errors of the mean of 1/p
 SURPRISE = 1e-3  # chance below which it did not leave so many out
@@ -34,20 +33,104 @@ def left_out_by_chance(logs):
         False where the propensities are not known, estimated or weighted unevenly, or
         where `logging_proba` tells what the logger could do.
     """
+    known = logs.propensity is not None and logs.logging_proba is None
+    if not known or logs.propensity_estimated or not len(logs.unseen):
+        return False
+    if logs.weighs_unevenly:
+        return False
+    return is_by_chance(logs, logs.choices)
+
+
+class Choices(NamedTuple):
+    """What the rounds of a log tell of the actions that the logger could take.
+
+    Attributes
+    ----------
+    gap, error : float
+        Mean of 1/p less the number of offered actions, and its standard error.
+    never : float
+        Mean number of the offered actions that were never logged.
+    n : int
+        Number of choices: a group that repeats one has made it once.
+    n_once : int
+        Number of actions that were chosen once.
+    constant : float
+        The propensity of all rounds where all actions are always offered, NaN where
+        they differ.
+    """
+
+    gap: float
+    error: float
+    never: float
+    n: int
+    n_once: int
+    constant: float
+
+
+def is_by_chance(logs, told):
+    """Tell whether chance left out what was never logged.
+
+    Parameters
+    ----------
+    logs : BanditLogs or LogSums
+        The rounds.
+    told : Choices
+        What they tell.
+    """
+    if not abs(told.gap) + ERRORS * told.error < told.never / 2:
+        return False
+    n_actions, n_unseen = logs.n_actions, len(logs.unseen)
+    if isnan(told.constant):
+        expected = told.n_once * max(1.0, 2 * n_actions / told.n)
+    else:
+        expected = n_actions * (1 - told.constant) ** told.n
+    return bool(pdtrc(n_unseen - 1, expected) >= SURPRISE)
+
+
+def choices_of(logs):
+    """Return the `Choices` of logs with propensities and actions never logged."""
     p, unseen = logs.propensity, logs.unseen
-    known = p is not None and logs.logging_proba is None
-    if not known or logs.propensity_estimated or not len(unseen):
-        return False
-    if uneven_weight(logs, slice(None)) is not None:
-        return False
-    offered, never = logs.n_actions, len(unseen)
+    offered, never, constant = logs.n_actions, len(unseen), nan
     if logs.available is not None:
         offered = logs.available.sum(axis=1)
         never = float(logs.available[:, unseen].sum(axis=1).mean())
+    elif p.min() == p.max():
+        constant = float(p[0])
     gap, error = _mean_and_error(1 / p - offered, logs)
-    if not abs(gap) + ERRORS * error < never / 2:
-        return False
-    return bool(pdtrc(len(unseen) - 1, _expected(logs)) >= SURPRISE)
+    counts = logs.action_counts
+    if logs.group is not None:
+        pair = np.unique(logs.group_index * logs.n_actions + logs.action_index)
+        counts = np.bincount(pair % logs.n_actions, minlength=logs.n_actions)
+    n_once = int((counts == 1).sum())
+    return Choices(gap, error, never, int(counts.sum()), n_once, constant)
+
+
+def choices_of_sums(sums):
+    """Return the `Choices` of a log from its `LogSums`; its weights are all the same.
+
+    With groups and actions that one part has not seen and another does not know, what
+    the groups chose is not known: then nothing is by chance.
+    """
+    told, n, unseen = sums.propensities, sums.n, sums.unseen
+    weight = sums.weight_high
+    never, constant = float(len(unseen)), nan
+    if told.offered is not None:
+        never = float(told.offered[unseen].sum()) / n
+    elif told.low == told.high:
+        constant = told.low
+    gap = told.gap / weight / n
+    if sums.groups is None:
+        square = told.gap_square / weight**2 - n * gap * gap
+        counts = sums.action_counts
+        n_once = int((counts == 1).sum())
+        return Choices(gap, error_of_mean(square, n, n), never, n, n_once, constant)
+    groups, pairs = sums.groups, sums.pairs
+    change = groups["gap"] / weight - gap * groups["n"]
+    square = float(change @ change) * groups.per_kept
+    error = error_of_mean(square, groups.n_groups, n)
+    if pairs is None:
+        return Choices(gap, inf, never, n, 0, constant)
+    return Choices(gap, error, never, pairs.n_pairs, pairs.n_once, constant)
 
 
 def _mean_and_error(values, logs):
@@ -56,20 +139,12 @@ def _mean_and_error(values, logs):
     change = values - mean
     if logs.group is not None:
         change = np.bincount(logs.group_index, change)
-    n = len(change)
-    if n < 2:
-        return mean, np.inf
-    return mean, sqrt(n / (n - 1) * float(change @ change)) / len(values)
+    square = float(change @ change)
+    return mean, error_of_mean(square, len(change), len(values))
 
 
-def _expected(logs):
-    """Return how many actions chance may leave out of so many choices."""
-    counts = logs.action_counts
-    if logs.group is not None:  # a group that repeats a choice has made it once
-        pair = np.unique(logs.group_index * logs.n_actions + logs.action_index)
-        counts = np.bincount(pair % logs.n_actions, minlength=logs.n_actions)
-    n_choices, p = int(counts.sum()), logs.propensity
-    if logs.available is None and p.min() == p.max():
-        return logs.n_actions * (1 - float(p[0])) ** n_choices
-    once = int((counts == 1).sum())
-    return once * max(1.0, 2 * logs.n_actions / n_choices)
+def error_of_mean(square, n_units, n_rounds):
+    """Return the standard error of a mean, from squares of centred sums of units."""
+    if n_units < 2:
+        return inf
+    return sqrt(n_units / (n_units - 1) * max(square, 0.0)) / n_rounds

@@ -8,6 +8,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from skope_ope.exceptions import LogsWarning
+from skope_ope.logs._log_sums import LogSums
+from skope_ope.logs._order_sums import OrderSums
 from skope_ope.logs._row_container import in_stored_order
 from skope_ope.logs.checks._finding import Finding
 from skope_ope.logs.checks._rounds_alike import chance_of_gap, long_run_spread
@@ -60,33 +62,59 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
 
     Parameters
     ----------
-    logs : BanditLogs or SlateLogs
-        The rounds.
+    logs : BanditLogs, SlateLogs or LogSums
+        The rounds. Each origin of sums is looked at by itself, and nothing is found
+        where their parts overlap.
     chance_below : float, default=TRAILING_CHANCE
         How improbable the zeros must be.
     """
+    if isinstance(logs, LogSums):
+        orders = list(logs.orders.values())
+        each = chance_below / len(orders) if orders else 0.0
+        found = [one for order in orders for one in _trailing_zeros(order, each)]
+        return found[:1]
     reward = logs.reward
     if not logs._in_order:
         reward = reward[np.argsort(logs.row_id.position, kind="stable")]
-    n_rounds = len(reward)
-    last = _last_rewarded(reward)
-    length = n_rounds - 1 - last
-    if last < 0 or length <= TRAILING_SHARE * n_rounds:
+    # most logs have a reward near their end: nothing more is summed of these
+    length = len(reward) - 1 - _last_rewarded(reward)
+    if length == len(reward) or length <= TRAILING_SHARE * len(reward):
         return []
-    units, n_last = reward, length
-    if logs.group is not None:
-        ends = np.sort(_last_rounds(in_stored_order(logs).group_index))
-        units, n_last = reward[ends], int((ends > last).sum())
-    n_units, n_rewarded = len(units), np.count_nonzero(units)
+    return _trailing_zeros(OrderSums.of(logs), chance_below, range(len(logs)))
+
+
+def _trailing_zeros(order, chance_below, names=None):
+    """Return the finding from what is known of the order of the rounds.
+
+    Parameters
+    ----------
+    order : OrderSums
+        Of one origin.
+    chance_below : float
+        How improbable the zeros must be.
+    names : sequence of int, default=None
+        What the rows are called, in order; `None`: their positions.
+    """
+    n_rounds, length = order.n, order.n_trailing
+    if not order.is_known or not order.n_rewarded:
+        return []
+    if length <= TRAILING_SHARE * n_rounds:
+        return []
+    n_units, n_rewarded, n_last, gaps = order.units()
     if n_rewarded > n_units - n_last or not n_rewarded:
         return []
     chance = _log_binomial(n_units - n_last, n_rewarded)
     chance = exp(chance - _log_binomial(n_units, n_rewarded))
     if chance < chance_below:
-        chance = max(chance, chance_of_gap(units, n_last))
+        chance = max(chance, chance_of_gap(*gaps, n_last))
     if chance >= chance_below:
         return []
-    rate = np.count_nonzero(reward) / (n_rounds - length)
+    rate = order.n_rewarded / (n_rounds - length)
+    if names is None:
+        first = order.last_rewarded + 1
+        rows = range(first, min(first + 10, order.stop))
+    else:
+        rows = names[n_rounds - length :][:10]
     expected = f"{rate * length:,.3g} were to be expected"
     return [
         Finding(
@@ -105,7 +133,7 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
             ),
             number=chance,
             effect=length / n_rounds,
-            rows=range(last + 1, min(last + 11, n_rounds)),
+            rows=rows,
             category=LogsWarning,
         )
     ]

@@ -9,11 +9,12 @@ import numpy as np
 from skope_ope.exceptions import PropensityWarning
 from skope_ope.logs._propensity_audit import (
     ROUNDING,
+    SURPRISE,
     count_chance,
     estimating_step,
     group_sizes,
     law_of,
-    propensity_by_action,
+    least_possible,
     uneven_weight,
 )
 from skope_ope.logs._validation import plain
@@ -26,7 +27,6 @@ from skope_ope.logs.checks._inverse_propensities import (
 )
 from skope_ope.logs.checks._propensity_calibration import calibration_evidence
 
-SURPRISE = 1e-5  # chances below this are told
 SMALL, SMALL_Z = 1.05, 4.5  # of the mean of 1/p over all frequent actions
 RARE, RARE_Z = 1.1, 4.5  # over one action
 LARGE, LARGE_Z = 1.1, 4.0
@@ -37,7 +37,7 @@ MANY_VALUES = 20  # of propensities that depend on the context
 MOST_ROWS = 10  # that are named
 
 
-def quick_propensity_findings(logs):
+def quick_propensity_findings(logs, held=None):
     """Return what costs a few sums to know of the propensities of logs.
 
     Every alarm needs a deviation beyond chance (all tests together ring for one right
@@ -45,8 +45,11 @@ def quick_propensity_findings(logs):
 
     Parameters
     ----------
-    logs : BanditLogs
+    logs : BanditLogs or LogSums
         The rounds.
+    held : BanditLogs, default=None
+        Those of them that are looked at one by one, drawn by lot; `None`: the logs are
+        at hand and 20,000 rounds are drawn.
 
     Returns
     -------
@@ -59,20 +62,23 @@ def quick_propensity_findings(logs):
         return {what: "not possible: the log has no propensities"}, [_unknown(logs)]
     if logs.propensity_estimated:
         return {what: "none: the propensities were estimated"}, [_estimated(logs)]
-    if logs.propensity.min() >= 1 - 1e-9:
+    if logs.lowest_propensity >= 1 - 1e-9:
         told = {what: "not possible: all propensities are 1"}
         return told, [] if logs.n_actions == 1 else [_certain()]
+    names = None if held is None else held.row_id.position
+    held = logs if held is None else held
     # seeded: whoever asks again gets the same answer
-    rows = sampled_rows(len(logs), MOST_ROUNDS, 0)
-    share = uneven_weight(logs, rows)
+    rows = sampled_rows(len(held), MOST_ROUNDS, 0)
+    share = uneven_weight(held, rows)
     rows = rows if share is None else rows[share > 0]
-    found = [_impossible(logs)]
+    least = least_possible(len(logs), logs.n_actions)
+    found = [_impossible(logs, least)]
     if found[0] is not None:
-        rows = rows[logs.propensity[rows] >= least_possible(logs)]
+        rows = rows[held.propensity[rows] >= least]
     if len(rows) < FEWEST_CLUSTERS:
         told = f"not possible: fewer than {FEWEST_CLUSTERS} rounds"
         return {what: told}, [one for one in found if one is not None]
-    inverse = InversePropensities(logs, rows)
+    inverse = InversePropensities(held, rows, names)
     found += [
         _miscounted(logs, inverse)
         or _too_small(logs, inverse)
@@ -153,7 +159,7 @@ def _unknown(logs):
 
 def _rounded(logs, inverse):
     step, lowest = inverse.half_step, float(inverse.p.min())
-    by_action = propensity_by_action(logs) if step else None
+    by_action = logs.propensity_by_action if step else None
     off = inf if by_action is None else abs(by_action.sum() - 1)
     told = ROUNDING < off <= step * logs.n_actions  # as .33 three times
     if off < ROUNDING or not (step >= ROUGH * lowest or told):
@@ -168,30 +174,30 @@ def _rounded(logs, inverse):
         ("Record propensities with all their digits. Exact ones need nothing.",),
         2 * step,
         effect,
-        rows=_first(logs.propensity == lowest).tolist(),
+        rows=inverse.shown(inverse.held.propensity == lowest),
     )
 
 
 # -- alarms ---------------------------------------------------------------------------
-def _impossible(logs):
+def _impossible(logs, least):
     """Find what right propensities make too rare for a log, however skewed they are.
 
     Of the K actions that the other rounds took, n rounds take one at p or less with a
     probability of at most n K p. Actions that were taken once do not count: there may
     be any number of those, as there are of rankings.
     """
-    p, least = logs.propensity, least_possible(logs)
-    if p.min() >= least:
+    if logs.lowest_propensity >= least:
         return None
-    rows = np.flatnonzero(p < least)
-    rows = rows[logs.action_counts[logs.action_index[rows]] > 1]
-    if not len(rows):
+    p, rows, actions = logs.propensities_below(least)
+    again = logs.action_counts[actions] > 1
+    if not again.any():
         return None
-    row = int(rows[p[rows].argmin()])
-    chance = SURPRISE * float(p[row]) / least  # a bound
+    p, rows = p[again], rows[again]
+    lowest = float(p[0])
+    chance = SURPRISE * lowest / least  # a bound
     return _alarm(
         "impossible_propensity",
-        f"Row {row} has propensity {p[row]:.3g}: right propensities bring one that "
+        f"Row {rows[0]} has propensity {lowest:.3g}: right propensities bring one that "
         f"small into a log of {len(logs)} rounds with {logs.n_actions} actions with "
         f"probability {chance:.1g} at most, and its weight drowns all others.",
         (
@@ -201,14 +207,9 @@ def _impossible(logs):
             "Drop the row, or bound the weights with PropensityClipper(low=...).",
         ),
         chance,
-        1 / (len(logs) * p[row]),
-        rows=np.sort(rows[np.argsort(p[rows], kind="stable")[:MOST_ROWS]]).tolist(),
+        1 / (len(logs) * lowest),
+        rows=np.sort(rows[:MOST_ROWS]).tolist(),
     )
-
-
-def least_possible(logs):
-    """Return what no propensity of a log of this size should lie below."""
-    return SURPRISE / (len(logs) * logs.n_actions)
 
 
 def _miscounted(logs, inverse):
@@ -249,7 +250,7 @@ def _miscounted(logs, inverse):
         z,
         effect[worst],
         actions=(plain(logs.actions[worst]),),
-        rows=_first(logs.action_index == worst).tolist(),
+        rows=inverse.shown(inverse.held.action_index == worst),
     )
 
 
@@ -295,7 +296,7 @@ def _too_small(logs, inverse):
             _small_advice(logs),
             all_of_them.z,
             all_of_them.ratio - 1,
-            rows=inverse.rows[_smallest(inverse.p, inverse.frequent)].tolist(),
+            rows=inverse.names(_smallest(inverse.p, inverse.frequent)),
         )
     ratios = inverse.by_action()
     ratios[logs.action_counts < FEWEST_ROUNDS] = 0
@@ -316,7 +317,7 @@ def _too_small(logs, inverse):
         excess.z,
         excess.ratio - 1,
         actions=(label,),
-        rows=inverse.rows[_smallest(inverse.p, inverse.action == action)].tolist(),
+        rows=inverse.names(_smallest(inverse.p, inverse.action == action)),
     )
 
 
@@ -330,7 +331,7 @@ def _said_to_be_certain(logs, inverse):
     n_choices = np.count_nonzero(choice)
     if inverse.half_step or not FEWEST_CLUSTERS <= n_choices < len(choice):
         return None
-    excess = InversePropensities(logs, inverse.rows[choice]).too_small()
+    excess = inverse.of(choice).too_small()
     if not excess.beyond(SMALL_Z, SMALL):
         return None
     return _alarm(
@@ -346,7 +347,7 @@ def _said_to_be_certain(logs, inverse):
         ),
         excess.z,
         excess.ratio - 1,
-        rows=inverse.rows[_smallest(inverse.p, choice)].tolist(),
+        rows=inverse.names(_smallest(inverse.p, choice)),
     )
 
 
@@ -393,7 +394,7 @@ def _too_large(logs, inverse):
         advice,
         excess.z,
         excess.ratio - 1,
-        rows=inverse.rows[_first(show)].tolist(),
+        rows=inverse.names(_first(show)),
     )
 
 

@@ -47,7 +47,7 @@ def long_run_spread(steps):
     return spread
 
 
-def chance_of_gap(reward, length):
+def chance_of_gap(gaps, counts, length):
     r"""Return the chance that the last rounds are without reward, by the gaps' tail.
 
     Between rewards of independent rounds the gaps above any u exceed it by the mean
@@ -61,8 +61,10 @@ def chance_of_gap(reward, length):
 
     Parameters
     ----------
-    reward : ndarray of shape (n,)
-        Rewards in the order of time.
+    gaps : ndarray of int of shape (n_lengths,)
+        Lengths of the gaps between rewards, rising.
+    counts : ndarray of int of shape (n_lengths,)
+        How many gaps have each.
     length : int
         Number of rounds at the end without reward.
 
@@ -72,15 +74,18 @@ def chance_of_gap(reward, length):
         Zero where the tail is no heavier than that of independent rounds, by three
         standard errors, or where it has fewer than ten gaps.
     """
-    gaps = np.diff(np.flatnonzero(reward))
-    if len(gaps) < FEWEST_IN_TAIL / TAIL:
+    n_gaps = int(counts.sum())
+    if n_gaps < FEWEST_IN_TAIL / TAIL:
         return 0.0
-    threshold = np.quantile(gaps, 1 - TAIL, method="lower")
-    tail = gaps[gaps > threshold]
-    if len(tail) < FEWEST_IN_TAIL:
+    place = int((1 - TAIL) * (n_gaps - 1))  # of the lower quantile
+    threshold = int(gaps[np.searchsorted(np.cumsum(counts), place, side="right")])
+    above = gaps > threshold
+    n_tail = int(counts[above].sum())
+    if n_tail < FEWEST_IN_TAIL:
         return 0.0
-    usual, excess = float(gaps.mean()), float((tail - threshold).mean())
-    if excess / usual - 1 <= CLEARLY / sqrt(len(tail)):
+    usual = float(gaps @ counts) / n_gaps
+    excess = float((gaps[above] - threshold) @ counts[above]) / n_tail
+    if excess / usual - 1 <= CLEARLY / sqrt(n_tail):
         return 0.0
-    share = len(tail) / len(gaps)
+    share = n_tail / n_gaps
     return min(1.0, share * excess / usual * exp(-(length - threshold) / excess))

@@ -5,6 +5,7 @@
 import numpy as np
 
 from skope_ope.logs import SlateLogs
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY
 from skope_ope.logs._validation import PROBABILITY_TOLERANCE, as_numbers
 
@@ -13,7 +14,7 @@ def check_slate_logs(logs):
     """Raise a TypeError unless `logs` are SlateLogs."""
     if not isinstance(logs, SlateLogs):
         raise TypeError(
-            f"slate policies act on SlateLogs, got {type(logs).__name__}. Build them "
+            f"slate policies act on SlateLogs, got {kind_of(logs)}. Build them "
             "with SlateLogs(context, slate, reward, n_candidates=...)."
         )
 

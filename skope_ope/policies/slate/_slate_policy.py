@@ -4,6 +4,7 @@
 
 import numpy as np
 
+from skope_ope.logs._kind_of import refuse_lazy
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.policies._action_probabilities import last_step, unwrap
 from skope_ope.policies.slate._deterministic_slates import DeterministicSlates
@@ -40,6 +41,7 @@ def slate_policy(policy, logs):
     logs : SlateLogs
         The rounds, to which an array belongs.
     """
+    refuse_lazy(logs)
     policy = last_step(unwrap(policy))  # steps in front are for the logs
     if isinstance(policy, type):
         raise TypeError(

@@ -104,19 +104,24 @@ def with_gaps(gaps):
     return reward
 
 
+def chance_at_end(reward, length):
+    gaps = np.diff(np.flatnonzero(reward))
+    return chance_of_gap(*np.unique(gaps, return_counts=True), length)
+
+
 def test_a_tail_by_hand():
     # 90 gaps of 1 and ten of 31: d = 4, u = 1, e = 30, m / N = .1
     gaps = np.random.default_rng(0).permutation(np.repeat([1, 31], [90, 10]))
     reward = with_gaps(gaps)
     expected = 0.1 * 30 / 4 * np.exp(-99 / 30)
-    assert chance_of_gap(reward, 100) == pytest.approx(expected)
-    assert chance_of_gap(reward, 1) == pytest.approx(0.75)  # lies in a long gap
-    assert chance_of_gap(with_gaps(gaps[:99]), 100) == 0  # too few gaps
-    assert chance_of_gap(with_gaps([2] * 200), 100) == 0
+    assert chance_at_end(reward, 100) == pytest.approx(expected)
+    assert chance_at_end(reward, 1) == pytest.approx(0.75)  # lies in a long gap
+    assert chance_at_end(with_gaps(gaps[:99]), 100) == 0  # too few gaps
+    assert chance_at_end(with_gaps([2] * 200), 100) == 0
     # one standard error above the mean gap is chance
     near = np.repeat([6, 1, 10], [90, 0, 10])
-    assert chance_of_gap(with_gaps(near), 100) == 0
-    assert chance_of_gap(np.zeros(1000), 100) == 0
+    assert chance_at_end(with_gaps(near), 100) == 0
+    assert chance_at_end(np.zeros(1000), 100) == 0
 
 
 def test_the_chance_is_that_of_logs_that_end_anywhere():
@@ -129,11 +134,11 @@ def test_the_chance_is_that_of_logs_that_end_anywhere():
     reward = with_gaps(gaps[:2000])
     for length in (200, 600):
         share = (since >= length).mean()
-        assert chance_of_gap(reward, length) == pytest.approx(share, rel=0.25)
+        assert chance_at_end(reward, length) == pytest.approx(share, rel=0.25)
 
 
 def test_independent_rewards_have_no_heavy_tail():
-    heavy = sum(chance_of_gap(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
+    heavy = sum(chance_at_end(clicks(0.1, 5000, seed), 90) > 0 for seed in range(200))
     assert heavy <= 6
 
 

@@ -1,0 +1,117 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What evaluators do with lazy logs: fits, values and tables."""
+
+from skope_ope.evaluators._partition_sums import head_of
+from skope_ope.evaluators._prepared import prepared
+from skope_ope.evaluators._recommended import recommended_row
+from skope_ope.evaluators._summed import summed, walks
+from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.sequential._sequential_values import sequential_values
+from skope_ope.reward_models._part_models import part_models, source_on
+
+ONE = "evaluator"  # the name of one by itself
+
+
+def lazy_table(asked, sample_weight=None, verbose=0):
+    """Return the table of values of a prepared call.
+
+    Parameters
+    ----------
+    asked : Prepared
+        The call, about lazy logs.
+    sample_weight : array-like, default=None
+        Refused: lazy logs carry their weights.
+    verbose : int, default=0
+        As in joblib.
+
+    Returns
+    -------
+    table : ValueTable
+        The warnings of the values are in them alone.
+    """
+    in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
+    if not in_order.evaluators:
+        return summed(asked, sample_weight, kept=False, verbose=verbose).values()
+    found = {}
+    if in_parts.evaluators:
+        found |= summed(in_parts, sample_weight, kept=False, verbose=verbose).values()
+    found |= _walked(in_order, in_order.sources(verbose), verbose)
+    single = list(asked.policies) == [None]
+    keys = [
+        name if single else (policy, name)
+        for policy in asked.policies
+        for name in asked.evaluators
+    ]
+    row, reason = recommended_row(asked.head, asked.evaluators, asked.n_loggers)
+    values = {key: found[key] for key in keys}
+    return ValueTable(values, asked.left_out, recommended=row, reason=reason)
+
+
+def _walked(asked, sources, verbose=0):
+    """Return the values of evaluators that walk through the rounds, by key."""
+    found = sequential_values(
+        asked.policies,
+        asked.evaluators,
+        asked.logs,
+        sources=sources,
+        n_jobs=asked.n_jobs,
+        verbose=verbose,
+    )
+    return {
+        name if policy is None else (policy, name): value
+        for name, values in found.items()
+        for policy, value in values.items()
+    }
+
+
+def fitted_on_lazy(evaluator, lazy, reward_model):
+    """Return the fitted attributes of an evaluator on lazy logs.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        What is fitted.
+    lazy : LazyLogs
+        The rounds.
+    reward_model : model or None
+        As `fit` takes it.
+    """
+    lazy = lazy.labelled()
+    head = head_of(lazy)
+    evaluator._check_kind(head)
+    evaluator._check_logs(head)
+    source = reward_model
+    if evaluator._uses_model:
+        model = evaluator._one_model(reward_model)
+        fits = part_models({ONE: evaluator}, model, None, lazy)
+        source = fits[ONE]
+    found = evaluator._fitted(head, source)
+    return found | {"logs_": lazy, "_model_of_fit": reward_model}
+
+
+def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
+    """Return the value of a policy by a fitted evaluator on lazy logs.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        It was fitted, on lazy logs or in memory.
+    policy : policy or str
+        What is evaluated.
+    lazy : LazyLogs
+        The rounds.
+    sample_weight : array-like, default=None
+        Refused: lazy logs carry their weights.
+    """
+    model = evaluator._model_of_fit if evaluator._uses_model else None
+    asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
+    if lazy is not evaluator.logs_:
+        evaluator._match_those_of_fit(asked.head)
+    sources = {}
+    if evaluator._uses_model:
+        sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}
+    if walks(evaluator):
+        return _walked(asked, sources)[ONE]
+    found = summed(asked, sample_weight, sources=sources, kept=False)
+    return found.values()[ONE]

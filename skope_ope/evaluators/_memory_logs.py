@@ -1,0 +1,47 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs in memory as lazy logs of one partition."""
+
+from sklearn.utils import check_random_state
+
+
+class MemoryLogs:
+    """What reward models for partitions ask of lazy logs, of logs in memory.
+
+    Parameters
+    ----------
+    logs : BanditLogs or SlateLogs
+        The rounds.
+    """
+
+    name = "the logs in memory"
+    frame = None
+
+    def __init__(self, logs):
+        self.logs, self.log_type = logs, type(logs)
+        self.n_rounds, self.columns = len(logs), logs.columns
+        self.partitions = (self,)
+
+    @property
+    def origin(self):
+        """Token of the rows."""
+        return self.logs.row_id.origin
+
+    def read(self):
+        """Return all rounds."""
+        return self.logs
+
+    def needing(self, context=True, columns=None):
+        """Return self: all of it is in memory."""
+        return self
+
+    def tasks(self, n_tasks):
+        """Return the one partition as a task."""
+        return [self.partitions]
+
+    def sample(self, n, random_state=None):
+        """Return some rounds, or all."""
+        if n >= self.n_rounds:
+            return self.logs
+        rng = check_random_state(random_state)
+        return self.logs[rng.permutation(self.n_rounds)[:n]]

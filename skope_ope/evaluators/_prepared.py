@@ -1,0 +1,207 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a call about a log in parts asks for, checked before long work begins."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+
+from skope_ope._parallel import check_n_jobs
+from skope_ope.evaluators._chosen import named_evaluators, seeded
+from skope_ope.evaluators._memory_logs import MemoryLogs
+from skope_ope.evaluators._partition_sums import head_of
+from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.policies._action_probabilities import unwrap
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.reward_models._part_models import part_models
+from skope_ope.reward_models._sources import model_and_folds
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is asked of a log.
+
+    Attributes
+    ----------
+    policies : dict
+        By name; {None: policy} for one without a name.
+    logs : LazyLogs, BanditLogs or SlateLogs
+        The rounds; labels are known, and only what is needed will be read.
+    head : BanditLogs or SlateLogs
+        A few of them, or all.
+    n_loggers : int or None
+        Loggers that may have acted; None: `head` tells.
+    evaluators, left_out : dict
+        Evaluators by name, and what those need that are left out.
+    reward_model, cv : object
+        What evaluators without a model of their own share.
+    by : tuple of str
+        Columns by whose values sums are wanted, too.
+    seed : int
+        Of the sample for reward models.
+    n_jobs : int or None
+        Tasks at a time.
+    n_sample : int, None or "auto"
+        Rounds that reward models are fitted to.
+    """
+
+    policies: dict
+    logs: object
+    head: object
+    n_loggers: int | None
+    evaluators: dict
+    left_out: dict
+    reward_model: object
+    cv: object
+    by: tuple
+    seed: int
+    n_jobs: int | None
+    n_sample: object
+
+    @property
+    def lazy(self):
+        """Whether the logs are read part by part."""
+        return isinstance(self.logs, LazyLogs)
+
+    @property
+    def n_rounds(self):
+        """Number of rounds, None where it is not known."""
+        return self.logs.n_rounds if self.lazy else len(self.logs)
+
+    def some(self, wanted):
+        """Return the same of the evaluators for whom `wanted(evaluator)` holds."""
+        kept = {name: one for name, one in self.evaluators.items() if wanted(one)}
+        return replace(self, evaluators=kept)
+
+    def sources(self, verbose=0):
+        """Return the reward sources by name of the evaluator, fitted."""
+        n_sample = self.n_sample
+        if not self.lazy and n_sample == "auto":
+            n_sample = max(len(self.logs), 2)
+        return part_models(
+            self.evaluators,
+            self.reward_model,
+            self.cv,
+            self.logs if self.lazy else MemoryLogs(self.logs),
+            n_sample=n_sample,
+            random_state=self.seed,
+            n_jobs=self.n_jobs,
+        )
+
+
+def prepared(
+    policies,
+    logs,
+    evaluators=None,
+    reward_model=None,
+    cv=None,
+    *,
+    by=None,
+    random_state=None,
+    n_jobs=None,
+    n_sample="auto",
+):
+    """Return what a call asks of a log; see `summarize`."""
+    check_n_jobs(n_jobs)
+    if isinstance(cv, Iterator):  # used by more than one fit
+        cv = list(cv)
+    policies = dict(policies) if isinstance(policies, Mapping) else {None: policies}
+    if not policies:
+        raise ValueError("policies is empty; name at least one.")
+    by = (by,) if isinstance(by, str) else tuple(by or ())
+    lazy = isinstance(logs, LazyLogs)
+    if lazy:
+        refuse_arrays(policies)
+        logs = logs.labelled(n_jobs=n_jobs)
+        head = head_of(logs)
+        n_loggers = 1 if logs.loggers is None else len(logs.loggers)
+    else:
+        check_memory(logs)
+        head, n_loggers = logs, None
+    evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
+    if random_state is not None:
+        evaluators, reward_model = seeded(evaluators, reward_model, random_state)
+    if lazy:
+        logs = narrowed(logs, policies, evaluators, reward_model, by)
+    return Prepared(
+        policies,
+        logs,
+        head,
+        n_loggers,
+        evaluators,
+        left_out,
+        reward_model,
+        cv,
+        by,
+        random_state if isinstance(random_state, Integral) else 0,
+        n_jobs,
+        n_sample,
+    )
+
+
+def narrowed(lazy, policies, evaluators, reward_model, by=()):
+    """Return lazy logs that read no more than somebody looks at.
+
+    A policy that is an object may look at any column, as policies and loggers of slates
+    may.
+    """
+    if lazy.log_type is SlateLogs or not all(map(_is_name, policies.values())):
+        return lazy
+    users = [one for one in evaluators.values() if one._uses_model]
+    models = [model_and_folds(one, reward_model)[0] for one in users]
+    given = [*policies.values(), *models, *by]
+    for evaluator in evaluators.values():
+        given += vars(evaluator).values()
+    words = set(filter(_is_name, given))
+    plain = (str, Real, type(None))
+    context = not all(isinstance(model, plain) for model in models)
+    columns = [name for name in lazy.columns if name in words]
+    return lazy.needing(context=context, columns=columns)
+
+
+def _is_name(one):
+    return isinstance(one, str)
+
+
+def check_memory(logs):
+    """Raise unless there are rounds in memory."""
+    if not isinstance(logs, (BanditLogs, SlateLogs)):
+        raise TypeError(
+            "logs must be LazyLogs, BanditLogs or SlateLogs, got "
+            f"{type(logs).__name__}. The call is summarize(policies, logs)."
+        )
+    if not len(logs):
+        raise ValueError("the logs are empty: an estimate needs a round.")
+
+
+def refuse_arrays(policies):
+    """Raise where a policy has rows of its own."""
+    for name, policy in policies.items():
+        is_table = isinstance(policy, (np.ndarray, list, tuple))
+        if is_table or (hasattr(policy, "__array__") and not hasattr(policy, "fit")):
+            raise TypeError(
+                f"{_who(name)} is an array, which has rows of its own, and lazy logs "
+                "are read part by part. Write its probabilities into the files, name "
+                "them in scan_logs(..., columns={'pi': [...]}), and pass the name, "
+                "'pi'."
+            )
+
+
+def refuse_learning(policies):
+    """Raise where a policy learns while it acts."""
+    for name, policy in policies.items():
+        if isinstance(unwrap(policy), AdaptivePolicy):
+            raise TypeError(
+                f"{_who(name)} learns while it acts, and its value is no sum over "
+                "parts of a log. DRns, RejectionSampling and Replay walk through lazy "
+                "logs in their order, evaluate(policies, lazy, evaluators=['DRns']); "
+                "otherwise take rounds into memory, lazy.sample(100_000, "
+                "random_state=0)."
+            )
+
+
+def _who(name):
+    return "the policy" if name is None else f"policy {name!r}"

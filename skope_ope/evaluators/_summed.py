@@ -1,0 +1,77 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of a prepared call, in memory or over partitions."""
+
+from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
+from skope_ope.evaluators._prepared import refuse_learning
+from skope_ope.evaluators._stated import Stated
+from skope_ope.evaluators._summary_facts import facts
+from skope_ope.evaluators._value_summary import ValueSummary
+
+
+def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
+    """Return the sums that a call asks for.
+
+    Parameters
+    ----------
+    asked : Prepared
+        The call.
+    sample_weight : array-like of shape (n_rounds,), default=None
+        Weights of rounds in memory.
+    sources : dict, default=None
+        Reward sources by name of the evaluator; `None`: they are fitted.
+    kept : bool, default=True
+        Whether something may be added later, so that policies must be told apart.
+    verbose : int, default=0
+        As in joblib.
+
+    Returns
+    -------
+    summary : ValueSummary
+    """
+    logs, policies, evaluators = asked.logs, asked.policies, asked.evaluators
+    if asked.lazy and sample_weight is not None:
+        raise TypeError(
+            "sample_weight is an array for the rows of logs in memory. Lazy logs carry "
+            "theirs as a column: scan_logs(..., sample_weight='weight')."
+        )
+    refuse_learning(policies)
+    told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
+    if sources is None:
+        sources = asked.sources(verbose)
+    shares = None
+    if any(one._mixes_loggers(asked.head) for one in evaluators.values()):
+        shares = logger_shares(logs, asked.n_jobs)
+    stated = Stated(policies, evaluators, sources, asked.n_rounds, shares, asked.by)
+    stated.check(asked.head)
+    if asked.lazy:
+        sums = partition_sums(stated, logs, asked.n_jobs, verbose)
+        counted = Counted.of_partitions(logs.partitions)
+    else:
+        sums = stated.sums_of(logs, sample_weight)
+        counted = Counted.of_logs(logs)
+    return ValueSummary(
+        sums,
+        evaluators=evaluators,
+        facts=told,
+        counted=counted,
+        single=list(policies) == [None],
+        left_out=asked.left_out,
+    )
+
+
+def walks(evaluator):
+    """Whether an evaluator walks through the rounds in their order."""
+    return evaluator.__sklearn_tags__().order_dependent
+
+
+def refuse_walks(evaluators):
+    """Raise where an evaluator is no function of sums of parts."""
+    for name, evaluator in evaluators.items():
+        if walks(evaluator):
+            raise ValueError(
+                f"{name} walks through the rounds in their order: nothing of it adds "
+                f"up. Ask for its value, evaluate(policies, logs, "
+                f"evaluators=[{name!r}])."
+            )

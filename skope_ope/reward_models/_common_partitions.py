@@ -1,0 +1,59 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds of a lazy log that another lazy log holds, too: the same file and row group.
+
+Fitted to a month and asked about one of its days, a model must not predict rounds that
+it has seen.
+"""
+
+import numpy as np
+
+
+class CommonPartitions:
+    """Where the rounds of some lazy logs lie in others.
+
+    Parameters
+    ----------
+    lazy, known : LazyLogs
+        The logs that are asked about, and those that their rounds may be in.
+
+    Attributes
+    ----------
+    n_common : int
+        Partitions that both have.
+    """
+
+    def __init__(self, lazy, known):
+        self.origin = lazy.origin
+        starts = {part.key: part.start for part in known.partitions}
+        common = [part.key in starts for part in lazy.partitions]
+        self.n_common = sum(common)
+        if not self.n_common:
+            return
+        ends = []
+        for part, is_common in zip(lazy.partitions, common, strict=True):
+            there = starts.get(part.key)
+            if part.start is None or (is_common and there is None):
+                raise ValueError(
+                    f"{lazy.partitions[common.index(True)].name} was in the logs of "
+                    "fit, too, and where its rounds lie is known only after the files "
+                    "are read: they could not be predicted out of fold. Evaluate on "
+                    "the logs of fit, on other files, or on parquet files."
+                )
+            ends.append((part.start, there if is_common else -1))
+        self._starts, self._there = np.array(ends).T
+
+    def positions(self, logs):
+        """Return the position in the known logs of every row of logs; -1: none.
+
+        Parameters
+        ----------
+        logs : BanditLogs or SlateLogs
+            Rounds of a partition.
+        """
+        position = logs.row_id.position
+        if logs._origin != self.origin or not self.n_common:
+            return np.full(len(position), -1)
+        part = np.searchsorted(self._starts, position, side="right") - 1
+        there = self._there[part]
+        return np.where(there < 0, -1, there + position - self._starts[part])

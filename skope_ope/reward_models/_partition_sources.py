@@ -1,0 +1,99 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models of the folds of lazy logs, on any of their partitions, in any process."""
+
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.logs._folds import FULL
+from skope_ope.reward_models._common_partitions import CommonPartitions
+from skope_ope.reward_models._cross_fit import FoldModels, MeanReward
+from skope_ope.reward_models._slate_reward_models import FoldSlateModels
+
+
+class _OnPartitions:
+    """Models of the folds of lazy logs, on any partition of these logs.
+
+    Parameters
+    ----------
+    model : model
+        What was fitted.
+    cv : HashKFold
+        The folds.
+    lazy : LazyLogs
+        The rounds of fit.
+    models : dict
+        The fitted models by fold, perhaps that of all rounds among them.
+    of_all : callable or None
+        Fits the one of all rounds, where it is not among them.
+    model_rounds : int
+        Rounds that they were fitted to, of all folds.
+    way : str
+        How.
+    """
+
+    n_uncovered_ = 0  # every round is in a fold
+    _common = None  # rounds of fit that other logs have, too
+
+    def __init__(self, model, cv, lazy, models, of_all, model_rounds, way):
+        self.model, self.cv, self.lazy = model, cv, lazy
+        self.models_, self._fit_all = models, of_all
+        self.model_rounds, self.way = model_rounds, way
+
+    @property
+    def facts(self):
+        """What the diagnostics of a value say of the model."""
+        return {"model_rounds": self.model_rounds, "model_fitted_to": self.way}
+
+    def _folds(self, logs):
+        if logs._origin == self.lazy.origin:
+            return self.cv.fold_of(logs)
+        fold = np.full(len(logs), FULL)
+        if self._common is not None:
+            position = self._common.positions(logs)
+            seen = np.flatnonzero(position >= 0)
+            groups = position[seen] if logs.group is None else None
+            if seen.size:
+                fold[seen] = self.cv.fold_of(logs[seen], groups)
+        return fold
+
+    def on(self, lazy):
+        """Return what predicts the rounds of other lazy logs.
+
+        By the model of all rounds, but for partitions that are in the logs of fit, too.
+        It is fitted here, before this travels to workers.
+        """
+        if lazy.origin == self.lazy.origin:
+            return self
+        other = copy(self)
+        common = CommonPartitions(lazy, self.lazy)
+        known = self.models_ if common.n_common else {}
+        other.models_ = known | {FULL: self._of_all}
+        other._common = common
+        return other
+
+    @cached_property
+    def _of_all(self):
+        """The model of all rounds of the sample, fitted when other logs first ask."""
+        if FULL in self.models_:
+            return self.models_[FULL]
+        return self._fit_all()
+
+    def __getstate__(self):
+        # without it, so that evaluating changes neither the pickle nor the hash
+        return {k: v for k, v in self.__dict__.items() if k != "_of_all"}
+
+
+class PartModels(_OnPartitions, FoldModels):
+    """Models of actions for partitions, see `part_models`."""
+
+    @property
+    def asks_models(self):
+        """Whether a prediction asks a model of scikit-learn, and not a table."""
+        return not isinstance(self.model, MeanReward)
+
+
+class PartSlateModels(_OnPartitions, FoldSlateModels):
+    """Models of slates for partitions, see `part_models`."""
