@@ -121,7 +121,7 @@ def logs_of_table(reading, table, start, rows=None):
         weight = fields.pop("sample_weight", None)
         fields.setdefault("reward", None)
     context = reading.roles.get("context", ())
-    features = table.select(list(context)) if context else np.empty((len(table), 0))
+    features = frame_of(table.select(list(context)), len(table))
     nothing = fields.get("sample_weight")
     if nothing is not None and not np.any(nothing):  # other parts weigh something
         fields["sample_weight"] = np.ones(len(table))
@@ -137,6 +137,34 @@ def logs_of_table(reading, table, start, rows=None):
     if weight is not None:
         added[WEIGHT] = weight
     return logs.with_columns(**added) if added else logs
+
+
+def frame_of(table, n_rows):
+    """Return a table of pyarrow as a frame that scikit-learn's transformers take.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        Columns of the context.
+    n_rows : int
+        Number of rows; a table without a column has forgotten it.
+
+    Returns
+    -------
+    frame : pandas DataFrame, polars DataFrame or pyarrow Table
+        The first of them that is installed; an array where there is no column.
+    """
+    if not table.num_columns:
+        return np.empty((n_rows, 0))
+    with suppress(ImportError):
+        import pandas  # noqa: F401
+
+        return table.to_pandas(split_blocks=True)  # without copies
+    with suppress(ImportError):
+        import polars
+
+        return polars.from_arrow(table)
+    return table
 
 
 def _field(reading, name, names, table):
