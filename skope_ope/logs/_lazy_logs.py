@@ -202,6 +202,28 @@ class LazyLogs:
         """
         return read_partitions(self.partitions)
 
+    def audit(self, policy=None, *, random_state=0, n_jobs=None):
+        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+
+        Parameters
+        ----------
+        policy : policy or str, default=None
+            What is to be evaluated; `None` checks the logs alone.
+        random_state : int, RandomState instance or None, default=0
+            Which rounds are drawn for the checks that look at them one by one.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        audit : Audit
+            What the logs hold, and the findings: the worst first.
+        """
+        from skope_ope.audit import audit
+
+        given = (self,) if policy is None else (policy, self)
+        return audit(*given, random_state=random_state, n_jobs=n_jobs)
+
     def __repr__(self):
         n_rounds = "?" if self.n_rounds is None else self.n_rounds
         where = "frame" if self._parts is None else f"{len(self._parts)} partitions"

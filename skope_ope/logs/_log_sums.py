@@ -331,6 +331,10 @@ class LogSums:
         """Return kept propensities below a limit, rising, their positions, actions."""
         return self.propensities.below(limit)
 
+    def _called(self, rows):
+        """Return what messages call rows by their positions: these."""
+        return rows
+
     @property
     def propensity_by_action(self):
         """The propensity of every action where it belongs to the action alone."""
