@@ -38,6 +38,7 @@ FIELDS = (
     "group",
     "sample_weight",
 )
+PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
 LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
@@ -278,7 +279,7 @@ class LogSums:
         if self.fields != other.fields:
             name = min(self.fields ^ other.fields)
             raise ValueError(
-                f"one part of the log has {name} and another has none: build all parts "
+                f"one part of the log has {PLURAL.get(name, name)} and another has none: build all parts "
                 "with the same fields."
             )
 
