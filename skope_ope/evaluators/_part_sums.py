@@ -108,7 +108,9 @@ class PartSums:
         kind = getattr(evaluator, "_weight_kind", name)
         weighted = "weights", kind, policy
         weights = self._some(weighted) if weighted in self.places else None
-        known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
+        ends = self.ends.get(owner)
+        if ends is not None:
+            ends = ends.beside(weights=self.ends.get(weighted))
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
@@ -118,7 +120,7 @@ class PartSums:
             counts,
             weights,
             self.tallies.get(weighted),
-            sum(known[1:], known[0]) if known else None,
+            ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
 
@@ -228,6 +230,7 @@ class PartSums:
             if mine != others and self._some(owner).moves is not None:
                 out[owner] = copy(ends)
                 out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+                out[owner].powers = None
         return out
 
     def __radd__(self, other):
@@ -310,12 +313,13 @@ def sums_of_part(
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
         return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
-    log = LogSums.of(logs)
     bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
     part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    left_out = part is not None and part.mask is not None
+    log = LogSums.of(logs, part.logs if left_out else None)
     if part is None or not part.n:
         return PartSums(len(logs), policies, bare, log=log)
-    whole = PartPass(part, policies, sources or {}, n_total)
+    whole = PartPass(part, policies, sources or {}, n_total, log)
     ready = {}
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)
