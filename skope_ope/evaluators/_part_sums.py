@@ -151,15 +151,17 @@ class PartSums:
             out.n, out.log, out.by = n, log, by
             return out
         one, two = _apart(self, other), _apart(other, self)
+        sums = {name: part + two.sums[name] for name, part in one.sums.items()}
+        offsets = {name: both.offset for name, both in sums.items()}
         out = PartSums(
             n,
             policies,
             self.evaluators,
             self.counts + other.counts,
-            {name: sums + two.sums[name] for name, sums in one.sums.items()},
+            sums,
             one.places,
             _union(self.tallies, other.tallies),
-            _union(self._plain_ends(other), other._plain_ends(self)),
+            _union(one._moved_ends(offsets), two._moved_ends(offsets)),
             self.facts | other.facts,
             log,
             by,
@@ -218,19 +220,15 @@ class PartSums:
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
 
-    def _plain_ends(self, other):
-        """Return the ends, without those of terms that were not moved alike."""
+    def _moved_ends(self, offsets):
+        """Return the ends of terms of rewards less other offsets, by design."""
         out = dict(self.ends)
         for owner, ends in self.ends.items():
-            if owner not in self.places or ends.terms is None:
-                continue
-            mine, others = (
-                one.sums[one.places[owner][0]].offset for one in (self, other)
-            )
-            if mine != others and self._some(owner).moves is not None:
-                out[owner] = copy(ends)
-                out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
-                out[owner].powers = None
+            if owner in self.places and ends.terms is not None:
+                sums = self._some(owner)
+                step = sums.offset - offsets[self.places[owner][0]]
+                if sums.moves is not None and step:
+                    out[owner] = ends.moved(step, sums.moves)
         return out
 
     def __radd__(self, other):

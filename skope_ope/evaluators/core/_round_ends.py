@@ -153,6 +153,24 @@ class RoundEnds:
             out.fronts = model.fronts
         return out
 
+    def moved(self, step, moves):
+        """Return bounds of the terms where all rewards are larger.
+
+        Parameters
+        ----------
+        step : float
+            By how much.
+        moves : tuple
+            How the terms follow, see `Sums`.
+        """
+        out, terms = copy(self), self.terms.copy()
+        for term, by in enumerate(moves):
+            if by is not None:
+                change = [step, step] if by < 0 else sorted(step * self.terms[by])
+                terms[term] += change
+        out.terms, out.powers = terms, None
+        return out
+
     def largest_weights(self, strata):
         """Return the largest weight of every stratum, by the labels of the loggers."""
         whole = max(self.weights.values(), default=0.0)
