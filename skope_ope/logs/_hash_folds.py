@@ -87,7 +87,13 @@ class HashKFold(BaseEstimator):
             If a fold would be empty.
         """
         fold = self.fold_of(X, groups)
-        self._check_sizes(np.bincount(fold, minlength=self.n_splits))
+        sizes = np.bincount(fold, minlength=self.n_splits)
+        if not sizes.all():
+            raise ValueError(
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
+                f"{len(fold)} rounds have too few groups for so many folds, or are "
+                "folds of the same hash themselves. Use fewer, or another random_state."
+            )
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -147,13 +153,3 @@ class HashKFold(BaseEstimator):
         multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
         # By ROOT alone, small labels that are multiples of n_splits would share a fold.
         return number * multiplier % PRIME % self.n_splits
-
-    def _check_sizes(self, sizes):
-        """Raise if one of the folds, of so many rounds each, is empty."""
-        if not sizes.all():
-            raise ValueError(
-                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{int(sizes.sum())} rounds have too few groups for so many folds, or "
-                "are folds of the same hash themselves. Use fewer, or another "
-                "random_state."
-            )

@@ -55,7 +55,7 @@ class OrderSums:
         rewarded = np.flatnonzero(reward != 0)  # faster than of the numbers
         n, k = len(reward), len(rewarded)
         last = int(rewarded[-1]) if k else -1
-        ends = logs._positions_of(np.array([0, n - 1, last])).tolist()
+        ends = logs._positions_at(np.array([0, n - 1, last])).tolist()
         back = 0 if time is None else int(np.count_nonzero(time[1:] < time[:-1]))
         stretch = {
             "start": ends[0],
@@ -72,7 +72,7 @@ class OrderSums:
         if logs.group is not None:
             at = np.zeros(logs.n_groups, dtype=np.intp)
             at[logs.group_index] = np.arange(n)  # the last one of a group stays
-            told = 2 * logs._positions_of(at) + (reward[at] != 0)
+            told = 2 * logs._positions_at(at) + (reward[at] != 0)
             words = WordsOfGroups(logs) if words is None else words
             by_group = GroupSums.of(words, {"last": told})
         stretches = np.array([[stretch[name] for name in NUMBERS]])

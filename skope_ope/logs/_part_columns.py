@@ -62,6 +62,18 @@ class Reading:
         return sorted(name for name in names if is_text(self.types[name]))
 
     @property
+    def uses(self):
+        """What every column is used as: number, label, time or feature."""
+        found = {}
+        for role, names in self.roles.items():
+            kind = "label" if role in LABELS else "number"
+            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
+            found |= {name: kind for name in names if found.get(name) != "label"}
+        for name in self.names:
+            found.setdefault(name, "feature")
+        return found
+
+    @property
     def names(self):
         """Names of all columns that are read, each once."""
         names = [name for some in self.roles.values() for name in some]

@@ -71,13 +71,13 @@ class RowSample:
         rows = np.arange(min(len(logs), most))
         if not logs._in_order:
             rows = np.sort(np.argsort(logs.row_id.position, kind="stable")[:most])
-        key = logs._positions_of(rows).astype(np.uint64)
+        key = logs._positions_at(rows).astype(np.uint64)
         return cls._of(most, logs, rows, key, columns_of, True)
 
     @classmethod
     def _of(cls, most, logs, rows, key, columns_of, by_origin):
         origin = np.zeros(len(rows), dtype=np.int32)
-        found = logs._positions_of(rows), key, columns_of(logs, rows), by_origin
+        found = logs._positions_at(rows), key, columns_of(logs, rows), by_origin
         return cls(most, [logs._origin], origin, *found)
 
     def __len__(self):
@@ -151,7 +151,7 @@ def _smallest_hashes(most, logs):
     for share in ((most + SPARE * most**0.5) / max(n, 1), 1.0):
         rows, keys = [np.zeros(0, np.intp)], [np.zeros(0, np.uint64)]
         for start in range(0, n, BLOCK):
-            key = hashed(logs._positions_of(slice(start, start + BLOCK)), word)
+            key = hashed(logs._positions_at(slice(start, start + BLOCK)), word)
             some = slice(None)
             if share < 1:
                 some = np.flatnonzero(key < np.uint64(share * TOP))

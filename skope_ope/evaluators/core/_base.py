@@ -327,6 +327,22 @@ class BaseEvaluator(BaseEstimator):
         """
         raise TypeError(f"{type(self).__name__} does not sum parts of a log.")
 
+    def _enter_frame(self, whole, name):
+        """Enter the pass over a lazy frame, where formulas take columns.
+
+        Parameters
+        ----------
+        whole : FramePass
+            What is wanted of the frame.
+        name : str
+            Name of the evaluator.
+        """
+        raise TypeError(
+            f"{type(self).__name__} cannot be computed inside a lazy frame: its terms "
+            "are no arithmetic of columns. Write the frame to parquet, and scan the "
+            "files: scan_logs(folder, ...)."
+        )
+
     def _estimate_of_sums(self, summary):
         """Return the estimate from a `Summary` of all parts."""
         return Estimate(summary.sums, mean)
