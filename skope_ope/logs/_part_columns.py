@@ -63,11 +63,11 @@ class Reading:
 
     @property
     def uses(self):
-        """What every column is used as: number, label or feature."""
+        """What every column is used as: number, label, time or feature."""
         found = {}
         for role, names in self.roles.items():
             kind = "label" if role in LABELS else "number"
-            kind = "feature" if role == "context" else kind
+            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
             found |= {name: kind for name in names if found.get(name) != "label"}
         for name in self.names:
             found.setdefault(name, "feature")

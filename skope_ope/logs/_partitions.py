@@ -331,7 +331,8 @@ def _typed(table, names, part, types):
     arrays = []
     for name in names:
         if name in part.constants:
-            array = pyarrow.repeat(part.constants[name], part.n_rounds)
+            one = pyarrow.array([part.constants[name]])[0]
+            array = pyarrow.repeat(one, part.n_rounds)
         else:
             array = table.column(name)
         if name in types and array.type != types[name]:
