@@ -30,6 +30,7 @@ from skope_ope.evaluators.core._summary import (
 from skope_ope.evaluators.core._tally import RoundCounts
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._log_sums import LogSums
+from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 
 class PartSums:
@@ -57,7 +58,9 @@ class PartSums:
     log : LogSums, default=None
         What is known of the log itself.
     by : dict, default=None
-        By column: a dict of `PartSums` by label.
+        By column: a dict of `PartSums` by label, which know nothing of the log.
+    learned : dict, default=None
+        `LearnedRounds` by the name of a policy that has learned from logs.
     """
 
     def __init__(
@@ -73,11 +76,13 @@ class PartSums:
         facts=None,
         log=None,
         by=None,
+        learned=None,
     ):
         self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
         self.counts, self.sums, self.places = counts, sums or {}, places or {}
         self.tallies, self.ends = tallies or {}, ends or {}
         self.facts, self.log, self.by = facts or {}, log, by or {}
+        self.learned = learned or {}
 
     @property
     def by_evaluator(self):
@@ -141,14 +146,16 @@ class PartSums:
                 f"{list(other.policies)}."
             )
         n = self.n + other.n
-        log = self.log + other.log if self.log and other.log else None
+        both = self.log is not None and other.log is not None
+        log = self.log + other.log if both else None
+        learned = _union(self.learned, other.learned)
         by = {
             name: _union(self.by.get(name, {}), other.by.get(name, {}))
             for name in [*self.by, *(one for one in other.by if one not in self.by)]
         }
         if self.counts is None or other.counts is None:
             out = copy(other if self.counts is None else self)
-            out.n, out.log, out.by = n, log, by
+            out.n, out.log, out.by, out.learned = n, log, by, learned
             return out
         one, two = _apart(self, other), _apart(other, self)
         sums = {name: part + two.sums[name] for name, part in one.sums.items()}
@@ -165,6 +172,7 @@ class PartSums:
             self.facts | other.facts,
             log,
             by,
+            learned,
         )
         return out.bucketed() if out._has_too_many_groups else out
 
@@ -311,12 +319,18 @@ def sums_of_part(
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
         return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
+    return _sums_of_rounds(policies, evaluators, logs, sample_weight, **given)
+
+
+def _sums_of_rounds(
+    policies, evaluators, logs, sample_weight, sources, n_total, shares, about=True
+):
+    """Return the sums, of the log itself only if it is asked for."""
     bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
     part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
-    left_out = part is not None and part.mask is not None
-    log = LogSums.of(logs, part.logs if left_out else None)
+    log, learned = _of_the_log(policies, logs, part) if about else (None, {})
     if part is None or not part.n:
-        return PartSums(len(logs), policies, bare, log=log)
+        return PartSums(len(logs), policies, bare, log=log, learned=learned)
     whole = PartPass(part, policies, sources or {}, n_total, log)
     ready = {}
     for name, evaluator in evaluators.items():
@@ -345,6 +359,7 @@ def sums_of_part(
         whole.ends,
         facts,
         log,
+        learned=learned,
     )
     return found.bucketed() if found._has_too_many_groups else found
 
@@ -359,13 +374,26 @@ def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
     for labels, rows in cells:
         some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
         weight = None if sample_weight is None else sample_weight[rows]
-        part = sums_of_part(some, evaluators, logs[rows], sample_weight=weight, **given)
+        part = logs[rows]
+        part = _sums_of_rounds(some, evaluators, part, weight, about=False, **given)
         total = total + part
         for name, label in zip(cells.names, labels, strict=True):
             known = found[name]
             known[label] = known[label] + part if label in known else part
+    part = Part(logs, plain_weights(logs, sample_weight))
+    total.log, total.learned = _of_the_log(policies, logs, part)
     total.by = found
     return total
+
+
+def _of_the_log(policies, logs, part):
+    """Return what is known of the rounds themselves, and of what policies learned."""
+    learned = {
+        name: LearnedRounds.of(policy, logs, by_position=True)
+        for name, policy in policies.items()
+        if has_learned(policy)
+    }
+    return LogSums.of(logs, logs if part is None else part.logs), learned
 
 
 def _rows_of(policy, rows, n):

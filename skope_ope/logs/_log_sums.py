@@ -38,6 +38,7 @@ FIELDS = (
     "group",
     "sample_weight",
 )
+PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
 LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
@@ -278,7 +279,7 @@ class LogSums:
         if self.fields != other.fields:
             name = min(self.fields ^ other.fields)
             raise ValueError(
-                f"one part of the log has {name} and another has none: build all parts "
+                f"one part of the log has {PLURAL.get(name, name)} and another has none: build all parts "
                 "with the same fields."
             )
 
@@ -330,6 +331,10 @@ class LogSums:
     def propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
         return self.propensities.below(limit)
+
+    def _called(self, rows):
+        """Return what messages call rows by their positions: these."""
+        return rows
 
     @property
     def propensity_by_action(self):
