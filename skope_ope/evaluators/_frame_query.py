@@ -179,7 +179,7 @@ class FrameQuery:
     def first_row(self, columns):
         """Return what some columns are in one row, a list of floats."""
         names = [found.key[1] for found in columns]
-        row = self.prepared(names).select(*names).head(1).collect()
+        row = self.prepared(names).select(*dict.fromkeys(names)).head(1).collect()
         return [float(row[name].to_numpy()[0]) for name in names]
 
     def asking(self):
