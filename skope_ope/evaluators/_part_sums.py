@@ -28,6 +28,7 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
 )
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._log_sums import LogSums
 
@@ -108,19 +109,35 @@ class PartSums:
         kind = getattr(evaluator, "_weight_kind", name)
         weighted = "weights", kind, policy
         weights = self._some(weighted) if weighted in self.places else None
-        known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
+        ends = self.ends.get(owner)
+        if ends is not None:
+            ends = ends.beside(weights=self.ends.get(weighted))
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
-        return Summary(
+        found = Summary(
             evaluator,
             self._some(owner),
             counts,
             weights,
             self.tallies.get(weighted),
-            sum(known[1:], known[0]) if known else None,
+            ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
+        found.plain = self._plain(evaluator, kind, policy)
+        return found
+
+    def _plain(self, evaluator, kind, policy):
+        """Return the sums of SNIPS on a policy, for an evaluator with a model."""
+        if kind != "plain" or not evaluator._uses_model:
+            return None
+        alike = (
+            name
+            for name, one in self.evaluators.items()
+            if type(one) is SNIPS and one.cmax is None
+        )
+        name = next(alike, None)
+        return None if name is None else self._some((name, policy))
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""
@@ -225,9 +242,17 @@ class PartSums:
             mine, others = (
                 one.sums[one.places[owner][0]].offset for one in (self, other)
             )
-            if mine != others and self._some(owner).moves is not None:
-                out[owner] = copy(ends)
-                out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+            moves = self._some(owner).moves
+            if mine == others or moves is None:
+                continue
+            out[owner] = moved = copy(ends)
+            moved.powers = None
+            if moves[0] == -1 and not any(moves[1:]):  # by as much as the rewards
+                step = mine - min(mine, others, key=abs)
+                moved.terms = ends.terms + step * np.eye(len(ends.terms))[0][:, None]
+            else:
+                moved.terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+                out[owner].powers = None
         return out
 
     def __radd__(self, other):
@@ -310,12 +335,13 @@ def sums_of_part(
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
         return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
-    log = LogSums.of(logs)
     bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
     part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    left_out = part is not None and part.mask is not None
+    log = LogSums.of(logs, part.logs if left_out else None)
     if part is None or not part.n:
         return PartSums(len(logs), policies, bare, log=log)
-    whole = PartPass(part, policies, sources or {}, n_total)
+    whole = PartPass(part, policies, sources or {}, n_total, log)
     ready = {}
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)

@@ -8,7 +8,10 @@ exact as if the rounds were at hand.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._round_ends import RoundEnds, powers_of
 from skope_ope.evaluators.core._sums import Sums
 
 
@@ -81,13 +84,22 @@ class StackedJob(Job):
         Whose the terms are.
     stack : Stack
         Where they go.
-    ends : RoundEnds
-        Extremes of the terms and of what the model says.
+    of_model : RoundEnds or None
+        Extremes of what the model says; None: another job sees them.
+    found : list of tuple
+        Smallest and largest of every term.
+    wants_powers : bool
+        Whether nothing but powers of the terms bounds the tail of the round values.
+    powers : ndarray of shape (k, 5)
+        Sums of powers of the terms.
     """
 
     owner: object = None
     stack: object = None
-    ends: object = None
+    of_model: object = None
+    found: object = None
+    wants_powers: bool = False
+    powers: object = 0.0
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""
@@ -97,10 +109,40 @@ class StackedJob(Job):
         """Put the terms of a block."""
         terms = self.evaluator._terms(rounds)
         self.stack.put(self.owner, block, terms, self.evaluator._moves)
-        enter = ... if block.omega is None or block.omega.all() else block.omega > 0
-        powers = block.logs.reward_range is None  # the tail is not bounded
-        self.ends.add_terms([term[enter] for term in terms], powers)
-        if rounds.v is not None:
-            self.ends.add_model(
-                rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset
-            )
+        enter = block.entering
+        if enter is None:
+            found = [block.extremes(term) for term in terms]
+        elif enter.any():
+            found = [(term[enter].min(), term[enter].max()) for term in terms]
+        else:
+            return
+        self.found = (
+            found if self.found is None else list(map(wider, self.found, found))
+        )
+        if self.wants_powers:
+            some = terms if enter is None else [term[enter] for term in terms]
+            self.powers = self.powers + powers_of(some)
+        if self.of_model is not None and rounds.v is not None:
+            self._add_model(rounds, enter)
+
+    def _add_model(self, rounds, enter):
+        """Add what the model says, plain rewards."""
+        pair = [
+            one + rounds.offset if rounds.offset else one
+            for one in (rounds.v, rounds.q)
+        ]
+        self.of_model.add_model(*(one if enter is None else one[enter] for one in pair))
+
+    @property
+    def ends(self):
+        """The `RoundEnds` of the terms."""
+        out = RoundEnds()
+        if self.found is not None:
+            out.terms = np.array(self.found, dtype=float)
+            out.powers = self.powers if self.wants_powers else None
+        return out
+
+
+def wider(one, other):
+    """Return the range of two ranges."""
+    return min(one[0], other[0]), max(one[1], other[1])

@@ -16,8 +16,8 @@ from skope_ope.evaluators.core._mean_weight_findings import (
     high_mean_finding,
     wrong_propensities,
 )
-from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._part_weights import Wanted
+from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
