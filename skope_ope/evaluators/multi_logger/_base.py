@@ -71,9 +71,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
             "divergences='per_logger', which need none."
         )
 
-    def _stratum_role(self, rounds):
-        return "logger" if rounds.has("logger") else None
-
     def _job(self, target, source):
         return self._strategy.job(self, target, source)
 

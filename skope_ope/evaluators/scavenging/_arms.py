@@ -282,6 +282,14 @@ class ArmTerms:
         return arm_terms(w, rounds.r)
 
 
+class ColumnArmTerms(ArmTerms):
+    """The same of the columns of a lazy frame, which knows the mixture itself."""
+
+    def _terms(self, rounds):
+        w = rounds.pi if self.shares is None else rounds.b
+        return arm_terms(w, rounds.r)
+
+
 def estimate_of_sums(self_normalized, mixes, on_missing, summary):
     """Return the estimate of the arms of all parts of a log.
 

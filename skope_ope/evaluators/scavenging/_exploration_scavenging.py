@@ -25,10 +25,9 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import (
     SURE,
-    WEIGHTS,
     Arms,
     ArmTerms,
-    arm_terms,
+    ColumnArmTerms,
     estimate_of_sums,
 )
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
@@ -42,6 +41,7 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
+from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
@@ -248,23 +248,16 @@ class ExplorationScavenging(BaseEvaluator):
     def _mixes_loggers(self, logs):
         return self._mixes(logs)
 
-    @property
-    def _chooses(self):
-        """What the policy chooses among."""
-        return self.match
-
-    @property
-    def _moves(self):
-        return WEIGHTS if self.self_normalized else None
-
-    def _stratum_role(self, rounds):
-        """Return which labels of the rounds are the arms."""
-        return "logger" if self._mixes(rounds) else self.match
-
-    def _terms(self, rounds):
-        """Per-round terms, of columns of a frame: those of `Arms`."""
-        w = rounds.b if self._mixes(rounds) else rounds.pi
-        return arm_terms(w, rounds.r)
+    def _enter_frame(self, whole, name):
+        mixes = self._mixes(whole.rounds)
+        role = "logger" if mixes else self.match
+        stack = whole.stack("actions" if role == "action" else "arms", role)
+        formula = ColumnArmTerms(self.self_normalized, mixes or None)
+        for policy in whole.policies:
+            target = whole.target(policy, self.match)
+            check_all_actions(self, target)
+            whole.add_wanted(self._weight_kind, policy, target, self.match)
+            whole.add((name, policy), formula, stack, target)
 
     def _enter(self, whole, name):
         logs, mixes = whole.logs, self._mixes(whole.logs)

@@ -62,7 +62,6 @@ class StaticEvaluator(BaseEvaluator):
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     _observers = {"support": Support}  # what has to watch the rounds, by name
-    _chooses = "action"  # what the policy chooses among
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -77,10 +76,6 @@ class StaticEvaluator(BaseEvaluator):
         job = self._prepare(Target(policy, logs), positive)
         [result] = evaluate_jobs([job], positive)
         return result
-
-    def _stratum_role(self, rounds):
-        """Return which labels of the rounds are strata: "action", "logger" or None."""
-        return None
 
     def _takes_part(self, target):
         """Whether a pass that is shared with other evaluators can value the policy."""
@@ -209,6 +204,9 @@ class StaticEvaluator(BaseEvaluator):
         if auto is not None and getattr(self, auto.name) == AUTO:
             return f"{auto.name}='auto' is chosen from all rounds. State a number."
         return self._unstated_model()
+
+    def _enter_frame(self, whole, name):
+        self._enter(whole, name)  # its formulas take columns as they take arrays
 
     def _enter(self, whole, name):
         source = self.reward_source_ if self._uses_model else None
