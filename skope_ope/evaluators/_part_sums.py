@@ -28,6 +28,7 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
 )
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
@@ -119,7 +120,7 @@ class PartSums:
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
-        return Summary(
+        found = Summary(
             evaluator,
             self._some(owner),
             counts,
@@ -128,6 +129,20 @@ class PartSums:
             ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
+        found.plain = self._plain(evaluator, kind, policy)
+        return found
+
+    def _plain(self, evaluator, kind, policy):
+        """Return the sums of SNIPS on a policy, for an evaluator with a model."""
+        if kind != "plain" or not evaluator._uses_model:
+            return None
+        alike = (
+            name
+            for name, one in self.evaluators.items()
+            if type(one) is SNIPS and one.cmax is None
+        )
+        name = next(alike, None)
+        return None if name is None else self._some((name, policy))
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""

@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._part_weights import KINDS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._stack import Stack, StackedJob
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 WEIGHT = -1  # rewards move by the weight of their round
@@ -76,6 +77,25 @@ class PartPass:
         reward = self.logs.reward
         return bool((reward * reward == reward).all())
 
+    @property
+    def bounded(self):
+        """Whether rewards are bounded by themselves, where nothing was stated."""
+        return self.yes_no and bool(self.logs.reward.any())
+
+    @cached_property
+    def by_action(self):
+        """Propensities of the actions, where they belong to these alone."""
+        return by_action_alone(self.logs)
+
+    @property
+    def tells_limits(self):
+        """Whether the part tells how large weights may be that it does not hold."""
+        logs = self.logs
+        bounded = logs.reward_range is not None or self.yes_no
+        return bounded and (
+            logs.logging_proba is not None or self.by_action is not None
+        )
+
     def stack(self, name, design=None):
         """Return the `Stack` of a design, by its name."""
         if name not in self.stacks:
@@ -132,6 +152,7 @@ class PartPass:
             The rounds as `seen_as` shows them; `None`: as they are.
         """
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
+        job.wants_powers = self.logs.reward_range is None and not self.bounded
         if source is not None:
             key = id(source), id(target)
             if key not in self._models:
@@ -170,6 +191,8 @@ class PartPass:
             )
             for job in one.jobs:
                 self.ends[job.owner] = job.ends.beside(model=self._model_of[job.owner])
+        for observer in self._weights.values():
+            observer.finish()
         self._sum_terms()
         for name, stack in self.stacks.items():
             stack.flush()

@@ -104,7 +104,7 @@ class RoundEnds:
         found = np.array([(term.min(), term.max()) for term in terms])
         self.terms = found if self.terms is None else _wider(self.terms, found)
         if powers:
-            found = np.array([_powers(term) for term in terms])
+            found = powers_of(terms)
             self.powers = found if self.powers is None else self.powers + found
 
     def add_model(self, v, q):
@@ -154,6 +154,7 @@ class RoundEnds:
         if weights is not None:
             out.weights, out.yes_no = weights.weights, weights.yes_no
             out.omega, out.propensity = weights.omega, weights.propensity
+            out.limits = weights.limits
         if model is not None:
             out.fronts = model.fronts
         return out
@@ -234,8 +235,12 @@ class RoundEnds:
         return out
 
 
+def powers_of(terms):
+    """Return the sums of the powers 0 to 4 of some terms, a row for each."""
+    return np.array([_powers(term) for term in terms])
+
+
 def _powers(term):
-    """Return the sums of the powers 0 to 4."""
     square = term * term
     return (
         len(term),

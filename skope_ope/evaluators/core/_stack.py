@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skope_ope.evaluators.core._engine import Job
-from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._round_ends import RoundEnds, powers_of
 from skope_ope.evaluators.core._sums import Sums
 
 
@@ -106,12 +106,18 @@ class StackedJob(Job):
         Extremes of what the model says; None: another job sees them.
     found : list of tuple
         Smallest and largest of every term.
+    wants_powers : bool
+        Whether nothing but powers of the terms bounds the tail of the round values.
+    powers : ndarray of shape (k, 5)
+        Sums of powers of the terms.
     """
 
     owner: object = None
     stack: object = None
     of_model: object = None
     found: object = None
+    wants_powers: bool = False
+    powers: object = 0.0
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""
@@ -131,6 +137,9 @@ class StackedJob(Job):
         self.found = (
             found if self.found is None else list(map(wider, self.found, found))
         )
+        if self.wants_powers:
+            some = terms if enter is None else [term[enter] for term in terms]
+            self.powers = self.powers + powers_of(some)
         if self.of_model is not None and rounds.v is not None:
             self._add_model(rounds, enter)
 
@@ -148,6 +157,7 @@ class StackedJob(Job):
         out = RoundEnds()
         if self.found is not None:
             out.terms = np.array(self.found, dtype=float)
+            out.powers = self.powers if self.wants_powers else None
         return out
 
 
