@@ -112,6 +112,12 @@ class FrameRounds:
         self.query.check(label_known(found), f"column {name!r}: {role} is missing")
         return found
 
+    def column_label(self, name):
+        """Return the name of the labels of a column of the frame."""
+        found = self.query.label(name, f"by={name!r}")
+        self.query.check(label_known(found), f"column {name!r}: a label is missing")
+        return found
+
     def bucket(self, role, n_buckets):
         """Return the name of the hash buckets of integer labels, or None.
 

@@ -83,7 +83,7 @@ def notebook_policy(**given):
                 with open(self.dies, "w"):
                     pass
                 os._exit(1)
-            preferred = (logs.context[:, 0] > 0).astype(int)
+            preferred = (np.asarray(logs.context)[:, 0] > 0).astype(int)
             return 0.7 * np.eye(logs.n_actions)[preferred] + 0.3 / logs.n_actions
 
     return NotebookPolicy(**given).fit(some_logs())
