@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from skope_ope._parallel import run_tasks
+from skope_ope.logs._lazy_frames import sample_of_frame
 from skope_ope.logs._part_columns import logs_of_table
 from skope_ope.logs._partitions import PartReader
 
@@ -39,9 +40,8 @@ def first_rows(logs, n):
 def some_rows(logs, n, random_state, n_jobs):
     """Return a sample of the rows, as `LazyLogs.sample` does."""
     if logs.partitions is None:
-        from skope_ope.logs._lazy_frames import sample_of_frame
-
-        table, rows = sample_of_frame(logs, n, check_random_state(random_state))
+        names, seed = logs._reading.names, check_random_state(random_state)
+        table, rows = sample_of_frame(logs.frame, names, n, seed)
         return _logs(logs, [table], rows)
     sizes = kept_sizes(logs, n_jobs)
     ends = np.cumsum(sizes)

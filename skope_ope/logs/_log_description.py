@@ -4,6 +4,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._partitions import read_partitions
-from skope_ope.logs._row_content import column_words, mixed
 from skope_ope.logs._text_table import text_table
 
 MOST_TASKS = 64
@@ -36,6 +36,9 @@ class LogDescription:
         Smallest, largest and mean reward.
     propensity : tuple of (float, float) or None
         Smallest and largest propensity.
+    inverse_propensity_z : float or None
+        Mean of 1 / propensity against the number of actions, in standard errors: far
+        from 0, the propensities are not those of these actions.
     loggers : ndarray of shape (n_loggers,) or None
         Labels of the loggers.
     logger_counts : ndarray of int of shape (n_loggers,) or None
@@ -51,6 +54,7 @@ class LogDescription:
     action_counts: object = None
     reward: tuple = None
     propensity: tuple = None
+    inverse_propensity_z: float = None
     loggers: object = None
     logger_counts: object = None
     n_groups: int = None
@@ -76,6 +80,9 @@ class LogDescription:
             if self.propensity is None
             else "{:.4g} to {:.4g}".format(*self.propensity)
         )
+        z = self.inverse_propensity_z
+        if z is not None and isfinite(z):
+            out["1 / propensity"] = f"mean {z:+.1f} standard errors from expected"
         if self.loggers is not None:
             out["loggers"] = _shares(self.loggers, self.logger_counts)
         if self.n_groups is not None:
@@ -114,50 +121,33 @@ def describe(logs, n_jobs=None):
     parts = [one for one in run_tasks(tasks, n_jobs) if one is not None]
     if not parts:
         return LogDescription(0, source=logs.source)
-    sums = sum(one for one, _ in parts)
-    n_groups = None
-    if sums.has_group:
-        n_groups = _n_distinct(_fewest(np.concatenate([words for _, words in parts])))
+    sums = sum(parts)
+    found, z = sums.propensities, sums.inverse_propensity_z
     return LogDescription(
         n_rounds=sums.n_logged,
         actions=sums.actions,
         action_counts=sums.action_counts,
         reward=(sums.reward_low, sums.reward_high, sums.reward_sum / max(sums.n, 1)),
-        propensity=(sums.propensity_low, sums.propensity_high)
-        if sums.has_propensity
-        else None,
+        propensity=None if found is None else (found.low, found.high),
+        inverse_propensity_z=None
+        if found is None
+        else float(sums.inverse_propensity_z),
         loggers=sums.loggers,
         logger_counts=sums.logger_counts,
-        n_groups=n_groups,
-        time=(sums.first_time, sums.last_time) if sums.has_timestamp else None,
+        n_groups=sums.n_groups,
+        time=None if sums.first_time is None else (sums.first_time, sums.last_time),
         source=logs.source,
     )
 
 
 def _part(partitions):
-    """Return the sums of some partitions, and the least hashes of their groups."""
-    sums, words = None, np.zeros(0, dtype=np.uint64)
+    """Return the sums of some partitions, or None."""
+    sums = None
     for _, logs in read_partitions(partitions):
-        if logs is None:
-            continue
-        found = LogSums.of(logs)
-        sums = found if sums is None else sums + found
-        if logs.group is not None:
-            hashes = mixed(column_words(logs.groups))
-            words = _fewest(np.concatenate([words, hashes]))
-    return None if sums is None else (sums, words)
-
-
-def _fewest(words):
-    """Return the distinct least hashes: of all groups, or of the first 100,000."""
-    return np.unique(words)[: MOST_GROUPS + 1]
-
-
-def _n_distinct(words):
-    """Return how many labels have these least hashes, all of them or the first."""
-    if len(words) <= MOST_GROUPS:
-        return len(words)
-    return round(MOST_GROUPS / (float(words[MOST_GROUPS]) / 2.0**64))
+        if logs is not None:
+            found = LogSums.of(logs)
+            sums = found if sums is None else sums + found
+    return sums
 
 
 def _describe_frame(logs):

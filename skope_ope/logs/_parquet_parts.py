@@ -133,30 +133,38 @@ class Scanned:
         )
 
 
-def scan_parquet(files):
+def scan_parquet(files, constants=None, row_groups=None):
     """Return what the footers of parquet files say.
 
     Parameters
     ----------
     files : list of LogFile
         At least one.
+    constants : list of dict, default=None
+        Columns that hold for every file. `None`: those that its folders tell.
+    row_groups : list of list of int, default=None
+        Which row groups of every file are part of the log. `None`: all.
 
     Returns
     -------
     scanned : Scanned
     """
     import_parquet()
-    constants = folder_columns(files)
+    constants = folder_columns(files) if constants is None else constants
     with ThreadPoolExecutor(READERS) as threads:
         footers = list(threads.map(_footer, files))
     parts, schemas, first = [], [], None
-    for file, (metadata, sizes), said in zip(files, footers, constants, strict=True):
+    for number, (file, (metadata, sizes), said) in enumerate(
+        zip(files, footers, constants, strict=True)
+    ):
         if first is None or not metadata.schema.equals(first):
             first = metadata.schema if first is None else first
             schema = metadata.schema.to_arrow_schema()
             if not any(schema.equals(other) for _, other in schemas):
                 schemas.append((file.name, schema))
-        for row_group, size in enumerate(sizes):
+        chosen = range(len(sizes)) if row_groups is None else row_groups[number]
+        for row_group in chosen:
+            size = sizes[row_group]
             parts += [
                 ParquetPart(
                     file.path,

@@ -54,6 +54,11 @@ class ParquetPart:
         return self.rows[1] - self.rows[0]
 
     @property
+    def first_row(self):
+        """Rows of the row group before them."""
+        return self.rows[0]
+
+    @property
     def place(self):
         """What tells this part from all others."""
         return self.key, self.row_group, self.rows[0]
@@ -64,15 +69,15 @@ class ParquetPart:
             return name
         return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
-    def batches(self, names, coded, n_rows):
+    def batches(self, names, reading, n_rows):
         """Yield the rows of the whole row group in record batches.
 
         Parameters
         ----------
         names : list of str
             Columns.
-        coded : list of str
-            Columns of texts that are read as dictionaries.
+        reading : Reading
+            What the columns are used as.
         n_rows : int
             Rows of a batch, at most.
         """
@@ -83,7 +88,7 @@ class ParquetPart:
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
-            read_dictionary=coded,
+            read_dictionary=reading.coded,
         )
         with file:
             found = file.metadata
@@ -181,7 +186,7 @@ class Partition:
             yield
         except RowError as error:
             row = error.row if rows is None else int(rows(error.row))
-            told = error.told_of(f"row {row + self.part.rows[0]}")
+            told = error.told_of(f"row {row + self.part.first_row}")
             raise ValueError(f"{self.part}: {told}") from error
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -268,7 +273,7 @@ class PartReader:
             types.pop(name)
         stored = [name for name in names if name not in part.constants]
         try:
-            table = self._stored(part, stored, coded) if stored else None
+            table = self._stored(part, stored, partition.reading) if stored else None
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{part}: the file is gone since it was scanned."
@@ -277,16 +282,16 @@ class PartReader:
             raise ValueError(f"{part} cannot be read: {error}") from error
         return _typed(table, names, part, types)
 
-    def _stored(self, part, names, coded):
+    def _stored(self, part, names, reading):
         import pyarrow
 
         low, high = part.rows
-        place = (part.key, part.row_group, tuple(names))
+        place = (*part.place[:2], tuple(names))
         if self._place != place or self._next > low:
             self.close()
             self._place = place
             size = part.of[0] if high - low == part.of[0] else part_size(high - low)
-            self._batches = part.batches(names, coded, size)
+            self._batches = part.batches(names, reading, size)
         got = []
         while self._next < high:
             batch = self._left.pop() if self._left else next(self._batches, None)

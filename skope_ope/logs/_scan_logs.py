@@ -10,7 +10,9 @@ from numbers import Real
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
-from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
+from skope_ope.logs._csv_parts import scan_csv
+from skope_ope.logs._dataset_parts import scan_dataset
+from skope_ope.logs._lazy_frames import ScannedFrame, is_dataset, lazy_frame
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
@@ -160,7 +162,10 @@ def _scan(source, format):
         source = list(source)
     if isinstance(source, list):
         files, format = find_files(source, format)
-        return scan_parquet(files), _spelled(source)
+        scan = scan_csv if format == "csv" else scan_parquet
+        return scan(files), _spelled(source)
+    if is_dataset(source):
+        return scan_dataset(source), "pyarrow Dataset"
     return ScannedFrame(lazy_frame(source)), type(source).__name__
 
 

@@ -28,7 +28,8 @@ from skope_ope.evaluators.core._warnings import (
 )
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.evaluators.sequential._warnings import order_warnings
+from skope_ope.evaluators.sequential._history import first_reversal
+from skope_ope.evaluators.sequential._warnings import reversal_warnings
 from skope_ope.evaluators.static._base import check_all_actions, refuse_learning
 from skope_ope.exceptions import LogsWarning
 from skope_ope.logs._known_range import known_range
@@ -145,7 +146,8 @@ class AdaptiveLoggerEvaluator(BaseEvaluator):
         counted = _counted(overlap, scored.w, form.shares(), design)
         about = target, self._uses_model, COMPARE
         found = overlap_findings(overlap, logs, *about, counted)
-        warned = order_warnings(logs) + _shuffled_warnings(logs) + warnings_of(found)
+        warned = reversal_warnings(first_reversal(logs.timestamp))
+        warned += _shuffled_warnings(logs) + warnings_of(found)
         warned += propensity_warnings(logs)
         if overlap.missing_mass > 1 - 1e-9 and not self._uses_model:
             estimate = estimate.without_value()  # the logs say nothing of this policy

@@ -8,7 +8,9 @@ from numbers import Integral, Real
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from skope_ope._part_tasks import named
 from skope_ope._sklearn import Interval, StrOptions
+from skope_ope.evaluators.adaptive_logger._stream_parts import stream_parts
 from skope_ope.evaluators.adaptive_logger._stream_state import (
     ASYMPTOTIC,
     StreamState,
@@ -143,14 +145,15 @@ class ConfidenceSequence(BaseEstimator):
     def update(self, logs, policy):
         """Take the next part of the log.
 
-        A part that raises an error changes nothing.
+        What raises an error changes nothing.
 
         Parameters
         ----------
-        logs : BanditLogs
+        logs : BanditLogs, LazyLogs or Partition
             Rounds with propensities, in the order of time, later than those before. A
-            part of any size, one round or a year. For "betting" and
-            "empirical_bernstein" the logs need a `reward_range`, or rewards of 0 and 1.
+            part of any size, one round or a year; every partition of lazy logs is one,
+            read and dropped in turn. For "betting" and "empirical_bernstein" the logs
+            need a `reward_range`, or rewards of 0 and 1.
         policy : policy, array or str
             A stationary policy, as evaluators take it. It must not have learned from
             these rounds.
@@ -162,7 +165,8 @@ class ConfidenceSequence(BaseEstimator):
         Raises
         ------
         TypeError
-            If `logs` are no BanditLogs, or the policy learns while it acts.
+            If `logs` are no such logs, or a lazy frame, which has no order; if the
+            policy learns while it acts.
         ValueError
             If rows came before, or time runs backwards; if the logs have groups or
             uneven sample weights, lack propensities or the range of the rewards, or it
@@ -171,8 +175,15 @@ class ConfidenceSequence(BaseEstimator):
         started = hasattr(self, "_state")
         state = self._state.copy() if started else StreamState(self)
         state.check_parameters(self)
-        check_stream_logs(logs)
-        warned = state.take(self, logs, policy)
+        warned = []
+        for name, part in stream_parts(logs):
+            try:
+                check_stream_logs(part)
+                warned += state.take(self, part, policy)
+            except Exception as error:
+                if name is None:
+                    raise
+                raise named(error, name) from error
         self._state = state
         for warning in warned:
             warnings.warn(warning, stacklevel=2)

@@ -28,7 +28,7 @@ class StreamOrder:
     def __init__(self):
         self.n, self.time = 0, None
         self._last = {}  # last position of every origin
-        self._seen = {}  # which positions came, where timestamps give the order
+        self._seen = {}  # `Runs` that came, where timestamps give the order
 
     def after(self, logs):
         """Return the order after another part; raise where the part cannot follow.
@@ -82,19 +82,16 @@ class StreamOrder:
         return time[-1]
 
     def _checked_repeats(self, rows):
-        """Return a mask of the positions of an origin that came."""
+        """Return the positions of an origin that came, with those of these rows."""
         position = rows.position
-        before = self._seen.get(rows.origin, np.zeros(0, dtype=bool))
-        came = np.zeros(max(len(before), int(position.max()) + 1), dtype=bool)
-        came[: len(before)] = before
-        again = np.flatnonzero(came[position])
+        before = self._seen.get(rows.origin, Runs())
+        again = np.flatnonzero(before.hold(position))
         if not again.size and not (position[1:] > position[:-1]).all():
             first = np.unique(position, return_index=True)[1]
             again = np.setdiff1d(np.arange(len(position)), first)
         if again.size:
             raise _repeated(again)
-        came[position] = True
-        return came
+        return before.with_more(position)
 
     def _checked_positions(self, rows):
         """Raise where rows of an origin do not follow those before."""
@@ -112,6 +109,38 @@ class StreamOrder:
             int(back[0]),
             f". {ORDER}",
         )
+
+
+class Runs:
+    """A set of integers, kept as runs of consecutive ones.
+
+    Parameters
+    ----------
+    first, stop : ndarray of int of shape (n_runs,)
+        The first integer of every run, and the one after its last; rising.
+    """
+
+    def __init__(self, first=(), stop=()):
+        self.first = np.asarray(first, dtype=np.int64)
+        self.stop = np.asarray(stop, dtype=np.int64)
+
+    def hold(self, numbers):
+        """Tell which numbers are in the set, ndarray of bool."""
+        run = np.searchsorted(self.first, numbers, side="right") - 1
+        if not len(self.first):
+            return np.zeros(len(numbers), dtype=bool)
+        return (run >= 0) & (numbers < self.stop[run])
+
+    def with_more(self, numbers):
+        """Return the set with more numbers, which it does not hold yet."""
+        numbers = np.sort(numbers)
+        cut = np.flatnonzero(np.diff(numbers) > 1) + 1
+        first = numbers[np.concatenate([[0], cut])]
+        stop = numbers[np.concatenate([cut - 1, [len(numbers) - 1]])] + 1
+        first = np.sort(np.concatenate([self.first, first]))
+        stop = np.sort(np.concatenate([self.stop, stop]))
+        apart = first[1:] > stop[:-1]  # others go on where the one before ends
+        return Runs(first[np.append(True, apart)], stop[np.append(apart, True)])
 
 
 def _repeated(rows, what="were given before"):

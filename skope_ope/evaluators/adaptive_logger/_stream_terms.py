@@ -39,8 +39,8 @@ def check_stream_logs(logs):
     """Raise if these are no logs whose rounds a confidence sequence can take."""
     if not isinstance(logs, BanditLogs):
         raise TypeError(
-            f"logs must be BanditLogs, got {type(logs).__name__}. The call is "
-            "update(logs, policy)."
+            "logs must be BanditLogs, LazyLogs or a partition of these, got "
+            f"{type(logs).__name__}. The call is update(logs, policy)."
         )
     if not len(logs):
         raise ValueError("the logs are empty: a part needs at least one round.")

@@ -27,7 +27,7 @@ def is_huge(weight):
     return weight > HUGE
 
 
-def huge_weight_finding(logs, w, formed=True):
+def huge_weight_finding(logs, w, formed=True, first_row=0):
     """Return the finding that a weight leaves the range of floating point.
 
     Parameters
@@ -38,14 +38,16 @@ def huge_weight_finding(logs, w, formed=True):
         Their weights.
     formed : bool, default=True
         Whether they give a value.
+    first_row : int, default=0
+        Number of their first row in the whole log.
     """
     row = int(np.argmax(w))
     lost = "the standard error is NaN" if formed else "the value is NaN"
     return _finding(
-        f"Row {row} (action {plain(logs.action[row])!r}) has propensity "
+        f"Row {row + first_row} (action {plain(logs.action[row])!r}) has propensity "
         f"{logs.propensity[row]:.3g} and so the importance weight {w[row]:.3g}, whose "
         f"square no float holds: {lost}.",
-        row,
+        row + first_row,
         w[row],
     )
 

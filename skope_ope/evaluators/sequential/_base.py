@@ -38,7 +38,7 @@ from skope_ope.evaluators.sequential._result import (
 from skope_ope.evaluators.sequential._rules import n_offered
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
-    order_warnings,
+    reversal_warnings,
     single_trajectory_warning,
     unformed_warning,
 )
@@ -46,11 +46,7 @@ from skope_ope.logs._known_range import known_range
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._own_draws import repeated_draws_warnings
 
-_NO_WEIGHTS = (
-    "{} builds a history of rounds; it cannot weight them by sample_weight. Use a "
-    "static evaluator, or logs without weights."
-)
-_PI = Extract(lambda rounds: (rounds.pi,))
+JUST_PI = Extract(lambda rounds: (rounds.pi,))
 _PI_V_Q = Extract(lambda rounds: (rounds.pi, rounds.v, rounds.q))
 
 
@@ -98,14 +94,14 @@ class SequentialEvaluator(BaseEvaluator):
     def _check_logs(self, logs):
         super()._check_logs(logs)
         if combined_weights(logs, None) is not None:
-            raise ValueError(_NO_WEIGHTS.format(type(self).__name__))
+            raise ValueError(no_weights(self))
 
     def _evaluate(self, policy, logs, sample_weight):
         if combined_weights(logs, sample_weight) is not None:
-            raise ValueError(_NO_WEIGHTS.format(type(self).__name__))
+            raise ValueError(no_weights(self))
         target, positive = Target(policy, logs), PositiveRounds(logs)
         adaptive = isinstance(target.policy, AdaptivePolicy)
-        self._check_settings(adaptive, target, logs)
+        self._check_settings(adaptive, target, len(logs))
         known = overlap = None
         if not adaptive:
             known, overlap = self._known(target, positive)
@@ -117,11 +113,11 @@ class SequentialEvaluator(BaseEvaluator):
         with beyond_floats():
             return self._policy_value(history)
 
-    def _check_settings(self, adaptive, target, logs):
-        if self.n_splits > len(logs):
+    def _check_settings(self, adaptive, target, n_rounds):
+        if self.n_splits > n_rounds:
             raise ValueError(
                 f"n_splits={self.n_splits} parts need as many rounds, the logs have "
-                f"{len(logs)}."
+                f"{n_rounds}."
             )
         if adaptive and self.n_splits > 1 and self.horizon is None:
             raise ValueError(
@@ -135,7 +131,7 @@ class SequentialEvaluator(BaseEvaluator):
         Probabilities of the logged actions, and model values where there is one.
         """
         source = self.reward_source_ if self._uses_model else None
-        support, extract = Support(positive), _PI if source is None else _PI_V_Q
+        support, extract = Support(positive), JUST_PI if source is None else _PI_V_Q
         logs = positive.all_logs
         known = terms_of(extract, logs, target, source, positive, [support])
         return known, support.overlaps[id(target)]
@@ -261,6 +257,11 @@ class SequentialEvaluator(BaseEvaluator):
             return spread.estimate(found.value, self._freedom(history)), about
         return spread.given(found.value, float("nan"), history.n_rounds - 1), OWN
 
+    @property
+    def _follows_rewards(self):
+        """Whether what is added to all rewards, and to the model, is to the value."""
+        return self.__sklearn_tags__().shift_equivariant
+
     def _tells_spread(self, adaptive):
         """Tell whether the spread within a single trace is a standard error."""
         return not adaptive or self._values_the_progressive_policy()
@@ -323,7 +324,7 @@ class SequentialEvaluator(BaseEvaluator):
 
     def _log_warnings(self, history):
         """Return warnings about the logs, given the evaluator's assumptions."""
-        return order_warnings(history.first_reversal)
+        return reversal_warnings(history.first_reversal)
 
     def _weight_warnings(self, history):
         """Return warnings about the overlap of the policy with the logs."""
@@ -397,10 +398,18 @@ class Known(NamedTuple):
         return int(np.max(n_offered(self.logs)))
 
 
-def smallest_ratio(pi, p):
-    """Return the smallest p / pi; 1 where nothing that was logged is wanted."""
+def smallest_ratio(pi, p, nothing=1.0):
+    """Return the smallest p / pi; a number where nothing that was logged is wanted."""
     wanted = pi > 0
-    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else 1.0
+    return float((p[wanted] / pi[wanted]).min()) if wanted.any() else nothing
+
+
+def no_weights(evaluator):
+    """Return why an evaluator refuses sample weights."""
+    return (
+        f"{type(evaluator).__name__} builds a history of rounds; it cannot weight them "
+        "by sample_weight. Use a static evaluator, or logs without weights."
+    )
 
 
 def parts_of(n_rounds, n_parts):

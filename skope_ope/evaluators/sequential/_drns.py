@@ -216,8 +216,8 @@ class DRns(SequentialEvaluator):
             return MeanReward(by_action=False)
         return super()._fittable(model)
 
-    def _check_settings(self, adaptive, target, logs):
-        super()._check_settings(adaptive, target, logs)
+    def _check_settings(self, adaptive, target, n_rounds):
+        super()._check_settings(adaptive, target, n_rounds)
         check_all_actions(self, target)
         told = self._tells_weights(target.policy)
         if self._weighs and adaptive and self.normalize and not told:

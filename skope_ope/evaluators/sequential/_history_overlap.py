@@ -15,6 +15,7 @@ import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap
 from skope_ope.logs._factorise import factorise
+from skope_ope.logs._label_hash import label_hash
 
 
 def history_overlap(segments, positive):
@@ -38,6 +39,30 @@ def history_overlap(segments, positive):
     return overlap
 
 
+def joined(overlap, other):
+    """Return the overlap of two parts of the same log, which both know its length."""
+    out = copy(overlap)
+    out.sums = out.bounded = overlap.sums + other.sums
+    if not (overlap.bounded is overlap.sums and other.bounded is other.sums):
+        out.bounded = overlap.bounded + other.bounded
+    out.max_w = max(overlap.max_w, other.max_w)
+    out.min_w = min(overlap.min_w, other.min_w)
+    out.missing = overlap.missing + other.missing
+    return out
+
+
+def shortened(overlap, many, n_buckets):
+    """Return the overlap with hash buckets in place of many groups."""
+    frame = overlap.sums.frame
+    if not frame.clustered or len(frame.clusters) <= many:
+        return overlap
+    out = copy(overlap)
+    out.sums = out.bounded = overlap.sums.bucketed(n_buckets)
+    if overlap.bounded is not overlap.sums:
+        out.bounded = overlap.bounded.bucketed(n_buckets)
+    return out
+
+
 class Violations:
     """Rounds at which the acceptance ratio was too large; those of parts add up.
 
@@ -58,14 +83,30 @@ class Violations:
         self.n_rounds, self.n = len(w), len(violated)
         self.mass = float(held_back.sum())
         self._square = float(held_back @ held_back)
-        self._by_group = None
+        self._by_group = self._n_buckets = None
         if groups is not None:
             sums = np.bincount(group_index[violated], held_back, len(groups))
             some = np.flatnonzero(sums)
             self._by_group = groups[some], sums[some]
 
+    def bounded(self, many, n_buckets):
+        """Return the same with hash buckets in place of many groups."""
+        if self._by_group is None or len(self._by_group[0]) <= many:
+            return self
+        return self._bucketed(n_buckets)
+
+    def _bucketed(self, n_buckets):
+        if n_buckets in (None, self._n_buckets):
+            return self
+        out, (labels, sums) = copy(self), self._by_group
+        sums = np.bincount(label_hash(labels) % n_buckets, sums, n_buckets)
+        out._by_group, out._n_buckets = (np.arange(n_buckets), sums), n_buckets
+        return out
+
     def __add__(self, other):
         """Return the violations of both parts."""
+        buckets = self._n_buckets or other._n_buckets
+        self, other = self._bucketed(buckets), other._bucketed(buckets)
         out = copy(self)
         out.n_rounds, out.n = self.n_rounds + other.n_rounds, self.n + other.n
         out.mass, out._square = self.mass + other.mass, self._square + other._square

@@ -82,8 +82,8 @@ class RejectionSampling(AcceptedMean):
         self.horizon = horizon
         self.random_state = random_state
 
-    def _check_settings(self, adaptive, target, logs):
-        super()._check_settings(adaptive, target, logs)
+    def _check_settings(self, adaptive, target, n_rounds):
+        super()._check_settings(adaptive, target, n_rounds)
         if adaptive and self.cmax == "target":
             raise ValueError(
                 "cmax='target' needs the policy's probabilities beforehand; a policy "

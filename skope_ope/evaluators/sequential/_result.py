@@ -16,15 +16,13 @@ OWN = "the policy's own value"
 PROGRESSIVE = "the progressive-validation policy"
 
 
-class SequentialValue(PolicyValue):
-    """Value of a policy from simulated histories.
+class HistoryFacts:
+    """What a value says of the simulated histories that it comes from.
 
     Attributes
     ----------
     accepted : ndarray of int
         Rows that entered the histories, in order.
-    acceptance_ratios : ndarray of shape (n_rounds,)
-        Acceptance ratio c in force at every row.
     n_trajectories : int
         Complete trajectories.
     trajectory_values : ndarray of shape (n_trajectories,)
@@ -43,27 +41,13 @@ class SequentialValue(PolicyValue):
     bias_mass : float
         Estimate of the share of the target's rounds that these rows keep out of the
         history, averaged along the log.
-    progressive_policy_ : ProgressivePolicy
-        What a single trace of `DRns` values, where the policy learns; there only.
     """
 
-    def __init__(
-        self,
-        estimate,
-        rows,
-        *,
-        history,
-        trajectories,
-        horizon,
-        bound_terms,
-        progressive_policy=None,
-        **kwargs,
-    ):
-        super().__init__(estimate, rows, **kwargs)
+    def _tell(self, history, trajectories, horizon, bound_terms):
+        """Take the facts, once there is a value."""
         self.adaptive = history.adaptive
         self.horizon = horizon
         self.accepted = history.accepted
-        self.acceptance_ratios = history.acceptance_ratios
         formed = [one for one, _ in trajectories.formed]
         self.n_trajectories = len(formed)
         self.trajectory_values = np.array([one.value for one in formed])
@@ -81,15 +65,60 @@ class SequentialValue(PolicyValue):
         # differences of a martingale, but then the error is about another policy.
         self._of_another_policy = self.diagnostics["standard_error_of"] == PROGRESSIVE
         self.independent_rounds = not self.adaptive or self._of_another_policy
-        if progressive_policy is not None:
-            self.progressive_policy_ = progressive_policy
-        self._last_history = _last_history(history, horizon)
 
     def __repr__(self):
         about = self.diagnostics["standard_error_of"]
         if about == OWN:
             return super().__repr__()
         return f"{super().__repr__()[:-1]}, standard_error_of={about!r})"
+
+    def _paired_parts(self, other):
+        """Return mean, error and freedom of the gaps between parts, or None.
+
+        Where rounds of one of both depend on each other, its parts do not.
+        """
+        independent = self.independent_rounds and other.independent_rounds
+        own, others = self._part_terms, getattr(other, "_part_terms", ())
+        if independent or not len(own) == len(others) > 1:
+            return None
+        gaps = own - others
+        gaps = gaps[np.isfinite(gaps)]
+        if len(gaps) < 2:
+            return None
+        return gaps.std(ddof=1) / np.sqrt(len(gaps)), len(gaps) - 1
+
+
+class SequentialValue(HistoryFacts, PolicyValue):
+    """Value of a policy from simulated histories.
+
+    See `HistoryFacts` for what it says of these.
+
+    Attributes
+    ----------
+    acceptance_ratios : ndarray of shape (n_rounds,)
+        Acceptance ratio c in force at every row.
+    progressive_policy_ : ProgressivePolicy
+        What a single trace of `DRns` values, where the policy learns; there only.
+    """
+
+    def __init__(
+        self,
+        estimate,
+        rows,
+        *,
+        history,
+        trajectories,
+        horizon,
+        bound_terms,
+        progressive_policy=None,
+        **kwargs,
+    ):
+        super().__init__(estimate, rows, **kwargs)
+        self._tell(history, trajectories, horizon, bound_terms)
+        self.acceptance_ratios = history.acceptance_ratios
+        if progressive_policy is not None:
+            self.progressive_policy_ = progressive_policy
+        self._last_history = _last_history(history, horizon)
 
     def _group_estimate(self, places):
         estimate, rows = super()._group_estimate(places)
@@ -107,17 +136,12 @@ class SequentialValue(PolicyValue):
 
     def _paired_estimate(self, other, value, change):
         """Return the estimate of a difference, from pairs of parts where it must."""
-        independent = self.independent_rounds and other.independent_rounds
-        own, others = self._part_terms, getattr(other, "_part_terms", ())
-        if not independent and len(own) == len(others) > 1:
-            gaps = own - others
-            gaps = gaps[np.isfinite(gaps)]
-            if len(gaps) > 1:
-                error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if change.any() else 0.0
-                frame = Frame(np.array([len(change)]))  # parts, not groups, are pairs
-                numbers = value, float(error), len(gaps) - 1, change, frame
-                return GivenEstimate(*numbers), []
-        return super()._paired_estimate(other, value, change)
+        gaps = self._paired_parts(other)
+        if gaps is None:
+            return super()._paired_estimate(other, value, change)
+        error, freedom = gaps if change.any() else (0.0, gaps[1])
+        frame = Frame(np.array([len(change)]))  # parts, not groups, are pairs
+        return GivenEstimate(value, float(error), freedom, change, frame), []
 
     def running_values(self):
         """Return the value so far, along the log.

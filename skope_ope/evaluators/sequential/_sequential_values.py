@@ -1,16 +1,54 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Values of sequential evaluators on logs that are read part by part."""
+"""Values of sequential evaluators on logs that are read part by part.
+
+One pass over the columns tells what a walk must know beforehand; then every policy,
+evaluator and part with a history of its own is a walk, and the walks run beside each
+other.
+"""
+
+from copy import copy
+from dataclasses import dataclass
+from functools import reduce
+from math import inf
+
+import numpy as np
+from sklearn.model_selection import TimeSeriesSplit
+
+from skope_ope._part_tasks import merge_parts, named, task_count
+from skope_ope.evaluators.core._engine import terms_of
+from skope_ope.evaluators.core._reach import range_alone
+from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._warnings import warnings_of_rounds
+from skope_ope.evaluators.sequential._base import (
+    JUST_PI,
+    no_weights,
+    parts_of,
+    smallest_ratio,
+)
+from skope_ope.evaluators.sequential._earlier_rewards import EarlierRewards
+from skope_ope.evaluators.sequential._history import LogSegment
+from skope_ope.evaluators.sequential._history_overlap import history_overlap
+from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
+from skope_ope.evaluators.sequential._summed_history import (
+    RoundsOfPart,
+    SummedHistory,
+    SummedSpread,
+)
+from skope_ope.evaluators.sequential._summed_sequential_value import (
+    Lessons,
+    SummedSequentialValue,
+)
+from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
+from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
+from skope_ope.logs._partitions import Partition, read_partitions
+from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies._learned_rounds import LearnedRounds
+from skope_ope.reward_models._part_models import part_models
 
 
 def sequential_values(
-    policies,
-    evaluators,
-    lazy,
-    *,
-    sources=None,
-    n_jobs=None,
-    verbose=0,
+    policies, evaluators, lazy, *, sources=None, n_jobs=None, verbose=0, counted=None
 ):
     """Walk through a lazy log once for every policy, evaluator and part of it.
 
@@ -25,17 +63,354 @@ def sequential_values(
         Files in the order of time; a frame has no order and is refused.
     sources : dict, default=None
         By the name of the evaluator, what predicts the rewards (`bind(logs)`), where
-        it has a reward model that was fitted. What is not there is made here:
-        `reward_model=None`, numbers, columns and FrozenEstimators need no fit.
+        that was made before; `part_models` makes the others.
     n_jobs : int, default=None
-        Walks at a time.
+        Walks at a time. The values do not depend on it.
     verbose : int, default=0
-        Whether to tell the progress.
+        As in joblib.
+    counted : object, default=None
+        What tells the rounds from others: values of equal ones can be subtracted.
 
     Returns
     -------
     values : dict
         By evaluator a dict by policy of `SummedSequentialValue`, with the warnings of
         each in `.warnings`: nothing is warned here.
+
+    Raises
+    ------
+    TypeError
+        If the log is a frame, or a policy an array.
+    ValueError
+        If the log lacks what an evaluator needs, or a part cannot be read; the message
+        names file and row group.
     """
-    raise NotImplementedError
+    if lazy.partitions is None:
+        raise TypeError(
+            f"{', '.join(evaluators)} take the rounds in the order of time, and a lazy "
+            "frame has no order. Sort it by time, write it as parquet files, and scan "
+            "these."
+        )
+    lazy = lazy.labelled(n_jobs=n_jobs)
+    given = dict(sources or {})
+    for name, evaluator in evaluators.items():
+        evaluator._validate_params()
+        if evaluator._uses_model and name not in given and not takes_earlier(evaluator):
+            made = part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
+            given |= made
+    columns = lazy.needing(context=False, columns=())
+    facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
+    walks = Walks(policies, evaluators, lazy.partitions, facts, given)
+    return walks.values(n_jobs, verbose, counted)
+
+
+def takes_earlier(evaluator):
+    """Whether the mean of the rounds before stands for a reward model."""
+    return evaluator.reward_model is None and isinstance(evaluator.cv, TimeSeriesSplit)
+
+
+def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
+    """Return the `LogFacts` of a log, which the evaluators have checked.
+
+    Parameters
+    ----------
+    partitions : sequence of parts
+        They have a `name`, and `read()`.
+    evaluators : dict
+        By name.
+    n_jobs, verbose : int
+        See `sequential_values`.
+    """
+    n = task_count(len(partitions)) if partitions else 0
+    bounds = np.linspace(0, len(partitions), n + 1).astype(int).tolist()
+    tasks = [partitions[bounds[i] : bounds[i + 1]] for i in range(n)]
+    settings = {"n_jobs": n_jobs, "verbose": verbose}
+    facts = merge_parts(_facts, tasks, list(evaluators.values()), **settings)
+    if facts is None or not facts.n_rounds:
+        raise ValueError("the logs are empty: an estimate needs at least one round.")
+    if facts.weighted:
+        raise ValueError(no_weights(next(iter(evaluators.values()))))
+    return facts
+
+
+def _facts(part, evaluators):
+    """Return the facts of a partition."""
+    logs = part.read()
+    if logs is not None and len(logs):
+        for evaluator in evaluators:
+            evaluator._check_kind(logs)
+            evaluator._check_logs(logs)
+    return LogFacts.of(logs)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One walk through a part of the log.
+
+    Attributes
+    ----------
+    evaluator, policy : str
+        Their names.
+    number : int
+        Number of the part.
+    rows : slice
+        Its rows.
+    state : object
+        Where the uniform numbers of the whole log come from.
+    least : float or None
+        The smallest p / pi of the policy, where the evaluator asks for it.
+    """
+
+    evaluator: str
+    policy: str
+    number: int
+    rows: slice
+    state: object
+    least: float | None = None
+
+    @property
+    def name(self):
+        """What messages call it."""
+        what = self.evaluator
+        return what if self.policy is None else f"{what} of {self.policy!r}"
+
+
+class Walks:
+    """Walks through a log of which the facts are known.
+
+    Parameters
+    ----------
+    policies, evaluators : dict
+        By name.
+    partitions : sequence of parts
+        They have a `name`, and `read()`.
+    facts : LogFacts
+        What is known of them.
+    sources : dict
+        Reward sources by name of the evaluator.
+    """
+
+    def __init__(self, policies, evaluators, partitions, facts, sources):
+        self.policies, self.partitions, self.facts = policies, partitions, facts
+        self.evaluators = {
+            name: self._ready(name, evaluator, sources)
+            for name, evaluator in evaluators.items()
+        }
+
+    def _ready(self, name, evaluator, sources):
+        """Return a copy of an evaluator that has what it knows after a fit."""
+        out = copy(evaluator)
+        out.actions_ = self.facts.log.actions
+        if out._uses_model:
+            own = out.reward_model is None
+            if takes_earlier(out) or (own and self.facts.propensities_drift):
+                out.reward_source_ = EarlierRewards(self.facts)
+            else:
+                out.reward_source_ = sources[name]
+        return out
+
+    def values(self, n_jobs=None, verbose=0, counted=None):
+        """Return the values by evaluator and policy."""
+        n_rounds = self.facts.n_rounds
+        head = next(logs for _, logs in in_turn(self.partitions) if logs is not None)
+        kinds = {}  # whether a policy learns
+        for policy, what in self.policies.items():
+            target = Target(what, head[:1])
+            if target.array is not None and target.column is None:
+                raise TypeError(
+                    f"policy {policy!r} is an array, whose rows a log that is read in "
+                    "parts does not have. Name its columns in scan_logs(..., "
+                    "columns={'pi': [...]}) and pass 'pi'."
+                )
+            kinds[policy] = isinstance(target.policy, AdaptivePolicy)
+            for evaluator in self.evaluators.values():
+                evaluator._check_settings(kinds[policy], target, n_rounds)
+        settings = {"n_jobs": n_jobs, "verbose": verbose}
+        least = self._least_ratios(settings)
+        tasks = []
+        for name, evaluator in self.evaluators.items():
+            state = stream_state(evaluator.random_state, n_rounds)
+            for policy in self.policies:
+                known = least[name].of(policy) if name in least else None
+                for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):
+                    walk = Walk(name, policy, number, rows, state, known)
+                    tasks.append((walk,))
+        found = {}
+        for walk, *walked in merge_parts(_walked, tasks, self, **settings):
+            found.setdefault((walk.evaluator, walk.policy), []).append(walked)
+        return {
+            name: {
+                policy: self._value(name, policy, kinds[policy], found, counted)
+                for policy in self.policies
+            }
+            for name in self.evaluators
+        }
+
+    def _least_ratios(self, settings):
+        """Return `LeastRatios` of the evaluators that ask for them, by name."""
+        asking = [
+            name
+            for name, one in self.evaluators.items()
+            if getattr(one, "cmax", None) == "target"
+        ]
+        if not asking:
+            return {}
+        tasks = [(part,) for part in self.partitions]
+        found = merge_parts(_ratios, tasks, (self.policies, self.facts), **settings)
+        return dict.fromkeys(asking, found)
+
+    def _value(self, name, policy, adaptive, found, counted):
+        """Return the value of a policy from its walks."""
+        evaluator, facts = self.evaluators[name], self.facts
+        sums, lessons, learned = zip(*found[name, policy], strict=True)
+        restarts = lessons[0].restarts if adaptive else None
+        history = SummedHistory(list(sums), facts, adaptive, restarts)
+        trajectories = history.trajectories(evaluator._pooled)
+        spread = SummedSpread(history)
+        estimate, about = evaluator._estimate(history, trajectories, spread)
+        told = evaluator._facts(history, trajectories, estimate, about)
+        learned = reduce(lambda one, other: one + other, learned)
+        of_rounds = warnings_of_rounds(learned, facts.log)
+        told["warnings"] = [*of_rounds, *told["warnings"]]
+        complete = [one for one in lessons if adaptive and one.complete]
+        return SummedSequentialValue(
+            estimate,
+            **told,
+            policy=self.policies[policy],
+            lessons=(complete or lessons)[-1] if adaptive else None,
+            counted=counted,
+            name=policy,
+            propensities=propensities_of(facts.log),
+            reach=range_alone(facts.log),
+        )
+
+    def walk(self, task):
+        """Walk through the rows of a task, and return what is known then."""
+        evaluator = copy(self.evaluators[task.evaluator])
+        policy, facts, rows = self.policies[task.policy], self.facts, task.rows
+        source = evaluator.reward_source_ if evaluator._uses_model else None
+        stream = UniformStream(task.state).skip(rows.start)
+        known = KnownFacts(facts, task.least)
+        rule = evaluator._rule(known, rows.stop - rows.start)
+        sums = walk = lessons = None
+        learned = LearnedRounds(0, 0)
+        for part, start, logs, before in self._rounds(rows):
+            try:
+                target, positive = Target(policy, logs), RoundsOfPart(logs, facts.log)
+                if isinstance(source, EarlierRewards):
+                    evaluator.reward_source_ = source.at(start, logs, before)
+                u = stream.take(len(logs))
+                adaptive = isinstance(target.policy, AdaptivePolicy)
+                if walk is None:
+                    number = task.number
+                    chosen = target.policy
+                    walk = evaluator._walk(chosen, logs, rule, number, not adaptive)
+                    offset = 0.0
+                    if evaluator._follows_rewards:
+                        offset = far_offset(facts.log)
+                    sums = WalkSums(evaluator, adaptive, rows, offset)
+                    lessons = Lessons(walk) if adaptive else None
+                if adaptive:
+                    trace = walk.take(logs, u, evaluator._predictor(logs, 0))
+                    overlap = None
+                    if logs.propensity is not None:
+                        segment = LogSegment(slice(0, len(logs)), trace)
+                        overlap = history_overlap([segment], positive)
+                    told = None
+                    if evaluator._tells_weights(target.policy):
+                        told = np.maximum(1.0, trace.c * trace.pi / logs.propensity)
+                    lessons.take(logs, trace, told)
+                else:
+                    terms, overlap = evaluator._known(target, positive)
+                    trace = walk.take(logs, u, list(terms))
+                sums.take(logs, trace, overlap)
+                learned += LearnedRounds.of(policy, logs, by_position=True)
+            except Exception as error:
+                raise named(error, part.name) from error
+        return sums.finish(), lessons, learned
+
+    def _rounds(self, rows):
+        """Yield the parts of some rows, and of each of them what it holds.
+
+        Its first row, its rounds, and the sum of the rewards of all rounds before.
+        """
+        start, reward, some = 0, 0.0, []
+        sizes = zip(self.facts.sizes, self.facts.reward_sums, strict=True)
+        for part, (size, total) in zip(self.partitions, sizes, strict=True):
+            low, high = max(rows.start - start, 0), min(rows.stop - start, size)
+            if low < high:
+                some.append((part, start, low, high, size, reward))
+            start, reward = start + size, reward + total
+        walk = in_turn([part for part, *_ in some])
+        for part, start, low, high, size, reward in some:
+            _, logs = next(walk)
+            found = 0 if logs is None else len(logs)
+            if found != size:
+                raise ValueError(
+                    f"{part.name} has {found} rounds, and had {size} a moment ago: the "
+                    "files changed while they were read. Scan them again."
+                )
+            before = reward + float(logs.reward[:low].sum())
+            whole = high - low == size
+            yield part, start + low, logs if whole else logs[low:high], before
+
+
+def in_turn(parts):
+    """Yield parts and their rounds, None where a part has none."""
+    if all(isinstance(part, Partition) for part in parts):
+        yield from read_partitions(parts)
+        return
+    for part in parts:
+        yield part, part.read()
+
+
+def _walked(task, walks):
+    """Return what a walk found, in a list to which others add theirs."""
+    return [(task, *walks.walk(task))]
+
+
+def _ratios(part, given):
+    """Return the least ratios of the policies in a partition."""
+    policies, facts = given
+    logs, found = part.read(), {}
+    if logs is None or not len(logs):
+        return LeastRatios(dict.fromkeys(policies, inf))
+    for name, policy in policies.items():
+        positive = RoundsOfPart(logs, facts.log)
+        target = Target(policy, logs)
+        (pi,) = terms_of(JUST_PI, logs, target, None, positive)
+        found[name] = smallest_ratio(pi, logs.propensity, inf)
+    return LeastRatios(found)
+
+
+@dataclass(frozen=True)
+class KnownFacts:
+    """What an acceptance rule may know of a log that is read in parts.
+
+    Attributes
+    ----------
+    facts : LogFacts
+        The facts.
+    smallest_ratio : float or None
+        The smallest p / pi of the policy, where it was asked for.
+    """
+
+    facts: LogFacts
+    smallest_ratio: float | None = None
+
+    @property
+    def smallest_propensity(self):
+        """The smallest logged propensity."""
+        return self.facts.smallest_propensity
+
+    @property
+    def most_offered(self):
+        """The most actions that were ever offered."""
+        return self.facts.most_offered
+
+
+def propensities_of(log):
+    """Return where the propensities of a log come from."""
+    if not log.has_propensity:
+        return "unknown"
+    return "estimated" if log.propensity_estimated else "recorded"

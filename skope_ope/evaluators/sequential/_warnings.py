@@ -18,7 +18,7 @@ NEGLIGIBLE = 1e-6  # bias mass: that of single precision probabilities
 RATIO_Z, RATIO_SHARE = 3, 0.5  # of a difference: its own and the value's errors
 
 
-def order_warnings(row):
+def reversal_warnings(row):
     """Return a warning where the rounds are not in the order of their times.
 
     Parameters

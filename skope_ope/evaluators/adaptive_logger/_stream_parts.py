@@ -1,0 +1,33 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts of a stream of rounds: logs in memory, and partitions that are read in turn."""
+
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs._partitions import Partition, read_partitions
+
+
+def stream_parts(logs):
+    """Yield the name of every part, None where it has none, and its rounds.
+
+    Parameters
+    ----------
+    logs : BanditLogs, LazyLogs or Partition
+        What a confidence sequence was given. Partitions without rounds are no parts.
+    """
+    lazy = isinstance(logs, LazyLogs)
+    if not (lazy or isinstance(logs, Partition)):
+        yield None, logs
+        return
+    if lazy and logs.partitions is None:
+        raise TypeError(
+            "a confidence sequence takes rounds in the order of time, and a lazy frame "
+            "has no order. Sort it by time, write it as parquet files, and scan these."
+        )
+    partitions = logs.labelled().partitions if lazy else (logs,)
+    empty = True
+    for partition, part in read_partitions(partitions):
+        if part is not None:
+            empty = False
+            yield partition.name, part
+    if empty:
+        raise ValueError("the logs are empty: a part needs at least one round.")

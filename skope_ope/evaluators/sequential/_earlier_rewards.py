@@ -1,0 +1,75 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The mean reward of the rounds before, where a log is read part by part."""
+
+import numpy as np
+
+from skope_ope.evaluators.sequential._drns_model import EarlierMeans, middle_reward
+
+
+class EarlierRewards:
+    """`EarlierMeans` of a log of which only sums are known.
+
+    Parameters
+    ----------
+    facts : LogFacts
+        Rounds and rewards of every partition.
+    """
+
+    n_uncovered_ = 1  # the first round: nothing came before
+
+    def __init__(self, facts):
+        if facts.log.groups is not None:
+            raise ValueError(
+                "reward_model=None is the mean reward of the rounds before where the "
+                "logger learned or the folds follow time, and the rounds before of "
+                "other groups are not known in a log that is read part by part. Pass a "
+                "number, the name of a column, or FrozenEstimator(model) of earlier "
+                "rounds as reward_model; or scan the log without its groups."
+            )
+        self.facts = facts
+        self.mean_ = facts.log.reward_sum / facts.n_rounds
+
+    def at(self, start, logs, before):
+        """Return what predicts consecutive rounds.
+
+        Parameters
+        ----------
+        start : int
+            The row of the log at which they begin.
+        logs : BanditLogs
+            The rounds.
+        before : float
+            Sum of the rewards of all rounds before them.
+        """
+        n = self.facts.n_rounds
+        if n == 1:
+            return EarlierMeansOfPart(np.full(1, middle_reward(logs)))
+        reward = logs.reward - self.mean_
+        count = start + np.arange(len(logs), dtype=float)
+        total = np.cumsum(reward) - reward + (before - self.mean_ * start)
+        if start == 0:
+            count[0] = n - 1
+            total[0] = self.facts.log.reward_sum - self.mean_ * n - reward[0]
+        return EarlierMeansOfPart(self.mean_ + total / count)
+
+
+class EarlierMeansOfPart:
+    """The predictions for the rounds of a part.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rounds,)
+        One for every round.
+    """
+
+    n_uncovered_ = EarlierRewards.n_uncovered_
+
+    def __init__(self, values):
+        self.values_ = values
+
+    def of(self, logs):
+        """Return the predictions; `logs` are those of the part."""
+        return self.values_
+
+    bind = EarlierMeans.bind

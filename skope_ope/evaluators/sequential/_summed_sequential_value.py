@@ -1,0 +1,193 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""The value of a policy from simulated histories in a log that was read in parts."""
+
+from functools import cached_property
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._estimate import GivenEstimate
+from skope_ope.evaluators.core._policy_value import PolicyValue
+from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.sequential._progressive_policy import replay_history
+from skope_ope.evaluators.sequential._result import HistoryFacts
+
+
+class SummedSequentialValue(HistoryFacts, SummedValue):
+    """Value of a policy from simulated histories, whose rounds were dropped.
+
+    It says of the histories what a value from rounds in memory says, see
+    `HistoryFacts`; rows are counted along the log. What needs all rounds raises.
+
+    Parameters
+    ----------
+    estimate : Estimate or GivenEstimate
+        The estimate.
+    history : SummedHistory
+        The histories.
+    trajectories : Trajectories
+        Their values.
+    horizon : int or None
+        Length of a history.
+    bound_terms : dict
+        What the theorem behind the evaluator needs to know.
+    lessons : Lessons or None
+        What the policy learned from, where it learns.
+    policy : policy or str
+        The policy as it came.
+    successes : tuple (int, int) or None
+        See `PolicyValue`.
+    **about : dict
+        Parameters of `SummedValue`.
+    """
+
+    def __init__(
+        self,
+        estimate,
+        *,
+        history,
+        trajectories,
+        horizon,
+        bound_terms,
+        lessons,
+        policy,
+        **about,
+    ):
+        super().__init__(estimate, history.n_rounds, **about)
+        self._tell(history, trajectories, horizon, bound_terms)
+        self._lessons, self._policy = lessons, policy
+
+    @property
+    def acceptance_ratios(self):
+        """Raise: the ratio of every round is not kept."""
+        raise _dropped("acceptance_ratios", "diagnostics has their sum and the last")
+
+    @property
+    def progressive_policy_(self):
+        """Raise: it replays the accepted rounds, which are not kept."""
+        raise _dropped("progressive_policy_", "accepted has the rows of its histories")
+
+    def running_values(self):
+        """Return the value so far, along the log, at the ends of the trajectories.
+
+        Returns
+        -------
+        rows : ndarray of int of shape (n_points,)
+            Last rows of the trajectories.
+        values : ndarray of shape (n_points,)
+            The mean over the trajectories that were complete by then.
+        """
+        if self.n_trajectories == 1:
+            raise _dropped("running_values of a single history", "set a horizon")
+        return super().running_values()
+
+    @cached_property
+    def learned_policy(self):
+        """The policy after its last complete trajectory."""
+        if self._lessons is None:
+            return self._policy
+        return self._lessons.learned()
+
+    def deviation_bound(self, delta=0.05, **assumptions):
+        """Radius of the interval of the theorem behind the evaluator.
+
+        Parameters
+        ----------
+        delta : float, default=0.05
+            Probability of being off by more.
+        **assumptions : dict
+            What the theorem needs to know beforehand.
+
+        Returns
+        -------
+        radius : float
+        """
+        return PolicyValue.deviation_bound(self, delta, **assumptions)
+
+    def _paired(self, other):
+        gaps = None
+        if isinstance(other, SummedSequentialValue):
+            gaps = self._paired_parts(other)
+        mine, others = self._rows.counted, getattr(other._rows, "counted", None)
+        if gaps is None or mine is None or mine != others:
+            return super()._paired(other)
+        error, freedom = gaps
+        frame = Frame(np.array([self.n_rounds]))  # parts, not groups, are pairs
+        value = self.value - other.value
+        estimate = GivenEstimate(value, float(error), freedom, None, frame)
+        return self, other, self._derived_difference(estimate, other), ()
+
+
+class Lessons:
+    """The rounds of the last complete trajectory, and the policy to learn from them.
+
+    Parameters
+    ----------
+    walk : AdaptiveWalk
+        The walk.
+    """
+
+    def __init__(self, walk):
+        self._policy, self.restarts = walk.policy, walk.restarts
+        self._horizon = walk.horizon
+        self._open, self._last, self._number = [], None, None
+
+    def take(self, logs, trace, weights):
+        """Keep the accepted rounds of a part that may be needed.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The part.
+        trace : Trace
+            What happened to it.
+        weights : ndarray of shape (n_rounds,) or None
+            How often an accepted round counts.
+        """
+        horizon = self._horizon
+        if horizon is None:
+            return  # the policy itself is what it has learned
+        before = sum(len(rows) for _, rows, _, _ in self._open)
+        ends = range(horizon - before, len(trace.accepted) + 1, horizon)
+        start = 0
+        if len(ends):
+            # of those that end here only the last one is kept
+            start = max(ends[-1] - horizon, 0)
+            whole = ends[-1] >= horizon
+            last = trace.accepted[start : ends[-1]]
+            kept = [] if whole else self._open
+            self._last = [*kept, _lesson(logs, trace, last, weights)]
+            self._number = (0 if self._number is None else self._number) + len(ends)
+            self._open, start = [], ends[-1]
+        rest = trace.accepted[start:]
+        if len(rest):
+            self._open.append(_lesson(logs, trace, rest, weights))
+
+    @property
+    def complete(self):
+        """Whether a trajectory was completed."""
+        return self._number is not None
+
+    def learned(self):
+        """Return the policy after its last complete trajectory."""
+        if self._number is None:
+            return self._policy
+        policy = self.restarts.at(self._number - 1)
+        for logs, rows, pi, weight in self._last:
+            for _ in replay_history(policy, logs, rows, pi, weight):
+                pass
+        return policy
+
+
+def _lesson(logs, trace, rows, weights):
+    weight = None if weights is None else weights[rows]
+    return logs[rows], np.arange(len(rows)), trace.pi[rows], weight
+
+
+def _dropped(name, instead):
+    return ValueError(
+        f"{name} needs the rounds, which were read, walked through and dropped; "
+        f"{instead}. For all of it evaluate rounds in memory: "
+        "evaluate(policy, lazy.sample(n)), or one partition, partitions[0].read()."
+    )

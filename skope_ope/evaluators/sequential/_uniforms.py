@@ -1,0 +1,59 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Uniform numbers of rounds that come part by part: those of all rounds at once."""
+
+from copy import deepcopy
+
+from sklearn.utils import check_random_state
+
+CHUNK = 1 << 20  # numbers drawn at once where they are passed over
+
+
+class UniformStream:
+    """Draw one uniform number per round, in the order of the rounds.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+        It is copied: two streams from it draw the same numbers.
+    """
+
+    def __init__(self, random_state):
+        self._rng = deepcopy(check_random_state(random_state))
+
+    def take(self, n):
+        """Return the numbers of the next rounds."""
+        return self._rng.random_sample(n)
+
+    def skip(self, n):
+        """Pass over the numbers of some rounds."""
+        while n > 0:
+            self._rng.random_sample(min(n, CHUNK))
+            n -= CHUNK
+        return self
+
+
+def stream_state(random_state, n_rounds):
+    """Return a random state for streams, and move the given one as a `fit` moves it.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+        Of an evaluator.
+    n_rounds : int
+        Rounds of the whole log.
+
+    Returns
+    -------
+    state : int or RandomState instance
+    """
+    rng = check_random_state(random_state)
+    if rng is not random_state and random_state is not None:
+        return random_state  # an integer starts anew every time
+    state = deepcopy(rng)
+    left = n_rounds
+    while left > 0:
+        rng.random_sample(min(left, CHUNK))
+        left -= CHUNK
+    rng.randint(2**31 - 1)  # the seed for other logs
+    return state

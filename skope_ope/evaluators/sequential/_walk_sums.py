@@ -1,0 +1,265 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums over the rounds of a walk, which are dropped when they were taken.
+
+What grows with the log are numbers of the accepted rounds alone.
+"""
+
+from dataclasses import replace
+from math import inf, isfinite
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import design_of
+from skope_ope.evaluators.core._drowned import huge_weight_finding, is_huge
+from skope_ope.evaluators.core._engine import FAR
+from skope_ope.evaluators.core._summary import N_BUCKETS
+from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.sequential._history_overlap import (
+    RatioSums,
+    Violations,
+    joined,
+    shortened,
+)
+
+MANY_CLUSTERS = 100_000  # more are summed by hash buckets
+
+
+class WalkSums:
+    """What the value of a history needs of its rounds.
+
+    Parameters
+    ----------
+    evaluator : SequentialEvaluator
+        Gives the terms of the rounds.
+    adaptive : bool
+        Whether the policy learns.
+    offset : float
+        What is subtracted from all rewards, where a value moves with them.
+
+    Attributes
+    ----------
+    rows : slice
+        The rows of the log.
+    values, weights : list of float
+        Values of the complete trajectories, and what they were divided by.
+    stops : list of int
+        For each of them the row after its last one.
+    accepted : ndarray of int
+        Rows of the log that entered the history, in order.
+    n_accepted : int
+        How many they are.
+    n_learned : int
+        Rounds of which the policy has learned before.
+    ones : int or None
+        Sum of the accepted rewards of complete trajectories; None unless they are all
+        0 or 1.
+    spread : Sums or None
+        Sums of the terms of the first trajectory, while it is the only one.
+    overlap : Overlap or None
+        Sums of the weights.
+    ratios, violations : RatioSums, Violations or None
+        Of the acceptance ratios.
+    final_ratio : float
+        The last of them.
+    huge : Finding or None
+        About the largest of the weights that no float can square.
+    forms_sums : bool
+        Whether a float holds the sum of the weighted rewards.
+    model_range : tuple (float, float)
+        The least and the largest model value.
+    """
+
+    def __init__(self, evaluator, adaptive, rows, offset=0.0):
+        self.rows, self.offset = rows, offset
+        self._evaluator, self._at = evaluator, rows.start
+        self.values, self.weights, self.stops = [], [], []
+        self._accepted, self.n_accepted = [], 0
+        self._in_history = 0  # accepted rounds of the open trajectory
+        self._open, self._pending = np.zeros(2), 0.0
+        self.ones, self._open_ones = 0, 0
+        self._spreads = evaluator._tells_spread(adaptive)
+        self.spread = self._pending_spread = None
+        self.overlap = self.ratios = self.violations = None
+        self.model_range = inf, -inf
+        self.n_learned = 0
+        self.final_ratio = None
+        self._largest, self._weighted, self.huge = 0.0, 0.0, None
+
+    def take(self, logs, trace, overlap):
+        """Take the next rounds, what happened to them, and the sums of their weights.
+
+        Parameters
+        ----------
+        logs : BanditLogs
+            The rounds.
+        trace : Trace
+            What happened to them.
+        overlap : Overlap or None
+            Sums of their weights; None where propensities are not known.
+        """
+        if self.offset:
+            moved = (None if x is None else x - self.offset for x in (trace.v, trace.q))
+            trace = replace(trace, **dict(zip("vq", moved, strict=True)))
+        reward, p = logs.reward - self.offset, logs.propensity
+        pieces = self._pieces(trace.accepted, len(logs))
+        terms = np.zeros((2, len(logs))) if self._spreads else None
+        for rows, accepted, complete in pieces:
+            self._take_piece(trace, logs, reward, p, rows, accepted, complete, terms)
+        self._accepted.append(self._at + trace.accepted)
+        self.n_accepted += len(trace.accepted)
+        self.final_ratio = float(trace.c[-1])
+        if self._spreads and len(self.values) < 2:
+            self._add_spread(logs, terms, trace.accepted)
+        else:
+            self.spread = self._pending_spread = None
+        if overlap is not None:
+            known = self.overlap
+            overlap = overlap if known is None else joined(known, overlap)
+            self.overlap = shortened(overlap, MANY_CLUSTERS, N_BUCKETS)
+        if p is not None:
+            self._see_ratios(logs, trace, trace.pi / p)
+        known = [x for x in trace.model_values if x is not None]
+        low, high = self.model_range
+        for values in known:
+            low = min(low, float(values.min()) + self.offset)
+            high = max(high, float(values.max()) + self.offset)
+        self.model_range = low, high
+        self._at += len(logs)
+
+    def _pieces(self, accepted, n):
+        """Return rows, accepted rows and whether it ends there, by trajectory."""
+        horizon = self._evaluator.horizon
+        if horizon is None:
+            return [(slice(0, n), accepted, False)]
+        pieces, start, first = [], 0, 0
+        for last in range(horizon - self._in_history, len(accepted) + 1, horizon):
+            stop = int(accepted[last - 1]) + 1
+            pieces.append((slice(start, stop), accepted[first:last], True))
+            start, first = stop, last
+        pieces.append((slice(start, n), accepted[first:], False))
+        return pieces
+
+    def _take_piece(self, trace, logs, reward, p, rows, accepted, complete, terms):
+        evaluator = self._evaluator
+        places, above, below = evaluator._terms(trace, reward, p, rows, accepted)
+        if terms is not None and not self.values:
+            terms[0, rows][places], terms[1, rows][places] = above, below
+        if evaluator._counts_blocks:
+            # rounds after the last accepted one count when another one is accepted
+            if len(accepted):
+                end = int(accepted[-1]) + 1 - rows.start
+                self._open[0] += self._pending + float(above[:end].sum())
+                self._pending = float(above[end:].sum())
+            else:
+                self._pending += float(above.sum())
+            self._open[1] += float(below.sum())
+        else:
+            self._open += float(above.sum()), float(below.sum())
+        self._in_history += len(accepted)
+        self._open_ones = _more_ones(self._open_ones, logs.reward[accepted])
+        if complete:
+            self._close(self._at + rows.stop)
+
+    def _close(self, stop):
+        """End the open trajectory after a row."""
+        above, below = self._open.tolist()
+        self.values.append(above / below + self.offset if below else float("nan"))
+        self.weights.append(below)
+        self.stops.append(stop)
+        known = self.ones is not None and self._open_ones is not None
+        self.ones = self.ones + self._open_ones if known else None
+        self._open[:], self._pending = 0.0, 0.0
+        self._in_history = self._open_ones = 0
+
+    def _add_spread(self, logs, terms, accepted):
+        """Add the terms of the first trajectory; those of other rounds are zero."""
+        evaluator, design = self._evaluator, design_of(logs)
+        n = len(logs)
+        if not evaluator._counts_blocks or self.values:
+            self.spread = _plus(self.spread, self._pending_spread)
+            self.spread = _plus(self.spread, _sums_of(design, terms, slice(0, n)))
+            self._pending_spread = None
+            return
+        end = int(accepted[-1]) + 1 if len(accepted) else 0
+        if end:
+            self.spread = _plus(self.spread, self._pending_spread)
+            self.spread = _plus(self.spread, _sums_of(design, terms, slice(0, end)))
+            self._pending_spread = None
+        if end < n:
+            more = _sums_of(design, terms, slice(end, n))
+            self._pending_spread = _plus(self._pending_spread, more)
+
+    def _see_ratios(self, logs, trace, w):
+        groups = () if logs.group is None else (logs.groups, logs.group_index)
+        found = RatioSums(trace.c), Violations(trace.c, w, *groups)
+        if self.ratios is not None:
+            found = self.ratios + found[0], self.violations + found[1]
+        self.ratios, violations = found
+        self.violations = violations.bounded(MANY_CLUSTERS, N_BUCKETS)
+        self._weighted += float(w @ logs.reward)
+        if is_huge(w.max()) and self._largest < w.max():
+            self._largest = float(w.max())
+            self.huge = huge_weight_finding(logs, w, first_row=self._at)
+
+    def finish(self):
+        """End the walk after the last round; return self, ready to travel."""
+        evaluator = self._evaluator
+        if evaluator.horizon is None:
+            self._close(self.rows.stop)
+        if self._pending_spread is not None:
+            # a history that never went on: its last rounds count nothing
+            rest = emptied(self._pending_spread)
+            self.spread, self._pending_spread = _plus(self.spread, rest), None
+        self.accepted = np.concatenate([np.empty(0, np.intp), *self._accepted])
+        self.forms_sums = isfinite(self._weighted)
+        self._accepted = self._evaluator = None
+        return self
+
+
+def _more_ones(ones, reward):
+    """Add accepted rewards to a sum of ones; None where others are among them."""
+    if ones is None or not ((reward == 0) | (reward == 1)).all():
+        return None
+    return ones + int(reward.sum())
+
+
+def _sums_of(design, terms, rows):
+    """Return the sums of the terms of some rows of a part."""
+    if rows.stop - rows.start < design.n_rounds:
+        design = design.take(np.arange(rows.start, rows.stop))
+        terms = terms[:, rows]
+    sums = Sums(design)
+    sums.add(design.block(0, design.n_rounds), tuple(terms))
+    return sums
+
+
+def _plus(sums, more):
+    """Return the sums of both; either may be None."""
+    if sums is None or more is None:
+        return more if sums is None else sums
+    out = sums + more
+    clusters = out.frame.clusters
+    if clusters is not None and len(clusters) > MANY_CLUSTERS:
+        out = out.bucketed(N_BUCKETS)
+    return out
+
+
+def far_offset(log):
+    """Return the middle of rewards that lie far from zero for their spread, or 0."""
+    low, high = log.reward_low, log.reward_high
+    middle = low + (high - low) / 2
+    return middle if abs(middle) > FAR * (high - low) else 0.0
+
+
+def emptied(sums):
+    """Return the sums of the same rounds, where all terms are zero."""
+    first, second, totals = sums.about(sums.origin, sums.offset)
+    first[:, :-1] = 0.0
+    mass = second[:, -1, -1].copy()
+    second[:] = 0.0
+    second[:, -1, -1] = mass
+    if totals is not None:
+        totals[:-1] = 0.0
+    origin = [0.0] * sums.n_terms
+    return Sums._of(sums.frame, sums.offset, sums.moves, origin, first, second, totals)
