@@ -357,9 +357,7 @@ def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
     for labels, rows in cells:
         some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
         weight = None if sample_weight is None else sample_weight[rows]
-        part = sums_of_part(
-            some, evaluators, logs[rows], sample_weight=weight, **given
-        )
+        part = sums_of_part(some, evaluators, logs[rows], sample_weight=weight, **given)
         total = total + part
         for name, label in zip(cells.names, labels, strict=True):
             known = found[name]

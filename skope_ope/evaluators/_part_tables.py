@@ -36,7 +36,9 @@ def tables_of(sums):
         "tallies": [_listed(owner) for owner in sums.tallies],
         "ends": [_listed(owner) for owner in sums.ends],
         "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
-        "by": {name: [repr(plain(k)) for k in parts] for name, parts in sums.by.items()},
+        "by": {
+            name: [repr(plain(k)) for k in parts] for name, parts in sums.by.items()
+        },
         "known": [sums.counts is not None, _is_stored(sums.log)],
     }
     out = {"header": np.array(json.dumps(header))}

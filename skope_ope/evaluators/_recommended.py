@@ -74,7 +74,7 @@ def recommended_evaluator(logs, n_loggers=None):
             "its error; record them, or estimate them with PropensityEstimator",
         )
     n_loggers = acting_loggers(logs) if n_loggers is None else n_loggers
-    if n_loggers > 1 and logs.logger_proba is not None:
+    if n_loggers > 1 and "logger_proba" in told:
         return _of(
             BALANCED,
             "BalancedDR",

@@ -135,6 +135,12 @@ class HashKFold(BaseEstimator):
         [0, 1, 0, 1]
         """
         self._validate_params()
+        if hasattr(X, "partitions"):
+            raise TypeError(
+                "HashKFold gives the folds of rows that are read: pass a partition, "
+                "fold_of(lazy.partitions[0].read()), or cv=HashKFold() to what takes "
+                "lazy logs."
+            )
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:
             number = label_hash(check_group(groups, n_rounds))

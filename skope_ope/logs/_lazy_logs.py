@@ -121,6 +121,21 @@ class LazyLogs:
             )
         return self.n_rounds
 
+    def __getitem__(self, key):
+        raise TypeError(
+            "rows of LazyLogs cannot be taken: they are not in memory. Take some at "
+            "random, lazy.sample(100_000, random_state=0), and split or search these; "
+            "or keep files apart, scan_logs(train_files, ...)."
+        )
+
+    __iter__ = None  # `for` would ask for rows
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "LazyLogs are no array: their rounds are not in memory. Take some, "
+            "lazy.sample(100_000, random_state=0)."
+        )
+
     def _with(self, **changes):
         return self._of(self._scanned, replace(self._reading, **changes))
 

@@ -121,7 +121,12 @@ def logs_of_table(reading, table, start, rows=None):
         fields.setdefault("reward", None)
     context = reading.roles.get("context", ())
     features = table.select(list(context)) if context else np.empty((len(table), 0))
+    nothing = fields.get("sample_weight")
+    if nothing is not None and not np.any(nothing):  # other parts weigh something
+        fields["sample_weight"] = np.ones(len(table))
     logs = reading.log_type(features, **fields, **stated)
+    if nothing is not None and not np.any(nothing):
+        logs.__dict__["sample_weight"] = np.zeros(len(table))
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
     added = {

@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._kind_of import refuse_lazy
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
@@ -221,6 +222,7 @@ class BaseEvaluator(BaseEstimator):
 
     def _check_logs(self, logs):
         """Raise if the logs lack rounds or a field that the evaluator needs."""
+        refuse_lazy(logs)  # displays and searches look at rounds
         if not len(logs):
             raise ValueError(
                 "the logs are empty: an estimate needs at least one round."

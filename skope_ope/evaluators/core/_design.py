@@ -182,16 +182,15 @@ class Frame:
 
     def filled(self):
         """Return the frame without rows and empty cells, and where the others were."""
-        if not self.clustered:
-            return self._with(None, self.heaviest), None
+        if self.n_strata == 1 or not self.clustered:
+            return self._with(self.cell_mass, self.heaviest), slice(None)
         cells = np.flatnonzero(self.cell_count)
-        present, cluster = np.unique(self.cell_cluster[cells], return_inverse=True)
         frame = Frame(
             self.count,
             self.strata,
-            self.clusters[present],
+            self.clusters,
             self.cell_stratum[cells],
-            cluster,
+            self.cell_cluster[cells],
             self.cell_count[cells],
             self.n_buckets,
             self.cell_mass[cells],

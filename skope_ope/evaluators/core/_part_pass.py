@@ -131,7 +131,7 @@ class PartPass:
         self.pass_over(self.logs if logs is None else logs).jobs.append(job)
 
     def pass_over(self, logs):
-        """Return the `Pass` over the rounds of the part, as some evaluators see them."""
+        """Return the `Pass` over the rounds, as some evaluators see them."""
         return self._passes.setdefault(id(logs), Pass(logs))
 
     def add_weights(self, kind, policy, target):

@@ -100,4 +100,6 @@ class StackedJob(Job):
         enter = ... if block.omega is None or block.omega.all() else block.omega > 0
         self.ends.add_terms([term[enter] for term in terms])
         if rounds.v is not None:
-            self.ends.add_model(rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset)
+            self.ends.add_model(
+                rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset
+            )

@@ -262,7 +262,9 @@ class Sums:
         moves = [*(self.moves or ()), *[None] * self.n_terms]
         if any(moves[i] is not None for i in terms):
             place = {-1: -1} | {i: at for at, i in enumerate(terms)}
-            out.moves = tuple(None if moves[i] is None else place[moves[i]] for i in terms)
+            out.moves = tuple(
+                None if moves[i] is None else place[moves[i]] for i in terms
+            )
         else:
             out.moves, out.offset = None, 0.0
         return out

@@ -106,7 +106,9 @@ class CascadeDR(SlateEvaluator):
         return model if number else None
 
     def _take_source(self, source):
-        self.model_, self.reward_source_ = source, _InNoFit()
+        model = getattr(source, "model", None)  # of a source for other evaluators
+        self.model_ = getattr(model, "number", source)
+        self.reward_source_ = _InNoFit()
 
     def _unstated_model(self):
         if isinstance(self.model_, Real):

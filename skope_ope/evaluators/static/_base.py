@@ -230,9 +230,9 @@ class StaticEvaluator(BaseEvaluator):
             # the variance was lost in the rounding of sums of squares, and the rounds
             # that would tell it are gone; only if all rewards are equal it is zero
             found = found.without_error()
-        if self._uses_weights and not self._uses_model:
-            if summary.overlap.missing_mass > 1 - 1e-9:
-                found = found.without_value()  # the logs say nothing of this policy
+        weighted = self._uses_weights and not self._uses_model
+        if weighted and summary.overlap.missing_mass > 1 - 1e-9:
+            found = found.without_value()  # the logs say nothing of this policy
         return found
 
     @property
