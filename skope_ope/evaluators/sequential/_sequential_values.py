@@ -92,21 +92,32 @@ def sequential_values(
             "these."
         )
     lazy = lazy.labelled(n_jobs=n_jobs)
-    given = dict(sources or {})
-    for name, evaluator in evaluators.items():
+    for evaluator in evaluators.values():
         evaluator._validate_params()
-        if evaluator._uses_model and name not in given and not takes_earlier(evaluator):
-            made = part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
-            given |= made
     columns = lazy.needing(context=False, columns=())
     facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
-    walks = Walks(policies, evaluators, lazy.partitions, facts, given)
+    sources = dict(sources or {})
+    for name, evaluator in evaluators.items():
+        if not evaluator._uses_model or name in sources:
+            continue
+        if takes_earlier(evaluator) or (
+            evaluator.reward_model is None and facts.propensities_drift
+        ):
+            sources[name] = EarlierRewards(facts)
+        else:
+            made = part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
+            sources |= made
+    walks = Walks(policies, evaluators, lazy.partitions, facts, sources)
     return walks.values(n_jobs, verbose, counted)
 
 
 def takes_earlier(evaluator):
-    """Whether the mean of the rounds before stands for a reward model."""
-    return evaluator.reward_model is None and isinstance(evaluator.cv, TimeSeriesSplit)
+    """Whether the mean of the rounds before stands for a reward model.
+
+    Then no source of `part_models` does.
+    """
+    own = evaluator._uses_model and evaluator.reward_model is None
+    return own and isinstance(evaluator.cv, TimeSeriesSplit)
 
 
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
@@ -202,11 +213,7 @@ class Walks:
         out = copy(evaluator)
         out.actions_ = self.facts.log.actions
         if out._uses_model:
-            own = out.reward_model is None
-            if takes_earlier(out) or (own and self.facts.propensities_drift):
-                out.reward_source_ = EarlierRewards(self.facts)
-            else:
-                out.reward_source_ = sources[name]
+            out.reward_source_ = sources[name]
         return out
 
     def values(self, n_jobs=None, verbose=0, counted=None):
@@ -215,13 +222,13 @@ class Walks:
         head = next(logs for _, logs in in_turn(self.partitions) if logs is not None)
         kinds = {}  # whether a policy learns
         for policy, what in self.policies.items():
-            target = Target(what, head[:1])
-            if target.array is not None and target.column is None:
+            if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
                 raise TypeError(
                     f"policy {policy!r} is an array, whose rows a log that is read in "
                     "parts does not have. Name its columns in scan_logs(..., "
                     "columns={'pi': [...]}) and pass 'pi'."
                 )
+            target = Target(what, head[:1])
             kinds[policy] = isinstance(target.policy, AdaptivePolicy)
             for evaluator in self.evaluators.values():
                 evaluator._check_settings(kinds[policy], target, n_rounds)
