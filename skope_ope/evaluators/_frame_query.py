@@ -78,7 +78,7 @@ class FrameQuery:
         return found.key[1]
 
     def bucket(self, name, n_buckets):
-        """Return the name of hash buckets of integer labels, as `label_hash` makes them.
+        """Return the name of hash buckets of integer labels, those of `label_hash`.
 
         `None` where they are not integers: what hashes texts is not in all databases.
         """
@@ -101,6 +101,11 @@ class FrameQuery:
         if key not in self._read:
             self._read[key] = f"c{len(self._read)}", found
         return column(self._read[key][0])
+
+    @property
+    def is_unguarded(self):
+        """Whether no column is null where a check refuses a row."""
+        return self._guarded is None
 
     def define(self, found):
         """Return a `Column` that is computed once, whatever it is used for."""
@@ -223,6 +228,10 @@ class Asking:
         """Ask for the largest entry of a column."""
         return self._ask("max", found)
 
+    def count(self, found):
+        """Ask for the number of entries that are not null."""
+        return self._ask("count", found)
+
     def _ask(self, how, found):
         return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
 
@@ -249,7 +258,7 @@ class Asking:
             If the library behind the frame lacks a function.
         """
         query = self.query
-        good = self._ask("count", column(GUARD))
+        good = "n" if query.is_unguarded else self.count(column(GUARD))
         try:
             asked = self._built(keys)
             if n_most is not None and keys:
@@ -261,7 +270,7 @@ class Asking:
                 f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
             ) from error
         found = Answers(keys, rows)
-        n, n_good = found.n.sum(), found[good].sum()
+        n, n_good = found.n.sum(), found.of(good).sum()
         if not n:
             raise ValueError(
                 "the lazy frame has no rows: an estimate needs at least one round."
@@ -278,7 +287,7 @@ class Asking:
             if how == "count":
                 found = found.cast(narwhals.Float64)
             wanted.append(found.alias(name))
-        names = set().union(*(Column(*key).names() for _, key in self._asked))
+        names = set().union(*(Column(*key).names() for _, key in self._asked), [])
         frame = self.query.prepared(sorted(names))
         if not keys:
             return frame.select(*wanted)
@@ -304,10 +313,11 @@ class Answers:
 
     def __init__(self, keys, rows):
         self._rows = rows
-        self.n = self["n"]
+        self.n = self.of("n")
         self.keys = [_labels(rows[name]) for name in keys]
 
-    def __getitem__(self, name):
+    def of(self, name):
+        """Return the answers of a name, an array of floats."""
         return np.asarray(self._rows[name].to_numpy(), dtype=np.float64)
 
     def __len__(self):

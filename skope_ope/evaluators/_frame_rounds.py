@@ -32,6 +32,8 @@ class FrameRounds:
         Takes the columns.
     lazy : LazyLogs
         Tells which column of the frame stands for what.
+    counts : FrameCounts
+        How many rounds there are, by logger and action.
     shares : dict, default=None
         Share of every logger in the rounds, where their mixture is wanted.
 
@@ -41,11 +43,11 @@ class FrameRounds:
         Rewards, sample weights and propensities; None where there are none.
     """
 
-    def __init__(self, query, lazy, shares=None):
+    def __init__(self, query, lazy, counts, shares=None):
         self.query, self.lazy, self.shares = query, lazy, shares
         self.offset = 0.0
-        self.reward_range, self.actions = lazy.reward_range, lazy.actions
-        self.loggers = lazy.loggers
+        self.reward_range = lazy.reward_range
+        self.actions, self.loggers = counts.actions, counts.loggers
         self.logger_proba = self._many("logger_proba")
         self.logging_proba = self._many("logging_proba")
         self.reward = self._reward()
@@ -216,13 +218,14 @@ class FrameRounds:
 
         Parameters
         ----------
-        source : float or str
+        source : float, str, NumberSource or ColumnSource
             A number, or the name of columns, one per action.
         policy : PolicyColumns
             The policy, with all its probabilities.
         name : str
             Name of the evaluator, for messages.
         """
+        source = getattr(source, "number", getattr(source, "name", source))
         if isinstance(source, Real):
             number = float(source)
             v = self.query.define(total(policy.table) * number)
@@ -259,18 +262,17 @@ class FrameRounds:
         )
         return self.query.define(where(found > 0, found, None))
 
-    def of(self, policy, values=None):
-        """Return the arguments of every formula, for a policy and its model values.
+    def of(self, policy, v=None, q=None):
+        """Return the arguments of every formula.
 
         Parameters
         ----------
         policy : PolicyColumns
             The policy.
-        values : tuple of two, default=None
+        v, q : Column, default=None
             What `model` gives.
         """
         low = min(self.reward_range[0], 0.0) if self.reward_range else 0.0
-        v, q = (None, None) if values is None else values
         given = {"pi": policy.pi, "w": policy.w, "b": policy.b, "r": self.gain}
         given |= {"v": v, "q": q, "logger_proba": self.logger_proba}
         return StoredRounds(**given, shift=float(low), offset=self.offset)
@@ -293,7 +295,7 @@ class PolicyColumns:
 
     def __init__(self, rounds, pi, table):
         query = rounds.query
-        self.logged_only = table is None
+        self.policy, self.logged_only = None, table is None
         self.pi, self.table = pi, table
         self.w = self.b = None
         if rounds.p is not None:

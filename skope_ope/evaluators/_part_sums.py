@@ -7,59 +7,264 @@ Parts add up to the whole: `sums_of_part(...) + sums_of_part(...)`.
 
 from copy import copy
 
-from skope_ope.evaluators.core._summary import JointSummary
+import numpy as np
+
+from skope_ope.evaluators._cells import Cells
+from skope_ope.evaluators._part_tables import (
+    bare_evaluator,
+    sums_of_tables,
+    tables_of,
+)
+from skope_ope.evaluators.core._part_pass import ROUNDS, PartPass
+from skope_ope.evaluators.core._positive_rounds import Part
+from skope_ope.evaluators.core._sample_weights import plain_weights
+from skope_ope.evaluators.core._summary import (
+    LOGGER,
+    N_BUCKETS,
+    N_GROUPS,
+    JointSummary,
+    Summary,
+    refuse_unstated,
+    stated_shares,
+)
+from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.logs import BanditLogs
+from skope_ope.logs._log_sums import LogSums
 
 
 class PartSums:
-    """Sums over a part of a log, of several policies and evaluators.
+    """Sums over parts of a log, of several policies and evaluators.
 
     Parameters
     ----------
     n : int
         Number of rounds, those of sample weight zero included.
-    by_evaluator : dict of JointSummary
-        By the name of the evaluator.
+    policies : tuple of str
+        Names of the policies.
+    evaluators : dict
+        Evaluators by name, without their models.
+    counts : RoundCounts or None
+        Numbers of the rounds that enter; `None`: there are none.
+    sums : dict of Sums
+        By the name of the design: sums of the terms of all policies and evaluators.
+    places : dict
+        (name of the design, numbers of the terms) of every owner: (evaluator, policy),
+        ("weights", kind, policy), or the name of a design, for the logged rewards.
+    tallies, ends : dict
+        `Tally` and `RoundEnds` by owner.
+    facts : dict
+        What else evaluators must know, by owner or None.
     log : LogSums, default=None
         What is known of the log itself.
     by : dict, default=None
         By column: a dict of `PartSums` by label.
     """
 
-    def __init__(self, n, by_evaluator, log=None, by=None):
-        self.n, self.by_evaluator, self.log = n, by_evaluator, log
-        self.by = {} if by is None else by
+    def __init__(
+        self,
+        n,
+        policies,
+        evaluators,
+        counts=None,
+        sums=None,
+        places=None,
+        tallies=None,
+        ends=None,
+        facts=None,
+        log=None,
+        by=None,
+    ):
+        self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
+        self.counts, self.sums, self.places = counts, sums or {}, places or {}
+        self.tallies, self.ends = tallies or {}, ends or {}
+        self.facts, self.log, self.by = facts or {}, log, by or {}
 
     @property
-    def policies(self):
-        """Names of the policies."""
-        return next(iter(self.by_evaluator.values())).policies
+    def by_evaluator(self):
+        """`JointSummary` by the name of the evaluator."""
+        if self.counts is None:
+            raise ValueError("no round has a positive weight: there is nothing to sum.")
+        return {name: self._joint(name) for name in self.evaluators}
+
+    def _joint(self, name):
+        """Return the `JointSummary` of an evaluator."""
+        designs = [self.places[name, policy][0] for policy in self.policies]
+        shared = next((one for one in designs if one in self.places), designs[0])
+        found = {policy: self._summary(name, policy) for policy in self.policies}
+        places = {
+            policy: self.places[name, policy][1]
+            for policy, design in zip(self.policies, designs, strict=True)
+            if design == shared
+        }
+        if shared in self.places:  # the logged rewards are there
+            places[LOGGER] = self.places[shared][1]
+            rewards = self.sums[shared].some(places[LOGGER])
+            found[LOGGER] = Summary(None, rewards, self.counts)
+        return JointSummary(found, self.sums[shared], places)
+
+    def _summary(self, name, policy):
+        """Return the `Summary` of an evaluator on a policy."""
+        evaluator, owner = self.evaluators[name], (name, policy)
+        kind = getattr(evaluator, "_weight_kind", name)
+        weighted = "weights", kind, policy
+        weights = self._some(weighted) if weighted in self.places else None
+        known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
+        counts = self.counts
+        if kind == "wanted of loggers":
+            counts = counts.of_loggers()  # they are the arms
+        return Summary(
+            evaluator,
+            self._some(owner),
+            counts,
+            weights,
+            self.tallies.get(weighted),
+            sum(known[1:], known[0]) if known else None,
+            self.facts.get(None, {}) | self.facts.get(owner, {}),
+        )
+
+    def _some(self, owner):
+        """Return the sums of the terms of an owner."""
+        design, numbers = self.places[owner]
+        return self.sums[design].some(numbers)
 
     def __add__(self, other):
         """Return the sums of both parts."""
         if not isinstance(other, PartSums):
             return NotImplemented
-        names = self.by_evaluator
-        if list(names) != list(other.by_evaluator) or list(self.by) != list(other.by):
+        names, policies = list(self.evaluators), self.policies
+        if (names, policies) != (list(other.evaluators), other.policies):
             raise ValueError(
-                "these sums are of different evaluators, or by different columns: "
-                f"{list(names)} by {list(self.by)}, and "
-                f"{list(other.by_evaluator)} by {list(other.by)}."
+                "these sums are of different evaluators or policies: "
+                f"{names} on {list(policies)}, and {list(other.evaluators)} on "
+                f"{list(other.policies)}."
             )
-        joint = {name: one + other.by_evaluator[name] for name, one in names.items()}
-        log = None if self.log is None else self.log + other.log
-        by = {name: _both(one, other.by[name]) for name, one in self.by.items()}
-        return PartSums(self.n + other.n, joint, log, by)
+        n = self.n + other.n
+        log = self.log + other.log if self.log and other.log else None
+        by = {
+            name: _union(self.by.get(name, {}), other.by.get(name, {}))
+            for name in [*self.by, *(one for one in other.by if one not in self.by)]
+        }
+        if self.counts is None or other.counts is None:
+            out = copy(other if self.counts is None else self)
+            out.n, out.log, out.by = n, log, by
+            return out
+        one, two = _apart(self, other), _apart(other, self)
+        out = PartSums(
+            n,
+            policies,
+            self.evaluators,
+            self.counts + other.counts,
+            {name: sums + two.sums[name] for name, sums in one.sums.items()},
+            one.places,
+            _union(self.tallies, other.tallies),
+            _union(self._plain_ends(other), other._plain_ends(self)),
+            self.facts | other.facts,
+            log,
+            by,
+        )
+        return out.bucketed() if out._has_too_many_groups else out
+
+    def bucketed(self, n_buckets=N_BUCKETS):
+        """Return the sums with hash buckets in place of groups.
+
+        Clustered errors are right, for a bucket holds whole groups, and the size no
+        longer grows with the groups.
+
+        Parameters
+        ----------
+        n_buckets : int, default=1000
+            Number of buckets.
+        """
+        out = copy(self)
+        out.sums = {
+            name: sums.bucketed(n_buckets) if sums.frame.n_buckets is None else sums
+            for name, sums in self.sums.items()
+        }
+        out.by = {
+            name: {label: part.bucketed(n_buckets) for label, part in parts.items()}
+            for name, parts in self.by.items()
+        }
+        return out
+
+    @property
+    def _has_too_many_groups(self):
+        """Whether there are more groups than are told apart."""
+        return any(
+            sums.frame.clustered
+            and sums.frame.n_buckets is None
+            and len(sums.frame.clusters) > N_GROUPS
+            for sums in self.sums.values()
+        )
+
+    def to_table(self):
+        """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
+        return tables_of(self)
+
+    @classmethod
+    def from_table(cls, table, like):
+        """Return the sums that `to_table` wrote.
+
+        Parameters
+        ----------
+        table : dict of ndarray, or the file that numpy.load opened
+            The table.
+        like : PartSums, or dict of evaluators
+            Evaluators by name: a table holds numbers, not the functions that make an
+            estimate of them.
+        """
+        evaluators = like.evaluators if isinstance(like, PartSums) else like
+        bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+        return sums_of_tables(table, bare, cls)
+
+    def _plain_ends(self, other):
+        """Return the ends, without those of terms that were not moved alike."""
+        out = dict(self.ends)
+        for owner, ends in self.ends.items():
+            if owner not in self.places or ends.terms is None:
+                continue
+            mine, others = (
+                one.sums[one.places[owner][0]].offset for one in (self, other)
+            )
+            if mine != others and self._some(owner).moves is not None:
+                out[owner] = copy(ends)
+                out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+        return out
 
     def __radd__(self, other):
         """Return self for the 0 that `sum` begins with."""
         return self if other == 0 else NotImplemented
 
 
-def _both(one, other):
-    """Return the sums of two dicts by label."""
+def _union(one, other):
+    """Return the sums of two dicts; what one of them lacks is the other's."""
     out = dict(one)
-    for label, part in other.items():
-        out[label] = out[label] + part if label in out else part
+    for key, part in other.items():
+        out[key] = out[key] + part if key in out else part
+    return out
+
+
+def _apart(one, other):
+    """Return the sums with those terms apart that are so in the other.
+
+    Rounds that an evaluator leaves out of one part alone have no place among the
+    terms of others: in the whole the sums stand apart.
+    """
+    if one.places == other.places:
+        return one
+    design_of = {owner: other.places[owner][0] for owner in one.places}
+    owners = {}
+    for owner, (design, _) in sorted(one.places.items(), key=lambda item: item[1][1]):
+        moves = design == ROUNDS
+        owners.setdefault(design_of[owner] if moves else design, []).append(owner)
+    out = copy(one)
+    out.places, out.sums = {}, {}
+    for design, some in owners.items():
+        source, begin, numbers = one.places[some[0]][0], 0, []
+        for owner in some:
+            own = one.places[owner][1]
+            out.places[owner] = design, tuple(range(begin, begin + len(own)))
+            begin, numbers = begin + len(own), [*numbers, *own]
+        out.sums[design] = one.sums[source].some(numbers)
     return out
 
 
@@ -101,21 +306,80 @@ def sums_of_part(
     -------
     sums : PartSums
     """
-    found = {}
+    given = {"sources": sources, "n_total": n_total, "shares": shares}
+    if by is not None and len(logs):
+        cells = Cells(logs, [by] if isinstance(by, str) else by)
+        return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
+    log = LogSums.of(logs)
+    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+    part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    if part is None or not part.n:
+        return PartSums(len(logs), policies, bare, log=log)
+    whole = PartPass(part, policies, sources or {}, n_total)
+    ready = {}
     for name, evaluator in evaluators.items():
-        one = copy(evaluator)
-        one.logs_ = logs
-        if evaluator._uses_model:
-            one.reward_source_ = (sources or {}).get(name)
-        if hasattr(logs, "actions"):
-            one.actions_ = logs.actions
-        else:
-            one.n_slots_ = logs.n_slots
-        given = shares if one._mixes_loggers(logs) else None
-        found[name] = JointSummary(
-            {
-                policy: one._summary(what, logs, sample_weight, given, policy)
-                for policy, what in policies.items()
-            }
-        )
-    return PartSums(len(logs), found)
+        evaluator._check_kind(logs)
+        ready[name] = _ready(evaluator, whole, name)
+        refuse_unstated(ready[name], logs)
+        ready[name]._check_logs(logs)
+    mixes = any(one._mixes_loggers(logs) for one in evaluators.values())
+    if mixes or (shares is not None and getattr(logs, "loggers", None) is not None):
+        by_label = stated_shares(shares, logs)
+        if len(by_label) > 1:
+            part.shares = np.array(list(by_label.values()))
+    for name, evaluator in ready.items():
+        evaluator._enter(whole, name)
+    whole.run()
+    facts = {owner: {"combine": form} for owner, form in whole.combines.items()}
+    facts[None] = {"logger_proba": getattr(logs, "logger_proba", None) is not None}
+    found = PartSums(
+        len(logs),
+        policies,
+        bare,
+        RoundCounts.of(part),
+        {name: stack.sums.without_rows() for name, stack in whole.stacks.items()},
+        whole.places,
+        whole.tallies,
+        whole.ends,
+        facts,
+        log,
+    )
+    return found.bucketed() if found._has_too_many_groups else found
+
+
+def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
+    """Return the sums, and those by the labels of columns.
+
+    Every policy is asked once per round: the sums of the cells, of rounds with the same
+    labels, add up to those of every label and to the whole.
+    """
+    total, found = 0, {name: {} for name in cells.names}
+    for labels, rows in cells:
+        some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
+        weight = None if sample_weight is None else sample_weight[rows]
+        part = sums_of_part(some, evaluators, logs[rows], sample_weight=weight, **given)
+        total = total + part
+        for name, label in zip(cells.names, labels, strict=True):
+            known = found[name]
+            known[label] = known[label] + part if label in known else part
+    total.by = found
+    return total
+
+
+def _rows_of(policy, rows, n):
+    """Return the rows of a policy that is an array; another one as it is."""
+    is_array = isinstance(policy, (np.ndarray, list, tuple))
+    return np.asarray(policy)[rows] if is_array and len(policy) == n else policy
+
+
+def _ready(evaluator, whole, name):
+    """Return an evaluator that can be asked for its terms, as if it were fitted."""
+    out, logs = copy(evaluator), whole.logs
+    out.logs_ = logs
+    if isinstance(logs, BanditLogs):
+        out.actions_ = logs.actions
+    else:
+        out.n_slots_ = logs.n_slots
+    if evaluator._uses_model:
+        out._take_source(whole.source(name, evaluator))
+    return out

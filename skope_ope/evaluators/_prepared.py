@@ -14,8 +14,13 @@ from skope_ope.evaluators._memory_logs import MemoryLogs
 from skope_ope.evaluators._partition_sums import head_of
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._lazy_logs import LazyLogs
-from skope_ope.policies._action_probabilities import unwrap
+from skope_ope.policies._action_probabilities import (
+    check_policy_fitted,
+    resolve_policy,
+    unwrap,
+)
 from skope_ope.policies._adaptive import AdaptivePolicy
+from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import part_models
 from skope_ope.reward_models._sources import model_and_folds
 
@@ -125,6 +130,7 @@ def prepared(
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
     if lazy:
+        check_columns(logs, policies, by)
         logs = narrowed(logs, policies, evaluators, reward_model, by)
     return Prepared(
         policies,
@@ -177,6 +183,18 @@ def check_memory(logs):
         raise ValueError("the logs are empty: an estimate needs a round.")
 
 
+def check_columns(lazy, policies, by):
+    """Raise where a policy or `by` names a column that the logs do not have."""
+    named = {_who(name): one for name, one in policies.items() if _is_name(one)}
+    for who, column in [*named.items(), *(("by", one) for one in by)]:
+        known = lazy.columns
+        if column not in known and not (who == "by" and column in lazy.roles):
+            raise ValueError(
+                f"{who} is {column!r}, which is not a column of the logs (they have "
+                f"{list(known)}). Name it in scan_logs(..., columns=[...])."
+            )
+
+
 def refuse_arrays(policies):
     """Raise where a policy has rows of its own."""
     for name, policy in policies.items():
@@ -201,6 +219,15 @@ def refuse_learning(policies):
                 "otherwise take rounds into memory, lazy.sample(100_000, "
                 "random_state=0)."
             )
+
+
+def check_policies(policies, head):
+    """Raise where a policy is none, or is not fitted, before long work begins."""
+    for policy in policies.values():
+        if isinstance(head, SlateLogs):
+            slate_policy(policy, head)
+        elif not isinstance(resolve_policy(policy, head), np.ndarray):
+            check_policy_fitted(policy)
 
 
 def _who(name):

@@ -11,7 +11,7 @@ from skope_ope.evaluators._defaults import (
     SLATE_RATIO,
 )
 from skope_ope.exceptions import PropensityWarning
-from skope_ope.logs import SlateLogs
+from skope_ope.logs._log_sums import known_fields
 from skope_ope.logs._propensity_audit import acting_loggers
 
 # What an evaluator may be given without becoming another estimator.
@@ -53,7 +53,7 @@ def recommended_evaluator(logs, n_loggers=None):
 
     Parameters
     ----------
-    logs : BanditLogs or SlateLogs
+    logs : BanditLogs, SlateLogs or LogSums
         The rounds.
     n_loggers : int, default=None
         Loggers that acted; `None`: those in `logs`.
@@ -63,9 +63,10 @@ def recommended_evaluator(logs, n_loggers=None):
     recommendation : Recommendation
         (name, evaluator, reason).
     """
-    if isinstance(logs, SlateLogs):
-        return _for_slates(logs)
-    if logs.propensity is None:
+    told = known_fields(logs)
+    if "slate" in told:
+        return _for_slates(told)
+    if "propensity" not in told:
         return Recommendation(
             None,
             None,
@@ -73,7 +74,7 @@ def recommended_evaluator(logs, n_loggers=None):
             "its error; record them, or estimate them with PropensityEstimator",
         )
     n_loggers = acting_loggers(logs) if n_loggers is None else n_loggers
-    if n_loggers > 1 and logs.logger_proba is not None:
+    if n_loggers > 1 and "logger_proba" in told:
         return _of(
             BALANCED,
             "BalancedDR",
@@ -89,8 +90,8 @@ def recommended_evaluator(logs, n_loggers=None):
     )
 
 
-def _for_slates(logs):
-    if logs.logging_policy is not None:
+def _for_slates(told):
+    if "logging_policy" in told:
         return _of(
             PSEUDO_INVERSES,
             "ControlledPI",
@@ -98,7 +99,7 @@ def _for_slates(logs):
             "forms in most worlds, where the value of a slate is about a sum over its "
             "slots",
         )
-    if logs.propensity is not None:
+    if "propensity" in told:
         return _of(
             SLATE_RATIO,
             "wIPS",
@@ -122,7 +123,7 @@ def recommended_row(logs, evaluators, n_loggers=None):
 
     Parameters
     ----------
-    logs : BanditLogs or SlateLogs
+    logs : BanditLogs, SlateLogs or LogSums
         The rounds.
     evaluators : dict
         Evaluators by name.
@@ -161,7 +162,7 @@ def doubted_reason(name, reason, logs, values):
         The row that is recommended, if one is.
     reason : str
         Why that one, or why none.
-    logs : BanditLogs or SlateLogs
+    logs : BanditLogs, SlateLogs or LogSums
         The rounds.
     values : iterable of PolicyValue
         All rows of the table.
@@ -178,7 +179,8 @@ def doubted_reason(name, reason, logs, values):
 
 def _doubt(logs, values):
     """Return what is wrong with the weights of all rows, or of some; or nothing."""
-    if isinstance(logs, SlateLogs) or logs.propensity is None:
+    told = known_fields(logs)
+    if "slate" in told or "propensity" not in told:
         return ""
     if any(one.is_alarm for one in logs.quick_propensity_findings[1]):
         return MISFIT

@@ -59,5 +59,5 @@ class Stated:
             evaluator = copy(evaluator)
             evaluator.logs_ = head
             if name in self.sources:
-                evaluator.reward_source_ = self.sources[name]
+                evaluator._take_source(self.sources[name])
             refuse_unstated(evaluator, head)

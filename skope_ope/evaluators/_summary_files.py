@@ -86,13 +86,13 @@ def read_file(path, version):
 
 def _write_npz(path, text, tables):
     with path.open("wb") as file:  # numpy would add an ending to a name
-        np.savez_compressed(file, **{"header": np.array(text)}, **tables)
+        np.savez_compressed(file, **{"summary": np.array(text)}, **tables)
 
 
 def _read_npz(path):
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         tables = {name: file[name] for name in file.files}
-    return str(tables.pop("header")), tables
+    return str(tables.pop("summary")), tables
 
 
 def _write_arrow(path, text, tables):

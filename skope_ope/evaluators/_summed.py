@@ -4,7 +4,7 @@
 
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
-from skope_ope.evaluators._prepared import refuse_learning
+from skope_ope.evaluators._prepared import check_policies, refuse_learning
 from skope_ope.evaluators._stated import Stated
 from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
@@ -37,6 +37,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
             "theirs as a column: scan_logs(..., sample_weight='weight')."
         )
     refuse_learning(policies)
+    check_policies(policies, asked.head)
     told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
     if sources is None:
         sources = asked.sources(verbose)

@@ -87,7 +87,13 @@ class HashKFold(BaseEstimator):
             If a fold would be empty.
         """
         fold = self.fold_of(X, groups)
-        self._check_sizes(np.bincount(fold, minlength=self.n_splits))
+        sizes = np.bincount(fold, minlength=self.n_splits)
+        if not sizes.all():
+            raise ValueError(
+                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
+                f"{len(fold)} rounds have too few groups for so many folds, or are "
+                "folds of the same hash themselves. Use fewer, or another random_state."
+            )
         for k in range(self.n_splits):
             yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -129,6 +135,12 @@ class HashKFold(BaseEstimator):
         [0, 1, 0, 1]
         """
         self._validate_params()
+        if hasattr(X, "partitions"):
+            raise TypeError(
+                "HashKFold gives the folds of rows that are read: pass a partition, "
+                "fold_of(lazy.partitions[0].read()), or cv=HashKFold() to what takes "
+                "lazy logs."
+            )
         n_rounds = X.shape[0] if hasattr(X, "shape") else len(X)
         if groups is not None:
             number = label_hash(check_group(groups, n_rounds))
@@ -141,13 +153,3 @@ class HashKFold(BaseEstimator):
         multiplier = pow(ROOT, 1 + (self.random_state or 0), PRIME)
         # By ROOT alone, small labels that are multiples of n_splits would share a fold.
         return number * multiplier % PRIME % self.n_splits
-
-    def _check_sizes(self, sizes):
-        """Raise if one of the folds, of so many rounds each, is empty."""
-        if not sizes.all():
-            raise ValueError(
-                f"fold {int(np.argmin(sizes))} of {self.n_splits} would be empty: the "
-                f"{int(sizes.sum())} rounds have too few groups for so many folds, or "
-                "are folds of the same hash themselves. Use fewer, or another "
-                "random_state."
-            )

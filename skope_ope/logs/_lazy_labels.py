@@ -39,7 +39,7 @@ def labelled(logs, n_jobs=None):
     if logs.partitions is None:
         found = [_of_frame(logs.frame, wanted)]
     else:
-        tasks = logs.tasks(MOST_TASKS)
+        tasks = logs._with(roles=wanted, columns={}).tasks(MOST_TASKS)
         found = run_tasks([partial(_of_parts, wanted, task) for task in tasks], n_jobs)
     stated, loggers = dict(reading.stated), reading.loggers
     for field in wanted:
@@ -62,15 +62,10 @@ def _of_parts(wanted, partitions):
     """Return the distinct labels by field, of some partitions."""
     found, reader = {}, PartReader()
     for partition in partitions:
-        conditions = partition.reading.conditions
-        names = [name for some in wanted.values() for name in some]
-        names += [name for one in conditions for name in one.names]
-        table = reader.table(partition, list(dict.fromkeys(names)))
+        table, _ = partition.kept(reader)
         with partition.named():
-            for condition in conditions:
-                table = table.filter(condition.mask(table))
-            if len(table):
-                for field, names in wanted.items():
+            for field, names in wanted.items():
+                if len(table):
                     _add(found, field, table, names)
     reader.close()
     return found

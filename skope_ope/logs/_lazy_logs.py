@@ -8,7 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from skope_ope.logs._conditions import filtered
+from skope_ope.logs._html import summary_html
 from skope_ope.logs._lazy_labels import labelled
+from skope_ope.logs._lazy_rows import check_size, first_rows, some_rows
+from skope_ope.logs._log_description import describe
 from skope_ope.logs._partitions import Partition, read_partitions
 
 
@@ -22,10 +26,8 @@ class LazyLogs:
     ----------
     reading : Reading
         What is read of every part, and what it means.
-    parts : tuple or None
-        Where the rows of the partitions lie.
-    frame : narwhals LazyFrame or None
-        In place of `parts`.
+    scanned : Scanned or ScannedFrame
+        Where the rows lie.
     source : str
         What messages and the repr call the source.
 
@@ -45,9 +47,13 @@ class LazyLogs:
     ... # doctest: +SKIP
     """
 
-    def __init__(self, reading, parts, frame=None, source=""):
-        self._reading, self._parts = reading, parts
-        self.frame, self._source = frame, source
+    def __init__(self, reading, scanned, source=""):
+        self._reading, self._scanned, self.source = reading, scanned, source
+
+    @property
+    def frame(self):
+        """The narwhals LazyFrame; None for files."""
+        return self._scanned.frame
 
     @property
     def log_type(self):
@@ -92,21 +98,19 @@ class LazyLogs:
     @cached_property
     def partitions(self):
         """Parts that are read one by one, a tuple of `Partition`; None for a frame."""
-        if self._parts is None:
+        if self._scanned.parts is None:
             return None
-        start, made = 0, []
-        for index, part in enumerate(self._parts):
-            made.append(Partition(part, self._reading, index, start))
-            known = start is not None and part.n_rounds is not None
-            start = start + part.n_rounds if known else None
-        return tuple(made)
+        return tuple(
+            Partition(part, self._reading, index, start)
+            for index, start, part in self._scanned.places()
+        )
 
     @property
     def n_rounds(self):
         """Number of rounds; None where only a pass over them tells."""
-        if self._parts is None or self._reading.conditions:
+        if self.partitions is None:
             return None
-        sizes = [part.n_rounds for part in self._parts]
+        sizes = [part.n_rounds for part in self.partitions]
         return None if None in sizes else sum(sizes)
 
     def __len__(self):
@@ -117,9 +121,28 @@ class LazyLogs:
             )
         return self.n_rounds
 
+    def __getitem__(self, key):
+        raise TypeError(
+            "rows of LazyLogs cannot be taken: they are not in memory. Take some at "
+            "random, lazy.sample(100_000, random_state=0), and split or search these; "
+            "or keep files apart, scan_logs(train_files, ...)."
+        )
+
+    __iter__ = None  # `for` would ask for rows
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "LazyLogs are no array: their rounds are not in memory. Take some, "
+            "lazy.sample(100_000, random_state=0)."
+        )
+
     def _with(self, **changes):
-        reading = replace(self._reading, **changes)
-        return type(self)(reading, self._parts, self.frame, self._source)
+        return self._of(self._scanned, replace(self._reading, **changes))
+
+    def _of(self, scanned, reading=None):
+        """Return the same logs of other rows, or of which something else is read."""
+        reading = self._reading if reading is None else reading
+        return type(self)(reading, scanned, self.source)
 
     def needing(self, context=True, columns=None):
         """Return the same logs, of which less is read.
@@ -160,7 +183,7 @@ class LazyLogs:
         -------
         tasks : list of tuple of Partition
         """
-        sizes = [part.n_rounds for part in self._parts]
+        sizes = [part.part.n_rounds for part in self.partitions]
         if None in sizes:
             sizes = [1] * len(sizes)
         ends = np.cumsum(np.maximum(sizes, 1))  # an empty partition costs something
@@ -202,10 +225,106 @@ class LazyLogs:
         """
         return read_partitions(self.partitions)
 
+    def head(self, n=5):
+        """Return the first rounds as ordinary logs.
+
+        Parameters
+        ----------
+        n : int, default=5
+            How many, at most.
+
+        Returns
+        -------
+        logs : BanditLogs or SlateLogs
+        """
+        return first_rows(self, check_size("head", n))
+
+    def sample(self, n, random_state=None, n_jobs=None):
+        """Return rounds drawn at random as ordinary logs, in the order of the source.
+
+        Every round is as likely as any other, and none is drawn twice. All partitions
+        are read, which is why it costs a pass over the data.
+
+        Parameters
+        ----------
+        n : int
+            How many; all, where there are no more.
+        random_state : int, RandomState instance or None, default=None
+            Which rounds are drawn.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        logs : BanditLogs or SlateLogs
+        """
+        return some_rows(self, check_size("sample", n), random_state, n_jobs)
+
+    def filter(self, condition):
+        """Return the logs of the rounds that fulfil a condition.
+
+        Their positions stay those in the source. Rounds for which the answer is
+        missing, as a comparison with a missing value is, are left out.
+
+        Parameters
+        ----------
+        condition : expression or callable
+            An expression of narwhals or of pyarrow, about any column of the source;
+            for files also a function that takes a narwhals frame and returns a mask.
+
+        Returns
+        -------
+        logs : LazyLogs
+        """
+        return filtered(self, condition)
+
+    def describe(self, n_jobs=None):
+        """Tell what the logs hold, in one pass over the fields.
+
+        Parameters
+        ----------
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        description : LogDescription
+            Rounds, actions and their counts, rewards, propensities, loggers, groups.
+        """
+        return describe(self, n_jobs)
+
     def __repr__(self):
-        n_rounds = "?" if self.n_rounds is None else self.n_rounds
-        where = "frame" if self._parts is None else f"{len(self._parts)} partitions"
-        return (
-            f"LazyLogs({self._source!r}, {self.log_type.__name__}, "
-            f"n_rounds={n_rounds}, {where})"
-        )
+        n_rounds, n_parts = self.n_rounds, len(self.partitions or ())
+        known = "" if n_rounds is None else f", n_rounds={n_rounds:,}"
+        where = "" if self.frame is not None else f", n_partitions={n_parts:,}"
+        kind = self.log_type.__name__
+        return f"LazyLogs({self.source!r}, {kind}{known}{where})"
+
+    def summary(self):
+        """Return what is known without reading as a dict of short texts.
+
+        Returns
+        -------
+        summary : dict
+            Source, rounds, partitions and the columns of the fields.
+        """
+        n_rounds = self.n_rounds
+        out = {
+            "source": self.source,
+            "read as": self.log_type.__name__,
+            "rounds": "known after a pass" if n_rounds is None else f"{n_rounds:,}",
+        }
+        if self.frame is None:
+            out["partitions"] = f"{len(self.partitions):,}"
+        for field, names in self.roles.items():
+            if names:
+                more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+                out[field] = ", ".join(names[:8]) + more
+        if self.columns:
+            out["columns"] = ", ".join(self.columns)
+        if self.actions is not None:
+            out["labels of actions"] = f"{len(self.actions):,}"
+        return out
+
+    def _repr_html_(self):
+        return summary_html("LazyLogs", self.summary())

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv", ".csv.gz")}
+FORMATS = {"parquet": (".parquet", ".pq", ".parq"), "csv": (".csv",)}
 ABSENT = "__HIVE_DEFAULT_PARTITION__"  # what Hive writes in place of a missing value
 
 
@@ -64,16 +64,14 @@ def find_files(source, format=None):
         files += _expand(os.fspath(one), format)
     if not files:
         raise ValueError("the list of files is empty.")
-    _refuse_twice(files)
+    refuse_twice(files)
     return files, format or _common_format(files)
 
 
 def _expand(path, format):
     """Return the files of a path, folder or glob."""
     if "://" in path:
-        from skope_ope.logs._remote_files import remote_files
-
-        return remote_files(path, format)
+        return _remote(path, format)
     if os.path.isdir(path):
         found = _below(path, format)
         if not found:
@@ -100,8 +98,28 @@ def _expand(path, format):
     return files
 
 
+def _remote(uri, format):
+    """Return the files of a URI."""
+    from skope_ope.logs._parquet_parts import import_parquet
+    from skope_ope.logs._remote_files import remote_paths
+
+    import_parquet()
+    if uri.startswith("file://"):
+        return _expand(unquote(uri.removeprefix("file://")), format)
+    system, paths = remote_paths(uri, _ends(format), _hidden)
+    scheme = uri.partition("://")[0]
+    return [
+        LogFile(path, f"{scheme}://{path}", path, folders_of(path), system)
+        for path in paths
+    ]
+
+
+def _ends(format):
+    return FORMATS[format] if format else sum(FORMATS.values(), ())
+
+
 def _below(folder, format):
-    ends = FORMATS[format] if format else sum(FORMATS.values(), ())
+    ends = _ends(format)
     found = []
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _hidden(name))
@@ -132,7 +150,8 @@ def folders_of(path):
     return said
 
 
-def _refuse_twice(files):
+def refuse_twice(files):
+    """Raise where two of the files are one."""
     seen = {}
     for file in files:
         if file.key in seen:

@@ -20,11 +20,24 @@ from skope_ope.logs._propensity_audit import (
 )
 from skope_ope.logs._propensity_sums import PropensitySums
 from skope_ope.logs._row_sample import RowSample
-from skope_ope.logs._slate_logs import column_weights
+from skope_ope.logs._slate_logs import WEIGHT
 
 SUMS = "n", "n_logged", "mass", "reward_sum", "n_rewarded"
 LOWS = "reward_low", "weight_low"
 HIGHS = "reward_high", "weight_high"
+FIELDS = (
+    "actions",
+    "slate",
+    "propensity",
+    "logging_proba",
+    "logger",
+    "logger_proba",
+    "logging_policy",
+    "available",
+    "timestamp",
+    "group",
+    "sample_weight",
+)
 LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
@@ -56,6 +69,8 @@ class LogSums:
         Labels of the loggers, where the logs tell them.
     logger_counts : ndarray of int of shape (n_loggers,) or None
         How many rounds each made.
+    fields : frozenset of str
+        Which fields the logs have, of those that not all logs have.
     reward_range : tuple (float, float) or None
         The bounds that were stated.
     reward_low, reward_high, reward_sum : float
@@ -79,6 +94,7 @@ class LogSums:
     """
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
     def of(cls, logs, entering=None):
         """Return the sums of some rounds.
 
@@ -100,7 +116,7 @@ class LogSums:
             entering = logs if some else logs[weight > 0]
         out = cls.__new__(cls)
         out.n, out.n_logged = len(entering), len(logs)
-        out.reward_range = logs.reward_range
+        out.fields, out.reward_range = known_fields(logs), logs.reward_range
         out._count_labels(entering)
         out._sum_weights(entering)
         out._sum_rewards(entering)
@@ -144,8 +160,6 @@ class LogSums:
         """Sum propensities, and return what is summed by group."""
         self.propensity_estimated = getattr(logs, "propensity_estimated", False)
         self.propensities = self.pairs = None
-        self._has_propensity = logs.propensity is not None
-        self._has_available = getattr(logs, "available", None) is not None
         if self.actions is None or logs.propensity is None or not self.n:
             return {}
         self.propensities, gap = PropensitySums.of(logs)
@@ -157,11 +171,10 @@ class LogSums:
 
     def _see_order(self, logs, words):
         time = logs.timestamp
-        self._has_time = time is not None
         self.orders, self.first_time, self.last_time = {}, None, None
         if len(logs):
             self.orders = {logs._origin: OrderSums.of(logs, words)}
-            if self._has_time:
+            if time is not None:
                 self.first_time, self.last_time = time.min(), time.max()
 
     def _keep_rows(self, logs, entering):
@@ -171,6 +184,7 @@ class LogSums:
         self.first = RowSample.first(*first)
 
     # -- parts -------------------------------------------------------------------------
+    @np.errstate(over="ignore", invalid="ignore")
     def __add__(self, other):
         """Return the sums of both parts."""
         if not isinstance(other, LogSums):
@@ -186,8 +200,7 @@ class LogSums:
         same = self.reward_range == other.reward_range
         out.reward_range = self.reward_range if same else None
         out._binary = self._binary and other._binary
-        for name in ("_has_propensity", "_has_available", "_has_time"):
-            setattr(out, name, getattr(self, name) or getattr(other, name))
+        out.fields = self.fields
         out.propensity_estimated = (
             self.propensity_estimated or other.propensity_estimated
         )
@@ -262,20 +275,12 @@ class LogSums:
             self.orders = {k: v.with_fewer_ends() for k, v in self.orders.items()}
 
     def _refuse_unlike(self, other):
-        told = {
-            "propensities": [one._has_propensity for one in (self, other)],
-            "available actions": [one._has_available for one in (self, other)],
-            "groups": [one.groups is not None for one in (self, other)],
-            "timestamps": [one._has_time for one in (self, other)],
-            "actions": [one.actions is not None for one in (self, other)],
-            "loggers": [one.loggers is not None for one in (self, other)],
-        }
-        for what, (mine, theirs) in told.items():
-            if mine != theirs:
-                raise ValueError(
-                    f"one part of the log has {what} and another has none: build all "
-                    "parts with the same columns."
-                )
+        if self.fields != other.fields:
+            name = min(self.fields ^ other.fields)
+            raise ValueError(
+                f"one part of the log has {name} and another has none: build all parts "
+                "with the same fields."
+            )
 
     # -- what is asked of logs ---------------------------------------------------------
     def __len__(self):
@@ -298,12 +303,29 @@ class LogSums:
     @property
     def has_propensity(self):
         """Whether propensities are known."""
-        return self._has_propensity
+        return "propensity" in self.fields
 
     @property
-    def lowest_propensity(self):
+    def has_group(self):
+        """Whether rounds have groups."""
+        return "group" in self.fields
+
+    @property
+    def has_timestamp(self):
+        """Whether rounds have timestamps."""
+        return "timestamp" in self.fields
+
+    @property
+    def propensity_low(self):
         """The smallest propensity, NaN where they are not known."""
         return nan if self.propensities is None else self.propensities.low
+
+    @property
+    def propensity_high(self):
+        """The largest propensity, NaN where they are not known."""
+        return nan if self.propensities is None else self.propensities.high
+
+    lowest_propensity = propensity_low
 
     def propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
@@ -324,7 +346,7 @@ class LogSums:
         """Mean and variance of the counts of the actions, or None if not known."""
         if self.propensities is None:
             return None
-        if self.propensities.law is not None or self._has_available:
+        if self.propensities.law is not None or "available" in self.fields:
             law = self.propensities.law
             return None if law is None else tuple(law)
         return law_by_action(self.propensities.by_action, self.n)
@@ -346,7 +368,9 @@ class LogSums:
         if sums is None or n < 2:
             return nan
         never = len(self.unseen)
-        if self._has_available and never:  # offered and never logged: by the sample
+        if (
+            "available" in self.fields and never
+        ):  # offered and never logged: by the sample
             return inverse_propensity_z(self.sampled)
         gap, square = sums.about(-never)
         spread = gap_spread(n, gap, square, sums.gap_square)
@@ -370,6 +394,8 @@ class LogSums:
         """Facts and findings of the tests that every value makes of propensities."""
         from skope_ope.logs.checks._propensity_findings import quick_propensity_findings
 
+        if not self.n or self.actions is None:
+            return {}, []
         return quick_propensity_findings(self, self.sampled)
 
     @cached_property
@@ -377,6 +403,8 @@ class LogSums:
         """Finding where the propensities of the first rounds follow earlier rewards."""
         from skope_ope.logs.checks._adaptive_logger import learning_findings
 
+        if not len(self.first) or self.actions is None:
+            return []
         return learning_findings(_sampled_logs.logs_of(self, self.first))
 
     @property
@@ -424,10 +452,28 @@ class LogSums:
         return self.sample.columns.get("group")
 
 
+def known_fields(logs):
+    """Return which fields some logs have, of those that not all logs have.
+
+    Parameters
+    ----------
+    logs : BanditLogs, SlateLogs or LogSums
+        The rounds.
+
+    Returns
+    -------
+    names : frozenset of str
+    """
+    if isinstance(logs, LogSums):
+        return logs.fields
+    return frozenset(n for n in FIELDS if getattr(logs, n, None) is not None)
+
+
 def _weights(logs):
     if hasattr(logs, "action_index"):
         return logs.sample_weight
-    return column_weights(logs)
+    # not `column_weights`, which wants a positive one: a part may have none
+    return logs.columns.get(WEIGHT)
 
 
 def _sum_of_known(one, other):

@@ -27,9 +27,6 @@ PLAIN = (
     "n_rewarded",
     "propensity_estimated",
     "_binary",
-    "_has_propensity",
-    "_has_available",
-    "_has_time",
 )
 MAYBE = "action_counts", "logger_counts", "reward_range", "first_time", "last_time"
 LABELS = "actions", "loggers"
@@ -47,6 +44,7 @@ def table_of(sums, n_rows=None):
         How many rows of a sample and how many groups are kept; `None`: all.
     """
     table = {name: np.array(getattr(sums, name)) for name in PLAIN}
+    table["fields"] = np.array(sorted(sums.fields), dtype=str)
     for name in MAYBE:
         if getattr(sums, name) is not None:
             table[name] = np.array(getattr(sums, name))
@@ -95,6 +93,7 @@ def fill(sums, table):
     }
     for name in PLAIN:
         setattr(sums, name, own[name].item())
+    sums.fields = frozenset(own["fields"].tolist())
     for name in MAYBE:
         setattr(sums, name, own.get(name))
     if sums.reward_range is not None:

@@ -3,6 +3,7 @@
 """What the footers of parquet files say: row groups, and types of columns."""
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from hashlib import sha256
 from itertools import pairwise
 
@@ -30,6 +31,7 @@ class Scanned:
     def __init__(self, parts, schemas, constants):
         self.parts = tuple(parts)
         self._schemas, self._constants = schemas, constants
+        self._kept = None  # all
 
     frame = None
 
@@ -37,6 +39,60 @@ class Scanned:
         """Token of the files and their rows, the same in all processes."""
         places = [(*part.place, part.n_rounds) for part in self.parts]
         return sha256(repr(places).encode()).hexdigest()[:32]
+
+    def places(self):
+        """Return index, rows before it and part of every part that is kept."""
+        start, found = 0, []
+        for index, part in enumerate(self.parts):
+            if self._kept is None or self._kept[index]:
+                found.append((index, start, part))
+            known = start is not None and part.n_rounds is not None
+            start = start + part.n_rounds if known else None
+        return found
+
+    def only(self, keeps):
+        """Return the parts whose folders tell what is to be kept.
+
+        Parameters
+        ----------
+        keeps : callable
+            Tells of a dict, the columns that folders tell.
+        """
+        out = copy(self)
+        told = {}
+        for part in self.parts:
+            key = tuple(part.constants.items())
+            if key not in told:
+                told[key] = keeps(part.constants)
+        kept = [told[tuple(part.constants.items())] for part in self.parts]
+        mine = kept if self._kept is None else self._kept
+        out._kept = [a and b for a, b in zip(kept, mine, strict=True)]
+        return out
+
+    @property
+    def folder_columns(self):
+        """Names of the columns that folders tell."""
+        return list(self._constants)
+
+    def one_row(self, said):
+        """Return a table with one row of the columns that folders tell."""
+        import pyarrow
+
+        return pyarrow.table(
+            {
+                name: pyarrow.array([said[name]], t)
+                for name, t in self._constants.items()
+            }
+        )
+
+    def empty_table(self):
+        """Return a table of all columns without rows."""
+        import pyarrow
+
+        schema = self._schemas[0][1]
+        fields = [f for f in schema if f.name not in self._constants]
+        fields += [pyarrow.field(name, t) for name, t in self._constants.items()]
+        return pyarrow.schema(fields).empty_table()
 
     @property
     def columns(self):
@@ -77,30 +133,38 @@ class Scanned:
         )
 
 
-def scan_parquet(files):
+def scan_parquet(files, constants=None, row_groups=None):
     """Return what the footers of parquet files say.
 
     Parameters
     ----------
     files : list of LogFile
         At least one.
+    constants : list of dict, default=None
+        Columns that hold for every file. `None`: those that its folders tell.
+    row_groups : list of list of int, default=None
+        Which row groups of every file are part of the log. `None`: all.
 
     Returns
     -------
     scanned : Scanned
     """
     import_parquet()
-    constants = folder_columns(files)
+    constants = folder_columns(files) if constants is None else constants
     with ThreadPoolExecutor(READERS) as threads:
         footers = list(threads.map(_footer, files))
     parts, schemas, first = [], [], None
-    for file, (metadata, sizes), said in zip(files, footers, constants, strict=True):
+    for number, (file, (metadata, sizes), said) in enumerate(
+        zip(files, footers, constants, strict=True)
+    ):
         if first is None or not metadata.schema.equals(first):
             first = metadata.schema if first is None else first
             schema = metadata.schema.to_arrow_schema()
             if not any(schema.equals(other) for _, other in schemas):
                 schemas.append((file.name, schema))
-        for row_group, size in enumerate(sizes):
+        chosen = range(len(sizes)) if row_groups is None else row_groups[number]
+        for row_group in chosen:
+            size = sizes[row_group]
             parts += [
                 ParquetPart(
                     file.path,

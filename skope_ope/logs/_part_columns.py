@@ -62,6 +62,18 @@ class Reading:
         return sorted(name for name in names if is_text(self.types[name]))
 
     @property
+    def uses(self):
+        """What every column is used as: number, label or feature."""
+        found = {}
+        for role, names in self.roles.items():
+            kind = "label" if role in LABELS else "number"
+            kind = "feature" if role == "context" else kind
+            found |= {name: kind for name in names if found.get(name) != "label"}
+        for name in self.names:
+            found.setdefault(name, "feature")
+        return found
+
+    @property
     def names(self):
         """Names of all columns that are read, each once."""
         names = [name for some in self.roles.values() for name in some]
@@ -109,7 +121,12 @@ def logs_of_table(reading, table, start, rows=None):
         fields.setdefault("reward", None)
     context = reading.roles.get("context", ())
     features = table.select(list(context)) if context else np.empty((len(table), 0))
+    nothing = fields.get("sample_weight")
+    if nothing is not None and not np.any(nothing):  # other parts weigh something
+        fields["sample_weight"] = np.ones(len(table))
     logs = reading.log_type(features, **fields, **stated)
+    if nothing is not None and not np.any(nothing):
+        logs.__dict__["sample_weight"] = np.zeros(len(table))
     logs.__dict__["_origin"] = reading.origin
     logs.__dict__["_position"] = start if rows is None else start + rows
     added = {

@@ -3,7 +3,7 @@
 """Partitions of a log in files: row groups, or stretches of large ones."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,11 @@ class ParquetPart:
         return self.rows[1] - self.rows[0]
 
     @property
+    def first_row(self):
+        """Rows of the row group before them."""
+        return self.rows[0]
+
+    @property
     def place(self):
         """What tells this part from all others."""
         return self.key, self.row_group, self.rows[0]
@@ -64,15 +69,15 @@ class ParquetPart:
             return name
         return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
-    def batches(self, names, coded, n_rows):
+    def batches(self, names, reading, n_rows):
         """Yield the rows of the whole row group in record batches.
 
         Parameters
         ----------
         names : list of str
             Columns.
-        coded : list of str
-            Columns of texts that are read as dictionaries.
+        reading : Reading
+            What the columns are used as.
         n_rows : int
             Rows of a batch, at most.
         """
@@ -83,7 +88,7 @@ class ParquetPart:
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
-            read_dictionary=coded,
+            read_dictionary=reading.coded,
         )
         with file:
             found = file.metadata
@@ -181,23 +186,68 @@ class Partition:
             yield
         except RowError as error:
             row = error.row if rows is None else int(rows(error.row))
-            told = error.told_of(f"row {row + self.part.rows[0]}")
+            told = error.told_of(f"row {row + self.part.first_row}")
             raise ValueError(f"{self.part}: {told}") from error
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{self.part}: {error}") from error
 
-    def _logs(self, table):
-        reading, rows = self.reading, None
-        with self.named(lambda row: row if rows is None else rows[row]):
-            for condition in reading.conditions:
-                kept = np.flatnonzero(condition.mask(table))
-                rows = kept if rows is None else rows[kept]
-                table = table.take(kept)
-            if not len(table):
-                return None
-            start = self.index * FAR if self.start is None else self.start
-            return logs_of_table(reading, table, start, rows)
+    def kept(self, reader):
+        """Return the rows that are kept, and their numbers in the partition.
+
+        Parameters
+        ----------
+        reader : PartReader
+            Who reads them.
+
+        Returns
+        -------
+        table : pyarrow Table
+            The columns that are read.
+        rows : ndarray of int or range
+            Numbers of its rows.
+        """
+        table = reader.table(self, self.reading.names)
+        rows = np.arange(len(table)) if self.reading.conditions else range(len(table))
+        with self.named():
+            for condition in self.reading.conditions:
+                mask = np.flatnonzero(condition.mask(table))
+                table, rows = table.take(mask), rows[mask]
+        return table, rows
+
+    def count(self, reader):
+        """Return the number of rounds, which is read where it is not known."""
+        if self.n_rounds is not None:
+            return self.n_rounds
+        only = replace(self.reading, roles={}, columns={})
+        return len(replace(self, reading=only).kept(reader)[1])
+
+    def position(self, rows):
+        """Return the positions of some rows of the partition in the source."""
+        start = self.index * FAR if self.start is None else self.start
+        return np.asarray(rows, dtype=np.int64) + start
+
+    def up_to(self, n_rows):
+        """Return the partition of the first rows of this one, at most so many."""
+        low, high = self.part.rows
+        part = replace(self.part, rows=(low, min(low + n_rows, high)))
+        return replace(self, part=part)
+
+    def logs(self, reader):
+        """Return the rounds as ordinary logs; None where there are none.
+
+        Parameters
+        ----------
+        reader : PartReader
+            Who reads them.
+        """
+        table, rows = self.kept(reader)
+        if not len(table):
+            return None
+        whole = isinstance(rows, range)
+        start = self.index * FAR if self.start is None else self.start
+        with self.named(None if whole else rows.__getitem__):
+            return logs_of_table(self.reading, table, start, None if whole else rows)
 
 
 class PartReader:
@@ -223,7 +273,7 @@ class PartReader:
             types.pop(name)
         stored = [name for name in names if name not in part.constants]
         try:
-            table = self._stored(part, stored, coded) if stored else None
+            table = self._stored(part, stored, partition.reading) if stored else None
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{part}: the file is gone since it was scanned."
@@ -232,16 +282,16 @@ class PartReader:
             raise ValueError(f"{part} cannot be read: {error}") from error
         return _typed(table, names, part, types)
 
-    def _stored(self, part, names, coded):
+    def _stored(self, part, names, reading):
         import pyarrow
 
         low, high = part.rows
-        place = (part.key, part.row_group, tuple(names))
+        place = (*part.place[:2], tuple(names))
         if self._place != place or self._next > low:
             self.close()
             self._place = place
-            size = part.of[0] if high - low == part.of[0] else STRETCH
-            self._batches = part.batches(names, coded, size)
+            size = part.of[0] if high - low == part.of[0] else part_size(high - low)
+            self._batches = part.batches(names, reading, size)
         got = []
         while self._next < high:
             batch = self._left.pop() if self._left else next(self._batches, None)
@@ -267,6 +317,11 @@ class PartReader:
         if self._batches is not None:
             self._batches.close()
         self.__init__()
+
+
+def part_size(n_rows):
+    """Return the rows of a batch for a stretch of a row group."""
+    return min(max(n_rows, 1 << 16), STRETCH)
 
 
 def _typed(table, names, part, types):
@@ -314,7 +369,6 @@ def read_partitions(partitions):
     reader = PartReader()
     try:
         for partition in partitions:
-            names = partition.reading.names
-            yield partition, partition._logs(reader.table(partition, names))
+            yield partition, partition.logs(reader)
     finally:
         reader.close()

@@ -182,17 +182,10 @@ class RowContainer:
         columns = {k: freeze(take_rows(v, key)) for k, v in self.columns.items()}
         state["columns"] = columns
         state["_origin"] = self._origin
-        state["_position"] = position = freeze(self._positions_of(key))
+        state["_position"] = position = freeze(self._positions_at(key))
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
         return out
-
-    def _positions_of(self, key):
-        first = self._position
-        if isinstance(first, np.ndarray):
-            return first[key]
-        rows = np.arange(*key.indices(len(self))) if isinstance(key, slice) else key
-        return rows + first if first else rows
 
     def _is_row_aligned(self, name):
         return True

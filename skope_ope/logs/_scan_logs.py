@@ -10,11 +10,13 @@ from numbers import Real
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._contexts import check_context_names, choose_context
-from skope_ope.logs._lazy_frames import ScannedFrame, lazy_frame
+from skope_ope.logs._csv_parts import scan_csv
+from skope_ope.logs._dataset_parts import scan_dataset
+from skope_ope.logs._lazy_frames import ScannedFrame, is_dataset, lazy_frame
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
-from skope_ope.logs._part_columns import LABELS, Reading, as_tuple
+from skope_ope.logs._part_columns import Reading, as_tuple
 from skope_ope.logs._slate_logs import SlateLogs
 from skope_ope.logs._validation import check_labels
 
@@ -147,9 +149,9 @@ def scan_logs(
     roles["context"] = _context(roles, columns, context, exclude, scanned.columns)
     reading = Reading(log_type, roles, columns, "", stated=stated)
     reading = replace(
-        reading, types=scanned.types(uses(reading)), origin=scanned.origin()
+        reading, types=scanned.types(reading.uses), origin=scanned.origin()
     )
-    return LazyLogs(reading, scanned.parts, scanned.frame, spelled)
+    return LazyLogs(reading, scanned, spelled)
 
 
 def _scan(source, format):
@@ -160,7 +162,10 @@ def _scan(source, format):
         source = list(source)
     if isinstance(source, list):
         files, format = find_files(source, format)
-        return scan_parquet(files), _spelled(source)
+        scan = scan_csv if format == "csv" else scan_parquet
+        return scan(files), _spelled(source)
+    if is_dataset(source):
+        return scan_dataset(source), "pyarrow Dataset"
     return ScannedFrame(lazy_frame(source)), type(source).__name__
 
 
@@ -258,22 +263,6 @@ def _context(roles, columns, context, exclude, there):
             f"{', '.join(map(repr, there))}."
         )
     return tuple(choose_context(others, context, exclude))
-
-
-def uses(reading):
-    """Return what every column is used as: number, label or feature."""
-    found = {}
-    for field, names in reading.roles.items():
-        kind = "label" if field in LABELS else "number"
-        kind = "feature" if field == "context" else kind
-        found |= {name: kind for name in names if found.get(name) != "label"}
-    for some in reading.columns.values():
-        for name in as_tuple(some):
-            found.setdefault(name, "feature")
-    for condition in reading.conditions:
-        for name in condition.names:
-            found.setdefault(name, "feature")
-    return found
 
 
 def _spelled(source):

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope.logs._bandit_logs import BanditLogs
 from skope_ope.logs._kind_of import kind_of
+from skope_ope.logs._lazy_logs import LazyLogs
 
 
 class BaseLogTransformer(TransformerMixin, BaseEstimator):
@@ -56,4 +57,8 @@ class BaseLogTransformer(TransformerMixin, BaseEstimator):
             New logs with the same `row_id` and the same context.
         """
         check_is_fitted(self)
+        if isinstance(X, LazyLogs):  # unchanged, its propensities would be believed
+            raise TypeError(
+                f"{type(self).__name__} takes BanditLogs, got {kind_of(X)}."
+            )
         return self._transform(X) if isinstance(X, BanditLogs) else X

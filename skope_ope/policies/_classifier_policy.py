@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import fit_context
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._kind_of import kind_of
+from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.policies._classifier_actor import ClassifierActor, refuse_to_score
 from skope_ope.policies._learned_rounds import remember_rows
 from skope_ope.propensities._weighted_fit import check_classes
@@ -91,6 +93,10 @@ class ClassifierPolicy(ClassifierMixin, ClassifierActor):
             If logs hold negative rewards (`IPSPolicy` learns from them) or none that
             is positive.
         """
+        if isinstance(X, LazyLogs):
+            raise TypeError(
+                f"{type(self).__name__} learns from rounds in memory, got {kind_of(X)}."
+            )
         if isinstance(X, BanditLogs):
             if y is not None:
                 raise ValueError("fit(logs) takes no y: the logs hold the actions.")

@@ -88,8 +88,8 @@ class FoldSums:
         return int(self.counts.sum())
 
     def check(self, cv):
-        """Raise where a fold of `cv` is empty."""
-        cv._check_sizes(self.counts.sum(axis=1))
+        """Raise where nothing could be held out."""
+        check_folds(self.counts.sum(axis=1), cv)
 
     def warn_of_missing(self, model):
         """Warn of actions that the model of a fold does not see."""
@@ -114,6 +114,25 @@ class FoldSums:
         plain = [_others_and_all(one) for one in (self.plain, self.counts)]
         *of_folds, of_all = model.of_sums(self.actions, masses, plain)
         return dict(enumerate(of_folds)), of_all
+
+
+def check_folds(sizes, cv):
+    """Raise where one fold has all rounds; others may be empty, as of few groups.
+
+    Parameters
+    ----------
+    sizes : ndarray of int of shape (n_folds,)
+        Rounds of the folds.
+    cv : HashKFold
+        The folds.
+    """
+    if np.count_nonzero(sizes) < 2:
+        raise ValueError(
+            f"all {int(sizes.sum())} rounds are in one fold of {cv!r}: they are of one "
+            "group, or of too few. Use another random_state of HashKFold, or pass the "
+            "name of a column of predictions, a number, or a model of other rounds as "
+            "FrozenEstimator(model)."
+        )
 
 
 def _others_and_all(cells):

@@ -14,7 +14,7 @@ from skope_ope.logs._partitions import read_partitions
 from skope_ope.propensities._weighted_fit import weight_parameter
 from skope_ope.reward_models._action_reward_model import warn_unweighted
 from skope_ope.reward_models._cross_fit import CrossFittedModel, MeanReward
-from skope_ope.reward_models._fold_sums import FoldSums
+from skope_ope.reward_models._fold_sums import FoldSums, check_folds
 from skope_ope.reward_models._learned_models import learned_models
 from skope_ope.reward_models._partition_sources import PartModels, PartSlateModels
 from skope_ope.reward_models._slate_reward_models import (
@@ -117,7 +117,7 @@ class Fits:
     def _fitted(self, model, cv):
         sample = self._sample
         fold = cv.fold_of(sample)
-        cv._check_sizes(np.bincount(fold, minlength=cv.n_splits))
+        check_folds(np.bincount(fold), cv)
         held_out = HeldOut.of_folds(sample, fold)
         if self.lazy.log_type is SlateLogs:
             fitted = CrossFittedSlateModel(model, sample, held_out)

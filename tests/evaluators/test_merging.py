@@ -30,8 +30,8 @@ from skope_ope import (
     SubGaussianIPS,
     SwitchDR,
 )
+from skope_ope.evaluators._part_sums import PartSums, sums_of_part
 from skope_ope.evaluators.core._estimate import difference
-from skope_ope.evaluators.core._summary import Summary
 from tests.evaluators._reference_worlds import WORLDS, logged
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -120,8 +120,18 @@ def parts_of(logs, rng):
             yield logs[rows]
 
 
-def shares_of(evaluator, logs):
-    if not evaluator._mixes_loggers(logs):
+def sums_of(evaluator, policy, logs, **given):
+    """Sums of one evaluator on one policy over a part."""
+    return sums_of_part({"a": policy}, {"one": evaluator}, logs, **given)
+
+
+def summary_of(parts, policy="a"):
+    """The summary of sums of one evaluator."""
+    return parts.by_evaluator["one"].summary(policy)
+
+
+def shares_of(logs):
+    if getattr(logs, "loggers", None) is None:
         return None
     share = np.bincount(logs.logger_index, logs.sample_weight, len(logs.loggers))
     return dict(zip(logs.loggers.tolist(), (share / share.sum()).tolist(), strict=True))
@@ -156,9 +166,10 @@ def test_parts_add_up_to_the_whole(name, grouped):
     for trial in range(-(-N_PARTITIONS // (2 * len(FAMILIES)))):
         parts = list(parts_of(logs, rng))
         for k in (trial % len(evaluators), (trial + 3) % len(evaluators)):
-            shares = shares_of(evaluators[k], logs)
-            found = sum(evaluators[k]._summary(policy, p, None, shares) for p in parts)
-            assert_same(found.estimate(), wholes[k], **far)
+            found = sum(
+                sums_of(evaluators[k], policy, p, shares=shares_of(logs)) for p in parts
+            )
+            assert_same(summary_of(found).estimate(), wholes[k], **far)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -168,11 +179,11 @@ def test_every_evaluator_of_every_world_merges(name):
     parts = list(parts_of(logs, np.random.RandomState(1)))
     for evaluator in FAMILIES[name]:
         evaluator.fit(logs)
-        shares = shares_of(evaluator, logs)
-        found = sum(evaluator._summary(policy, p, None, shares) for p in parts)
+        shares = shares_of(logs)
+        found = sum(sums_of(evaluator, policy, p, shares=shares) for p in parts)
         whole = evaluator.evaluate(policy)._estimate
         far = {"atol": atol} if atol > 1e-12 else {}
-        assert_same(found.estimate(), whole, **far)
+        assert_same(summary_of(found).estimate(), whole, **far)
 
 
 def test_parts_may_lack_loggers_and_arms():
@@ -185,8 +196,9 @@ def test_parts_may_lack_loggers_and_arms():
         evaluator.fit(logs)
         codes = logs.action_index if logs.loggers is None else logs.logger_index
         parts = [logs[np.flatnonzero(codes == k)] for k in (2, 0, 1)]
-        shares = shares_of(evaluator, logs)
-        found = sum(evaluator._summary("pi", p, None, shares) for p in parts)
+        shares = shares_of(logs)
+        found = sum(sums_of(evaluator, "pi", p, shares=shares) for p in parts)
+        found = summary_of(found)
         assert found.sums.frame.strata == [0, 1, 2]  # ties between them are settled so
         assert_same(found.estimate(), evaluator.evaluate("pi")._estimate)
 
@@ -208,9 +220,9 @@ def test_an_arm_of_one_round_matters_where_the_policy_seeks_it(grouped):
     evaluator = ExplorationScavenging().fit(logs)
     for policy, certain in (("pi", True), ("sought", False)):
         whole = evaluator.evaluate(policy)._estimate
-        found = sum(evaluator._summary(policy, logs[k::4]) for k in range(4))
+        found = sum(sums_of(evaluator, policy, logs[k::4]) for k in range(4))
         assert np.isfinite(whole.standard_error) == certain
-        assert_same(found.estimate(), whole)
+        assert_same(summary_of(found).estimate(), whole)
 
 
 def test_a_part_of_equal_weights_keeps_them():
@@ -218,11 +230,13 @@ def test_a_part_of_equal_weights_keeps_them():
     omega = np.repeat([1.0, 3.0], [20, 40])
     logs = logs.replace(sample_weight=None)
     evaluator = SNIPS().fit(logs)
-    found = evaluator._summary("pi", logs[:20], omega[:20]) + evaluator._summary(
-        "pi", logs[20:], omega[20:]
+    found = sum(
+        sums_of(evaluator, "pi", logs[rows], sample_weight=omega[rows])
+        for rows in (slice(20), slice(20, None))
     )
     assert_same(
-        found.estimate(), evaluator.evaluate("pi", sample_weight=omega)._estimate
+        summary_of(found).estimate(),
+        evaluator.evaluate("pi", sample_weight=omega)._estimate,
     )
 
 
@@ -235,8 +249,8 @@ def test_a_far_reward_that_comes_first_costs_no_digits():
     for evaluator in (IPS(), SNIPS()):
         evaluator.fit(logs)
         parts = [logs[:1], *(logs[k : k + 3] for k in range(1, 40, 3))]
-        found = sum(evaluator._summary("pi", part) for part in parts)
-        assert_same(found.estimate(), evaluator.evaluate("pi")._estimate)
+        found = sum(sums_of(evaluator, "pi", part) for part in parts)
+        assert_same(summary_of(found).estimate(), evaluator.evaluate("pi")._estimate)
 
 
 def test_an_error_that_was_lost_is_not_zero():
@@ -245,15 +259,15 @@ def test_an_error_that_was_lost_is_not_zero():
     proba[4] = 1e-14  # its weight drowns the terms of all others
     logs = logs.replace(propensity=proba, logging_proba=None)
     evaluator = SNIPS().fit(logs)
-    found = evaluator._summary("pi", logs[:200]) + evaluator._summary("pi", logs[200:])
-    assert np.isnan(found.estimate().standard_error)
+    found = sum(sums_of(evaluator, "pi", part) for part in (logs[:200], logs[200:]))
+    assert np.isnan(summary_of(found).estimate().standard_error)
     proba[5] = 1e-14  # two rounds tell a spread
     constant = logs.replace(propensity=proba, reward=np.ones(len(logs)))
     evaluator.fit(constant)
-    found = evaluator._summary("pi", constant[:200])
-    found += evaluator._summary("pi", constant[200:])
-    assert found.estimate().standard_error == 0
-    assert_allclose(found.estimate().value, 1)
+    found = sums_of(evaluator, "pi", constant[:200])
+    found = summary_of(found + sums_of(evaluator, "pi", constant[200:])).estimate()
+    assert found.standard_error == 0
+    assert_allclose(found.value, 1)
 
 
 def test_nothing_is_known_of_a_policy_of_unseen_actions():
@@ -261,29 +275,31 @@ def test_nothing_is_known_of_a_policy_of_unseen_actions():
     pi = np.eye(4)[np.full(len(logs), 3)]
     logs = logs.with_columns(never=pi).replace(logging_proba=None)
     evaluator = IPS().fit(logs)
-    found = sum(evaluator._summary("never", logs[k : k + 9]) for k in range(0, 60, 9))
+    found = sum(sums_of(evaluator, "never", logs[k : k + 9]) for k in range(0, 60, 9))
     assert np.isnan(evaluator.evaluate("never").value)
-    assert np.isnan(found.estimate().value)
+    assert np.isnan(summary_of(found).estimate().value)
     seen = int(np.argmax(logs.action_counts))
     logs = logs.with_columns(seen=np.eye(4)[np.full(len(logs), seen)])
     evaluator.fit(logs)
     parts = [logs[logs.action_index == k] for k in range(3)]  # two have no such action
-    found = sum(evaluator._summary("seen", part) for part in parts)
-    assert_same(found.estimate(), evaluator.evaluate("seen")._estimate)
+    found = sum(sums_of(evaluator, "seen", part) for part in parts)
+    assert_same(summary_of(found).estimate(), evaluator.evaluate("seen")._estimate)
 
 
 def test_tables_are_small_and_add_up(tmp_path):
     logs, _ = world_of("loggers_weighted", grouped=True)
     evaluator = MultiLoggerIPS(self_normalized=True).fit(logs)
-    parts = [evaluator._summary("pi", logs[k::3]) for k in range(3)]
+    parts = [sums_of(evaluator, "pi", logs[k::3]) for k in range(3)]
     for k, part in enumerate(parts):
         np.savez(tmp_path / f"{k}.npz", **part.to_table())
     read = [
-        Summary.from_table(np.load(tmp_path / f"{k}.npz"), parts[0]) for k in range(3)
+        PartSums.from_table(np.load(tmp_path / f"{k}.npz"), {"one": evaluator})
+        for k in range(3)
     ]
-    assert_same(sum(read).estimate(), evaluator.evaluate("pi")._estimate)
-    assert_allclose(sum(read).tally.counts, sum(parts).tally.counts)
-    assert sum(read).tally.loggers == [0, 1, 2]
+    found = summary_of(sum(read))
+    assert_same(found.estimate(), evaluator.evaluate("pi")._estimate)
+    assert_allclose(found.counts.counts, sum(parts).counts.counts)
+    assert found.counts.loggers == [0, 1, 2]
 
 
 @pytest.fixture(scope="module")
@@ -300,48 +316,44 @@ def many_users():
 
 
 def test_buckets_stand_for_many_groups(many_users):
-    logs = many_users
-    a, b = IPS().fit(logs), SNIPS().fit(logs)
-    exact = [e._summary("pi", logs) for e in (a, b)]
-    tables = [
-        sum(
-            Summary.from_table(e._summary("pi", logs[k::4]).to_table(), like)
-            for k in range(4)
-        )
-        for e, like in zip((a, b), exact, strict=True)
-    ]
-    size = sum(np.asarray(v).nbytes for v in tables[0].to_table().values())
-    assert size < 150_000
-    assert len(tables[0].sums.frame.clusters) <= 1000
+    logs, evaluators = many_users, {"a": IPS(), "b": SNIPS()}
+    parts = [sums_of_part({"pi": "pi"}, evaluators, logs[k::4]) for k in range(4)]
+    exact, few = sum(parts), sum(part.bucketed(1000) for part in parts)
+    few.log = None  # it keeps a sample of rounds
+    size = sum(np.asarray(v).nbytes for v in few.to_table().values())
+    assert size < 250_000
+    exact, few = (
+        [sums.by_evaluator[name].summary("pi") for name in "ab"]
+        for sums in (exact, few)
+    )
+    assert len(few[0].sums.frame.clusters) <= 1000
     # an error from G clusters varies by 1 / sqrt(2 G) of itself: of 1,000 buckets 2.2%,
     # of 4,000 users 1.1%; the two agree within four times their common spread
     near = 4 * np.sqrt(1 / 2000 + 1 / 8000)
-    for one, other in zip(exact, tables, strict=True):
+    for one, other in zip(exact, few, strict=True):
         one, other = one.estimate(), other.estimate()
         assert_allclose(other.value, one.value, rtol=1e-12)
         assert_allclose(other.standard_error, one.standard_error, rtol=near)
         assert other.standard_error > 1.1 * one.independent_error
+    a, b = IPS().fit(logs), SNIPS().fit(logs)
     paired = a.evaluate("pi") - b.evaluate("pi")
     with_groups = difference(*(e.estimate() for e in exact))
-    with_buckets = difference(*(t.estimate() for t in tables))
+    with_buckets = difference(*(t.estimate() for t in few))
     for found, rtol in ((with_groups, 1e-12), (with_buckets, near)):
         assert_allclose(found.value, paired.value, rtol=1e-12, atol=1e-15)
         assert_allclose(found.standard_error, paired.standard_error, rtol=rtol)
 
 
-def test_groups_join_the_buckets_of_a_table(many_users):
-    logs = many_users
-    evaluator = IPS().fit(logs)
-    today, before = (evaluator._summary("pi", logs[k::2]) for k in range(2))
-    stored = Summary.from_table(before.to_table(), today)
+def test_groups_join_the_buckets_of_others(many_users):
+    today, before = (sums_of(IPS(), "pi", many_users[k::2]) for k in range(2))
+    value = IPS().fit(many_users).evaluate("pi").value
+    stored = before.bucketed(1000)
     for found in (today + stored, stored + today):
+        found = summary_of(found)
         assert found.sums.frame.n_buckets == 1000
-        assert_allclose(
-            found.estimate().value, evaluator.evaluate("pi").value, rtol=1e-12
-        )
-    other = Summary.from_table(before.to_table(n_buckets=500), today)
+        assert_allclose(found.estimate().value, value, rtol=1e-12)
     with pytest.raises(ValueError, match="by 500 and by 1000 buckets"):
-        stored + other
+        stored + before.bucketed(500)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +395,7 @@ def test_what_depends_on_the_whole_log_is_refused(name, evaluator, message):
     logs, _ = world_of(name, grouped=False)
     policy = WORLDS[name][1]().policies[0]
     with pytest.raises(ValueError, match=message):
-        evaluator.fit(logs)._summary(policy, logs)
+        sums_of(evaluator, policy, logs)
 
 
 def test_models_of_draws_are_refused():
@@ -396,17 +408,17 @@ def test_models_of_draws_are_refused():
     X = slate_design(logs, logs.slate)
     model = FrozenEstimator(Ridge().fit(X, logs.reward))
     with pytest.raises(ValueError, match="n_samples=20 slates are drawn"):
-        SlateDirectMethod(reward_model=model).fit(logs)._summary("best", logs)
+        sums_of(SlateDirectMethod(reward_model=model), "best", logs)
     summed = SlateDirectMethod(reward_model=model, n_samples=None).fit(logs)
-    found = sum(summed._summary("best", logs[k::3]) for k in range(3))
-    assert_same(found.estimate(), summed.evaluate("best")._estimate)
+    found = sum(sums_of(summed, "best", logs[k::3]) for k in range(3))
+    assert_same(summary_of(found).estimate(), summed.evaluate("best")._estimate)
 
 
 def test_a_model_that_is_an_array_is_refused():
     logs, _ = world_of("clicks", grouped=False)
     evaluator = DoublyRobust(reward_model=logs.columns["q_hat"]).fit(logs)
     with pytest.raises(ValueError, match="Carry it as a column"):
-        evaluator._summary("pi", logs)
+        sums_of(evaluator, "pi", logs)
 
 
 @pytest.mark.parametrize(
@@ -421,15 +433,20 @@ def test_shares_are_those_of_all_loggers(shares, message):
     logs, _ = world_of("loggers", grouped=False)
     evaluator = MultiLoggerIPS(pooling="balanced").fit(logs)
     with pytest.raises(ValueError, match=message):
-        evaluator._summary("pi", logs, shares=shares)
+        sums_of(evaluator, "pi", logs, shares=shares)
     with pytest.raises(TypeError, match="dict of a share per logger"):
-        evaluator._summary("pi", logs, shares=[0.2, 0.3, 0.5])
-    with pytest.raises(ValueError, match="shares must be None"):
-        IPS().fit(logs)._summary("pi", logs, shares={0: 1.0})
+        sums_of(evaluator, "pi", logs, shares=[0.2, 0.3, 0.5])
 
 
-def test_a_part_without_weight_is_left_out():
+def test_a_part_without_weight_adds_nothing():
     logs, _ = world_of("zero_weights", grouped=False)
-    nothing = logs[np.flatnonzero(logs.sample_weight == 0)]
-    with pytest.raises(ValueError, match="leave it out"):
-        IPS().fit(logs)._summary("pi", nothing)
+    nothing = sums_of(IPS(), "pi", logs[np.flatnonzero(logs.sample_weight == 0)])
+    assert nothing.counts is None and nothing.n > 0
+    with pytest.raises(ValueError, match="no round has a positive weight"):
+        _ = nothing.by_evaluator
+    empty = sums_of(IPS(), "pi", logs[:0])
+    some = sums_of(IPS(), "pi", logs[logs.sample_weight > 0])
+    whole = IPS().fit(logs).evaluate("pi")._estimate
+    for found in (nothing + some + empty, empty + nothing + some):
+        assert found.n == len(logs)
+        assert_same(summary_of(found).estimate(), whole)

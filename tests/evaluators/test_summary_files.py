@@ -77,12 +77,12 @@ def test_files_of_others_and_pickles_are_refused(tmp_path):
     np.savez(path, x=np.arange(3))
     with pytest.raises(ValueError, match="is damaged, or no file of ValueSummary"):
         read_file(path, 1)
-    np.savez(path, header=np.array(json.dumps({"kind": "other"})))
+    np.savez(path, summary=np.array(json.dumps({"kind": "other"})))
     with pytest.raises(
         ValueError, match=r"theirs\.npz is no file of ValueSummary.save"
     ):
         read_file(path, 1)
-    np.savez(path, header=np.array([{"kind": "objects are pickled"}], dtype=object))
+    np.savez(path, summary=np.array([{"kind": "objects are pickled"}], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         read_file(path, 1)
     with pytest.raises(TypeError, match="labels holds objects"):

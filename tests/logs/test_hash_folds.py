@@ -162,6 +162,17 @@ def test_searches_and_evaluators_take_it(routing):
     assert evaluator.score(UniformPolicy()) == again.score(UniformPolicy())
 
 
+@KINDS
+def test_the_fold_of_a_row_needs_no_other_row(kind):
+    logs, cv = logs_of(LABELS[kind]), HashKFold(3)
+    fold = cv.fold_of(logs)
+    assert_array_equal(fold, folds_of(cv, logs))
+    rows = RNG.permutation(len(logs))[:700]
+    assert_array_equal(cv.fold_of(logs[rows]), fold[rows])
+    assert_array_equal(cv.fold_of(logs[rows].context, logs[rows].group), fold[rows])
+    assert cv.fold_of(logs[:0]).tolist() == []
+
+
 def test_it_is_shown_and_cloned_with_its_parameters():
     cv = HashKFold(7, random_state=2)
     assert repr(cv) == "HashKFold(n_splits=7, random_state=2)"

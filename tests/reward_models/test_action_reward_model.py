@@ -9,13 +9,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+    SGDRegressor,
+)
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -329,6 +335,103 @@ def test_models_without_weights_warn_or_refuse():
     assert_array_equal(q_hat, model.fit(logs_of()).predict(NEW))
     with pytest.raises(ValueError, match="takes no sample_weight, which is needed"):
         model.fit(logs_of(), sample_weight=WEIGHT)
+
+
+# -- in parts ----------------------------------------------------------------------
+
+
+class Steps(RegressorMixin, BaseEstimator):
+    """Learns in parts what it would learn at once: a line, from sums."""
+
+    def fit(self, X, y, sample_weight=None):
+        self.sums_ = 0.0
+        return self.partial_fit(X, y, sample_weight)
+
+    def partial_fit(self, X, y, sample_weight=None):
+        X = np.asarray(X.toarray() if sparse.issparse(X) else X)
+        z = np.column_stack([X, np.ones(len(X)), y])
+        w = np.ones(len(X)) if sample_weight is None else sample_weight
+        self.sums_ = getattr(self, "sums_", 0.0) + z.T @ (w[:, None] * z)
+        return self
+
+    def predict(self, X):
+        A, b = self.sums_[:-1, :-1] + 1e-3 * np.eye(len(self.sums_) - 1), self.sums_
+        beta = np.linalg.solve(A, b[:-1, -1])
+        X = X.toarray() if sparse.issparse(X) else X
+        return np.column_stack([X, np.ones(len(X))]) @ beta
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot", "action_context"])
+def test_parts_teach_what_the_whole_teaches(encoding, container, weighted):
+    fields = {"context": container(X), "action_context": FEATURES}
+    logs = logs_of(**fields, **({"sample_weight": WEIGHT} if weighted else {}))
+    whole = ActionRewardModel(Steps(), encoding).fit(logs)
+    parts = ActionRewardModel(Steps(), encoding)
+    for low, high in ((0, 1), (1, 40), (40, N)):
+        parts.partial_fit(logs[low:high])
+    assert_allclose(parts.predict_logs(logs), whole.predict_logs(logs), rtol=1e-6)
+    assert parts.mean_reward_ == pytest.approx(whole.mean_reward_, rel=1e-12)
+
+
+def test_parts_match_actions_by_label():
+    logs = logs_of()
+    in_turn = ActionRewardModel(Steps()).partial_fit(logs[:50])
+    for rows in (slice(50, 70), slice(70, N)):
+        part = BanditLogs(X[rows], ACTION[rows], REWARD[rows], actions=list("abcz"))
+        in_turn.partial_fit(part)
+    whole = ActionRewardModel(Steps()).fit(logs)
+    assert in_turn.actions_.tolist() == ORDER
+    assert_allclose(in_turn.predict(NEW), whole.predict(NEW), rtol=1e-9)
+    hot = ActionRewardModel(Steps(), "one_hot").partial_fit(logs[:50])
+    part = BanditLogs(X[50:], ACTION[50:], REWARD[50:], actions=list("abcz"))
+    whole = ActionRewardModel(Steps(), "one_hot").fit(logs)
+    assert_allclose(hot.partial_fit(part).predict(NEW), whole.predict(NEW), rtol=1e-9)
+    with pytest.raises(ValueError, match="action 'q' of the logs was unknown"):
+        hot.partial_fit(BanditLogs(X[:2], ["a", "q"], [0.0, 1.0]))
+
+
+@pytest.mark.parametrize("encoding", ["per_action", "one_hot"])
+def test_classifiers_learn_in_parts(encoding):
+    logs = logs_of(BINARY)
+    model = ActionRewardModel(BernoulliNB(), encoding)
+    for rows in (BINARY == 1, BINARY == 0):  # one class at a time
+        model.partial_fit(logs[rows])
+    whole = ActionRewardModel(BernoulliNB(), encoding).fit(logs)
+    assert_allclose(model.predict(NEW), whole.predict(NEW), rtol=1e-9)
+    with pytest.raises(ValueError, match="only if they are 0 or 1"):
+        model.partial_fit(logs_of())
+
+
+def test_only_models_that_can_learn_in_parts_do():
+    assert hasattr(ActionRewardModel(SGDRegressor()), "partial_fit")
+    assert not hasattr(ActionRewardModel(Ridge()), "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit"):
+        ActionRewardModel(Ridge()).partial_fit(logs_of())
+
+
+def test_fit_begins_anew():
+    logs = logs_of()
+    model = ActionRewardModel(Steps()).partial_fit(logs[:30]).fit(logs[30:])
+    assert_allclose(
+        model.predict(NEW), ActionRewardModel(Steps()).fit(logs[30:]).predict(NEW)
+    )
+    model.partial_fit(logs[:30])  # is not continued, either
+    assert_allclose(
+        model.predict(NEW), ActionRewardModel(Steps()).fit(logs[:30]).predict(NEW)
+    )
+
+
+def test_parts_without_weight_teach_nothing():
+    weight = np.where(np.arange(N) < 40, 0.0, 1.0)
+    model = ActionRewardModel(SGDRegressor(random_state=0))
+    model.partial_fit(logs_of()[:40], sample_weight=weight[:40])
+    assert model.models_ == [None] * 4
+    assert model.mean_reward_ == pytest.approx(REWARD[:40].mean())
+    assert_allclose(model.predict(NEW), model.mean_reward_)
+    model.partial_fit(logs_of()[40:], sample_weight=weight[40:])
+    assert model.mean_reward_ == pytest.approx(REWARD[40:].mean())
 
 
 # -- the estimator -----------------------------------------------------------------

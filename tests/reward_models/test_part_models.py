@@ -525,10 +525,22 @@ def test_sizes_of_the_sample(n_sample):
 
 
 @pytest.mark.parametrize("model", [None, Ridge(), SGDRegressor()])
-def test_a_fold_without_rounds_is_refused(model):
+def test_rounds_of_one_group_cannot_be_held_out(model):
     lazy = Parts(logs_of(group=np.zeros(N, dtype=int)), CUTS)
-    with pytest.raises(ValueError, match=f"would be empty: the {N} rounds"):
+    match = rf"all {N} rounds are in one fold of HashKFold\(n_splits=3\)"
+    with pytest.raises(ValueError, match=match):
         source_of(model, lazy, n_sample=None)
+
+
+@pytest.mark.parametrize("model", [None, Ridge(), SGDRegressor(random_state=0)])
+def test_a_fold_may_be_empty(model):
+    group = np.where(np.arange(N) < 99, 2, 7)
+    fold = HashKFold(9).fold_of(X, group)
+    assert fold[0] != fold[-1]
+    lazy = Parts(logs_of(group=group), CUTS)
+    found = by_parts(source_of(model, lazy, 9, n_sample=10**6), lazy)
+    expected = in_memory(model, logs_of(group=group), 2)  # two folds of a group each
+    assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_logs_without_rounds_are_refused():

@@ -13,21 +13,24 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skope_ope._sklearn import HasMethods, validate_parameter_constraints
-from skope_ope.evaluators.core._summary import (
-    Summary,
-    facts_of,
-    part_of,
-    refuse_unstated,
-    unstated_model,
-)
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._overlap import Overlap
+from skope_ope.evaluators.core._summary import unstated_model
 from skope_ope.evaluators.core._summed_value import SummedValue
 from skope_ope.evaluators.core._warnings import rounds_warnings
 from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs._kind_of import refuse_lazy
 from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._propensity_audit import estimating_step
 from skope_ope.logs._row_container import RowContainer
 from skope_ope.reward_models._action_reward_model import match_actions
-from skope_ope.reward_models._sources import fittable, is_source, reward_source
+from skope_ope.reward_models._sources import (
+    fittable,
+    given_source,
+    is_source,
+    reward_source,
+)
 
 
 def pipeline_remedy(value):
@@ -183,6 +186,17 @@ class BaseEvaluator(BaseEstimator):
     def _fit_reward_model(self, logs, reward_model):
         return reward_source(self._one_model(reward_model), logs, self.cv)
 
+    def _given_source(self, model, logs):
+        """Return the source of predictions of a model that needs no fit, or None."""
+        found = given_source(model, logs)
+        if found is None and self.cv == "prefit":
+            return reward_source(model, logs, self.cv)
+        return found
+
+    def _take_source(self, source):
+        """Take a reward source in place of one of a fit."""
+        self.reward_source_ = source
+
     def _fittable(self, model):
         """Return what is fitted to the folds of a log in parts, or raise."""
         return fittable(model)
@@ -208,6 +222,7 @@ class BaseEvaluator(BaseEstimator):
 
     def _check_logs(self, logs):
         """Raise if the logs lack rounds or a field that the evaluator needs."""
+        refuse_lazy(logs)  # displays and searches look at rounds
         if not len(logs):
             raise ValueError(
                 "the logs are empty: an estimate needs at least one round."
@@ -300,34 +315,41 @@ class BaseEvaluator(BaseEstimator):
         result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 
-    def _summary(self, policy, logs, sample_weight=None, shares=None, policy_name=None):
-        """Return the `Summary` of a part of a log; those of all parts add up.
+    def _enter(self, whole, name):
+        """Enter the pass over a part of a log with what the evaluator sums there.
 
         Parameters
         ----------
-        policy : policy, array or str
-            See `evaluate`; an array needs a `policy_name`.
-        logs : BanditLogs or SlateLogs
-            The rounds of the part.
-        sample_weight : array-like of shape (n_rounds,), default=None
-            Weights of the rounds, multiplied with those of the logs; up to the same
-            factor in all parts.
-        shares : dict, default=None
-            Share of every logger in the rounds of the whole log, where their mixture
-            enters. One logger needs none.
-        policy_name : str, default=None
-            What tells the policy from others; `None`: the name of a column, or a hash
-            of the policy.
+        whole : PartPass
+            What is wanted of the part.
+        name : str
+            Name of the evaluator.
         """
-        if not hasattr(self, "logs_"):
-            check_is_fitted(self)
-        self._check_kind(logs)
-        refuse_unstated(self, logs)
-        self._check_logs(logs)
-        self._match_those_of_fit(logs)
-        about, shares = facts_of(self, policy, logs, shares, policy_name)
-        part = part_of(logs, sample_weight, shares)
-        return Summary(*self._parts(policy, part), about)
+        raise TypeError(f"{type(self).__name__} does not sum parts of a log.")
+
+    def _enter_frame(self, whole, name):
+        """Enter the pass over a lazy frame, where formulas take columns.
+
+        Parameters
+        ----------
+        whole : FramePass
+            What is wanted of the frame.
+        name : str
+            Name of the evaluator.
+        """
+        raise TypeError(
+            f"{type(self).__name__} cannot be computed inside a lazy frame: its terms "
+            "are no arithmetic of columns. Write the frame to parquet, and scan the "
+            "files: scan_logs(folder, ...)."
+        )
+
+    def _estimate_of_sums(self, summary):
+        """Return the estimate from a `Summary` of all parts."""
+        return Estimate(summary.sums, mean)
+
+    def _overlap_of_sums(self, summary):
+        """Return the `Overlap` from a `Summary` of all parts."""
+        return Overlap.of_sums(summary)
 
     def _value_of_sums(self, joint, policy, log=None, **about):
         """Return the `SummedValue` of a policy.

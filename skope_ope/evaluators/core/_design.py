@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from skope_ope._dot import dot
 from skope_ope.evaluators.core._stratum_sums import partial_sums
 from skope_ope.logs._factorise import factorise
 from skope_ope.logs._label_hash import label_hash
@@ -38,6 +39,8 @@ class Frame:
         Number of hash buckets that stand for the clusters; `None`: they are groups.
     cell_mass : ndarray of shape (n_cells,), default=None
         Sum of the weights of every cell; `None`: all rounds weigh one.
+    heaviest : float, default=1.0
+        Largest weight of a round.
 
     Attributes
     ----------
@@ -57,8 +60,9 @@ class Frame:
         cell_count=None,
         n_buckets=None,
         cell_mass=None,
+        heaviest=1.0,
     ):
-        self.count = count
+        self.count, self.heaviest = count, heaviest
         self.strata = [None] if strata is None else list(strata)
         self.clusters = clusters
         self.cell_stratum, self.cell_cluster = cell_stratum, cell_cluster
@@ -135,8 +139,9 @@ class Frame:
         for one in (self, other):
             at.append(np.array([position[label] for label in one.strata]))
             count[at[-1]] += one.count
+        most = max(self.heaviest, other.heaviest)
         if not self.clustered:
-            return Frame(count, strata), [(place, None) for place in at]
+            return Frame(count, strata, heaviest=most), [(place, None) for place in at]
         clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
         codes = code[: len(self.clusters)], code[len(self.clusters) :]
         keys = [
@@ -150,7 +155,7 @@ class Frame:
             cell_count[place] += one.cell_count
             mass[place] += one.cell_mass
         cells = *np.divmod(cells, len(clusters)), cell_count
-        frame = Frame(count, strata, clusters, *cells, self.n_buckets, mass)
+        frame = Frame(count, strata, clusters, *cells, self.n_buckets, mass, most)
         return frame, list(zip(at, where, strict=True))
 
     def bucketed(self, n_buckets):
@@ -165,8 +170,46 @@ class Frame:
         sums = (self.cell_count, self.cell_mass)
         count, mass = (np.bincount(where, one, len(cells)) for one in sums)
         cells = *np.divmod(cells, len(clusters)), count
-        frame = Frame(self.count, self.strata, clusters, *cells, n_buckets, mass)
+        frame = Frame(
+            self.count, self.strata, clusters, *cells, n_buckets, mass, self.heaviest
+        )
         return frame, where
+
+    def scaled(self, factor):
+        """Return the frame of rounds that all weigh a factor more."""
+        mass = None if self.cell_mass is None else factor * self.cell_mass
+        return self._with(mass, factor * self.heaviest)
+
+    def filled(self):
+        """Return the frame without rows and empty cells, and where the others were."""
+        if self.n_strata == 1 or not self.clustered:
+            return self._with(self.cell_mass, self.heaviest), slice(None)
+        cells = np.flatnonzero(self.cell_count)
+        frame = Frame(
+            self.count,
+            self.strata,
+            self.clusters,
+            self.cell_stratum[cells],
+            self.cell_cluster[cells],
+            self.cell_count[cells],
+            self.n_buckets,
+            self.cell_mass[cells],
+            self.heaviest,
+        )
+        return frame, cells
+
+    def _with(self, cell_mass, heaviest):
+        return Frame(
+            self.count,
+            self.strata,
+            self.clusters,
+            self.cell_stratum,
+            self.cell_cluster,
+            self.cell_count,
+            self.n_buckets,
+            cell_mass,
+            heaviest,
+        )
 
 
 class Design(Frame):
@@ -216,7 +259,10 @@ class Design(Frame):
             cells.append(np.bincount(_of(self.cell, positive), minlength=len(cells[0])))
             if omega is not None:
                 cell_mass = np.bincount(self.cell, omega, len(cells[0]))
-        super().__init__(count, strata, clusters, *cells, cell_mass=cell_mass)
+        most = 1.0 if omega is None else float(omega.max(initial=0.0))
+        super().__init__(
+            count, strata, clusters, *cells, cell_mass=cell_mass, heaviest=most
+        )
 
     @cached_property
     def mass(self):
@@ -298,7 +344,26 @@ class DesignBlock:
         self.cell = None if design.cell is None else design.cell[rows]
         self._design, self._rows = design, rows
         self.of_terms = {}  # sums by stratum and their terms, by ids and origins
+        self._entries, self._dots = {}, {}  # by ids; what they are of stays alive
         self.summed = {}  # over the cells by now: totals and term, by id of the term
+
+    def entry(self, term, near):
+        """Return a term about an origin, times the weights: one array for all jobs."""
+        if not near and self.omega is None:
+            return term
+        key = id(term), near
+        if key not in self._entries:
+            x = term - near if near else term
+            x = x if self.omega is None else self.omega * x
+            self._entries[key] = x, term
+        return self._entries[key][0]
+
+    def dot(self, one, other):
+        """Return the sum of products of two arrays, once for all jobs."""
+        key = (id(one), id(other)) if id(one) < id(other) else (id(other), id(one))
+        if key not in self._dots:
+            self._dots[key] = dot(one, other), one, other
+        return self._dots[key][0]
 
     @cached_property
     def by_stratum(self):

@@ -138,7 +138,7 @@ class Estimate(_Certain):
         kappa, freedom, formed = self._small_sample(clusters=False)
         self.slopes = [kappa * b for b in plain]
         if rounds is None:
-            variance, noise = _quadratic(self.slopes, sums.product, over_strata)
+            variance, noise = quadratic(self.slopes, sums.product, over_strata)
             self.lost = noise > 0 and not variance > ROUNDING * noise
         else:  # the rounding is one of the influences, not of their squares
             influence, noise = self._influence(*rounds)
@@ -405,10 +405,8 @@ def spread_estimate(
     **given : dict
         More parameters of `GivenEstimate`.
     """
-    n, units = len(round_values), int(design.count.sum())
+    n, units = len(round_values), units_of(design)
     error = independent = error_of(round_values, value)
-    if design.clustered:
-        units = len(design.cluster_sizes)
     if not scaled and 1 < units < n:
         change = round_values - value
         change *= sqrt(units / (units - 1) * (n - 1) / n)
@@ -416,14 +414,25 @@ def spread_estimate(
     if design.clustered or not scaled:
         error = error_of(round_values, value, design.cluster)
     error = error if units > 1 else nan
-    freedom = units - 1
-    if design.clustered and design.effective_clusters < FEW_CLUSTERS:
-        freedom = min(freedom, design.effective_clusters)
+    freedom = freedom_of_difference(design)
     if degrees_of_freedom is not None:
         freedom = min(freedom, degrees_of_freedom)
     return GivenEstimate(
         value, error, freedom, round_values, design, independent, **given
     )
+
+
+def units_of(frame):
+    """Return the number of independent units: rounds, or clusters."""
+    return len(frame.cluster_sizes) if frame.clustered else int(frame.count.sum())
+
+
+def freedom_of_difference(frame):
+    """Return the degrees of freedom that the units of one sample allow."""
+    freedom = units_of(frame) - 1
+    if frame.clustered and frame.effective_clusters < FEW_CLUSTERS:
+        freedom = min(freedom, frame.effective_clusters)
+    return freedom
 
 
 def error_of(round_values, value, cluster=None):
@@ -454,7 +463,7 @@ def error_of(round_values, value, cluster=None):
     return float(np.sqrt(square / n / (n - 1)))
 
 
-def _quadratic(slopes, product, total):
+def quadratic(slopes, product, total):
     """Return sum_s b^T Q b over all strata, and the sum of the sizes of its terms.
 
     Parameters

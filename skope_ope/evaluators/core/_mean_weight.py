@@ -72,12 +72,10 @@ def deviations(sums, factor=1.0, expected=1.0):
         change = factor * (above + near * mass)
         change = np.bincount(frame.cell_cluster, change, units)
         return float(change.sum()), dot(change, change), float(sizes.max())
-    omega = getattr(frame, "omega", None)
-    most = 1.0 if omega is None else float(omega.max())
     above = total(factor * (sums.first[0] + near * sums.mass))
     square = total(factor * factor * squares_about(sums, expected))
     largest = factor if isinstance(factor, float) else float(factor.max())
-    return above, square, largest * most
+    return above, square, largest * frame.heaviest
 
 
 def squares_about(sums, value):

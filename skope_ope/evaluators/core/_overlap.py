@@ -77,6 +77,24 @@ class Overlap:
         self.max_w = max(self.max_w, largest)
         self.missing += missing
 
+    @classmethod
+    def of_sums(cls, summary):
+        """Return the overlap from a `Summary` of all parts of a log.
+
+        Sample weights of parts are as they are, and have mean one in the whole.
+        """
+        out, tally = cls.__new__(cls), summary.tally
+        out.n, scale = summary.n, summary.n / summary.mass
+        if summary.weights is None:  # no propensities
+            out.sums = out.bounded = Sums(summary.sums.frame)
+        else:
+            weights = summary.weights.scaled(scale)
+            out.sums, out.bounded = weights.some([0]), weights.some([1])
+        out.max_w = scale * float(tally.largest.max())
+        out.min_w = tally.lowest
+        out.missing = out.n * tally.missing_mass(summary.counts)
+        return out
+
     @cached_property
     def _totals(self):
         if self.sums.first is None:  # the propensities are not known

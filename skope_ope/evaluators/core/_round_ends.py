@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
@@ -46,6 +47,7 @@ class RoundEnds:
         self.omega, self.propensity = (inf, -inf), inf
         self.terms, self.powers = None, None
         self.fronts = [np.zeros((0, 2))] * 2
+        self.limits = None
 
     def add_weights(self, w, reward, omega=None, p=None, loggers=None, yes_no=None):
         """Add the weights of some rounds.
@@ -113,9 +115,12 @@ class RoundEnds:
         out.propensity = min(self.propensity, other.propensity)
         known = [one.terms for one in (self, other) if one.terms is not None]
         out.terms = _wider(*known) if len(known) == 2 else known[0] if known else None
-        out.powers = None
-        if self.powers is not None and other.powers is not None:
-            out.powers = self.powers + other.powers
+        found = [one.powers for one in (self, other) if one.terms is not None]
+        out.powers = None  # unless all whose terms were added have them
+        if found and all(one is not None for one in found):
+            out.powers = sum(found[1:], found[0])
+        found = [one.limits for one in (self, other) if one.limits is not None]
+        out.limits = found[0] + found[1] if len(found) == 2 else (found or [None])[0]
         out.fronts = [
             _front(side, one, *two.T)
             for side, one, two in zip(SIDES, self.fronts, other.fronts, strict=True)
@@ -150,7 +155,7 @@ class RoundEnds:
             "ends_powers": np.zeros((0, 5)) if self.powers is None else self.powers,
             "ends_best": self.fronts[0],
             "ends_worst": self.fronts[1],
-        }
+        } | ({} if self.limits is None else self.limits.to_table())
 
     @classmethod
     def from_table(cls, table, labels):
@@ -175,6 +180,8 @@ class RoundEnds:
         out.terms = terms if len(terms) else None
         out.powers = powers if len(powers) else None
         out.fronts = [table["ends_best"], table["ends_worst"]]
+        if "limits_source" in table:
+            out.limits = WeightLimits.from_table(table, labels)
         return out
 
 

@@ -199,6 +199,11 @@ class Rounds:
         """Weights pi(a|x) / (probability under all loggers)."""
         return self._target.b
 
+    @property
+    def block(self):
+        """The `Block` of rounds."""
+        return self._target.block
+
     @cached_property
     def gain(self):
         """Weighted rewards w r; one array for all evaluators that sum it."""

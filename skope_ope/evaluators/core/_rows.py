@@ -119,21 +119,7 @@ class Rows:
                 "values and those of a part of the rounds do not keep them. Pass the "
                 "labels of the rounds as an array."
             )
-        if name in logs.columns:
-            return logs.columns[name]
-        known = [
-            field
-            for field in logs._row_fields
-            if getattr(logs, field) is not None and not field.startswith("_")
-        ]
-        if name not in known:
-            raise ValueError(
-                f"the logs of this value have no field or column {name!r}. Pass the "
-                "labels of the rounds as an array, or carry them with "
-                "logs.with_columns. The logs have "
-                f"{', '.join(map(repr, [*known, *logs.columns]))}."
-            )
-        return getattr(logs, name)
+        return labels_of(logs, name)
 
     def __getstate__(self):
         # A function holds the logs and the policy, which stay behind: call it now.
@@ -146,3 +132,22 @@ class Rows:
             "logs": None,
             "left_out": self.left_out,
         }
+
+
+def labels_of(logs, name):
+    """Return a field or a column of logs, which they must have."""
+    if name in logs.columns:
+        return logs.columns[name]
+    known = [
+        field
+        for field in logs._row_fields
+        if getattr(logs, field) is not None and not field.startswith("_")
+    ]
+    if name not in known:
+        raise ValueError(
+            f"the logs of this value have no field or column {name!r}. Pass the "
+            "labels of the rounds as an array, or carry them with "
+            "logs.with_columns. The logs have "
+            f"{', '.join(map(repr, [*known, *logs.columns]))}."
+        )
+    return getattr(logs, name)

@@ -1,6 +1,6 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums of an estimate over a part of a log: parts add up to the whole.
+"""Sums of estimates over parts of a log: parts add up to the whole.
 
 The sums of an estimate merge where every term depends on its round and on parameters
 that were stated beforehand. Shares of a mixture, divergences, a smoothing of 1/sqrt(n),
@@ -8,117 +8,112 @@ parameters that are "auto" and models that are fitted to the rounds depend on th
 log: an evaluator refuses to be summed in parts until they are stated.
 """
 
-import json
 from collections.abc import Mapping
+from math import isfinite, nan, sqrt
 from numbers import Real
 
 import joblib
 import numpy as np
 
-from skope_ope.evaluators.core._estimate import difference
+from skope_ope.evaluators.core._estimate import (
+    ROUNDING,
+    Estimate,
+    GivenEstimate,
+    difference,
+    freedom_of_difference,
+    quadratic,
+)
+from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._loggers import label_list
-from skope_ope.evaluators.core._positive_rounds import Part
-from skope_ope.evaluators.core._sample_weights import plain_weights
-from skope_ope.evaluators.core._sums import Sums
-from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.core._sums import total
 from skope_ope.logs._validation import plain
 
-FORMAT = 1  # of the sums and their tables
-N_BUCKETS = 1000
+N_BUCKETS = 1000  # hash buckets that stand for too many groups
+N_GROUPS = 100_000  # groups that are told apart
 LOGGER = "(logger)"  # stands for the policy that made the logs: their mean reward
 
 
 class Summary:
-    """Sums of one evaluator on one policy over a part of a log.
+    """Sums of one evaluator on one policy over parts of a log.
 
-    Parameters
+    Attributes
     ----------
+    evaluator : BaseEvaluator or None
+        It forms the estimate; None for the logged rewards.
     sums : Sums
-        Sums of the terms.
-    tally : Tally
-        What else was seen.
-    form : callable
-        Takes sums and tally and returns the estimate.
-    about : dict of str
-        What must be the same in all parts: evaluator, policy, stated parameters.
+        Sums of its terms.
+    counts : RoundCounts
+        Numbers of the rounds.
+    weights : Sums or None
+        Sums of the importance weights w, of min(w, sqrt(n)), and for slates of both
+        again less the means that the weights should have, plus one.
+    tally : Tally or None
+        Extremes of the weights, and what the logger could not do.
+    ends : RoundEnds or None
+        How far out rounds lie.
+    facts : dict
+        What else the evaluator must know of the logs.
     """
 
-    def __init__(self, sums, tally, form, about):
-        self.sums, self.tally, self.form = sums, tally, form
-        self.about = {"format": str(FORMAT), **about}
+    def __init__(
+        self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None
+    ):
+        self.evaluator, self.sums, self.counts = evaluator, sums, counts
+        self.weights, self.tally, self.ends = weights, tally, ends
+        self.facts = {} if facts is None else facts
 
-    def __add__(self, other):
-        """Return the summary of both parts."""
-        if not isinstance(other, Summary):
-            return NotImplemented
-        _refuse_unlike(self.about, other.about)
-        sums, tally = self.sums + other.sums, self.tally + other.tally
-        return Summary(sums, tally, self.form, self.about)
+    def estimate(self):
+        """Return the `Estimate` of all parts."""
+        if self.evaluator is None:
+            return Estimate(self.sums, mean)
+        return self.evaluator._estimate_of_sums(self)
 
-    def __radd__(self, other):
-        """Return self for the 0 that `sum` begins with."""
-        return self if other == 0 else NotImplemented
+    @property
+    def n(self):
+        """Number of rounds that enter."""
+        return int(self.sums.frame.count.sum())
+
+    @property
+    def mass(self):
+        """Sum of their sample weights."""
+        return total(self.sums.mass)
 
     @property
     def overlap(self):
         """Sums of the importance weights, an `Overlap`; None where none are used."""
-        return None  # follows
+        if self.evaluator is None or self.tally is None:
+            return None
+        return self.evaluator._overlap_of_sums(self)
 
-    def estimate(self):
-        """Return the `Estimate` of all parts."""
-        return self.form(self.sums, self.tally)
-
-    def to_table(self, n_buckets=N_BUCKETS):
-        """Return the summary as a dict of arrays, for numpy's or pyarrow's files.
-
-        Parameters
-        ----------
-        n_buckets : int, default=1000
-            More groups are merged into as many hash buckets, so that the table stays
-            small; groups whose labels are neither numbers nor texts, too.
-        """
-        sums, clusters = self.sums, self.sums.frame.clusters
-        if clusters is not None:
-            labels = clusters.tolist() if clusters.dtype == object else []
-            texts = all(isinstance(label, str) for label in labels)
-            if len(clusters) > n_buckets or not texts:
-                sums = sums.bucketed(n_buckets)
-        about = {"about": np.array(json.dumps(self.about))}
-        return about | sums.to_table() | self.tally.to_table()
-
-    @classmethod
-    def from_table(cls, table, like):
-        """Return the summary that `to_table` wrote.
-
-        Parameters
-        ----------
-        table : dict of ndarray, or the file that numpy.load opened
-            The table.
-        like : Summary
-            One of the same evaluator and policy, over any part: a table holds numbers,
-            not the functions that make an estimate of them.
-        """
-        _refuse_unlike(like.about, json.loads(str(table["about"])))
-        sums, tally = Sums.from_table(table), Tally.from_table(table)
-        return cls(sums, tally, like.form, like.about)
+    @property
+    def missing_mass(self):
+        """Mean probability of what no logger could do, or ever did; NaN: unknown."""
+        if self.tally is None or not self.tally.table:
+            return nan
+        return self.tally.missing_mass(self.counts)
 
 
 class JointSummary:
-    """Sums of one evaluator on several policies over a part of a log.
+    """Sums of one evaluator on several policies over parts of a log.
 
-    Attributes
+    Parameters
     ----------
-    policies : tuple of str
-        Names of the policies; `LOGGER` is not among them, and always known.
+    summaries : dict of Summary
+        By the name of the policy, and of the logged rewards (`LOGGER`).
+    joint : Sums
+        Sums of the terms of all of them.
+    places : dict
+        Where in `joint` the terms of every policy are; a policy whose rounds have
+        another design is not among them.
     """
 
-    def __init__(self, summaries):
-        self._summaries = summaries
+    def __init__(self, summaries, joint, places):
+        self._summaries, self._joint, self._places = summaries, joint, places
 
     @property
     def policies(self):
         """Names of the policies."""
-        return tuple(self._summaries)
+        return tuple(name for name in self._summaries if name != LOGGER)
 
     def summary(self, policy):
         """Return the `Summary` of a policy, or of the logged rewards (`LOGGER`)."""
@@ -137,28 +132,54 @@ class JointSummary:
         difference : GivenEstimate
             Exactly what `evaluate(a) - evaluate(b)` gives; it has no round values.
         """
-        return difference(self.summary(a).estimate(), self.summary(b).estimate())
-
-    def __add__(self, other):
-        """Return the sums of both parts."""
-        return JointSummary(
-            {p: one + other.summary(p) for p, one in self._summaries.items()}
-        )
+        pair = [self.summary(name).estimate() for name in (a, b)]
+        if not {a, b} <= self._places.keys():
+            return difference(*pair)
+        return joint_difference(self._joint, *pair, self._places[a], self._places[b])
 
 
-def _refuse_unlike(one, other):
-    """Raise where two summaries are not of one estimate."""
-    names = dict.fromkeys([*one, *other])
-    unlike = [
-        f"{name}: {one.get(name)} and {other.get(name)}"
-        for name in names
-        if one.get(name) != other.get(name)
-    ]
-    if unlike:
-        raise ValueError(
-            "these sums are not parts of one estimate, they differ in "
-            f"{'; '.join(unlike)}."
-        )
+def joint_difference(sums, a, b, place, other):
+    r"""Return the difference of two estimates from the sums of the terms of both.
+
+    With :math:`d_s = b_s - b'_s`, the difference of the slopes in the terms of both,
+    :math:`SE^2 = \sum_s d_s^T Q_s d_s`, or the sum of squares of :math:`\sum_s d_s^T
+    X_{sg}` over the clusters g.
+
+    Parameters
+    ----------
+    sums : Sums
+        Sums of all terms.
+    a, b : Estimate
+        From some of them.
+    place, other : tuple of int
+        Numbers of the terms of a and of b among all.
+    """
+    value, k = a.value - b.value, sums.n_terms
+    single = sums.frame.n_strata == 1
+    slopes = [0.0 if single else np.zeros(sums.frame.n_strata) for _ in range(k + 1)]
+    for numbers, estimate, sign in ((place, a, 1), (other, b, -1)):
+        for number, slope in zip((*numbers, k), estimate.slopes, strict=True):
+            slopes[number] = slopes[number] + sign * slope
+    if sums.frame.clustered:
+        changes = a.cluster_sums - b.cluster_sums
+        variance = float(changes @ changes)
+        noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
+    else:
+        variance, noise = quadratic(slopes, sums.product, float if single else total)
+    error = sqrt(max(variance, 0.0))
+    if noise > 0 and not variance > ROUNDING * noise:
+        # what is left is rounding: nothing, where the two policies act alike
+        alike = abs(value) <= ALIKE * max(abs(a.value), abs(b.value))
+        value, error = (0.0, 0.0) if alike else (value, nan)
+    if not (isfinite(a.standard_error) and isfinite(b.standard_error)):
+        error = nan
+    freedom = min(
+        a.degrees_of_freedom, b.degrees_of_freedom, freedom_of_difference(sums.frame)
+    )
+    return GivenEstimate(value, error, freedom, None, sums.frame)
+
+
+ALIKE = 1e-12  # of the values: a smaller difference of two is rounding
 
 
 def refuse_unstated(evaluator, logs):
@@ -172,7 +193,7 @@ def refuse_unstated(evaluator, logs):
 
 def unstated_model(source):
     """Return what of a reward model depends on the whole log, or None."""
-    if hasattr(source, "held_out_"):
+    if source is None or hasattr(source, "held_out_"):
         return (
             "the reward model is fitted to the rounds of fit, out of fold. Fit it "
             "beforehand and pass FrozenEstimator(model), a number, or the name of a "
@@ -184,38 +205,6 @@ def unstated_model(source):
             "of the logs and pass the column's name."
         )
     return None
-
-
-def facts_of(evaluator, policy, logs, shares, policy_name):
-    """Return what must be the same in all parts, and the shares as an array or None."""
-    about = {
-        "evaluator": evaluator_text(evaluator),
-        "policy": policy_text(policy, policy_name),
-    }
-    stated = None
-    if evaluator._mixes_loggers(logs):
-        by_label = stated_shares(shares, logs)
-        about["shares"] = str(sorted(by_label.items(), key=str))
-        if len(by_label) > 1:
-            stated = np.array(list(by_label.values()))
-    elif shares is not None:
-        raise ValueError(
-            f"{type(evaluator).__name__} does not use the mixture of the loggers here: "
-            "shares must be None."
-        )
-    if evaluator._uses_model or evaluator._uses_range:
-        about["reward_range"] = str(logs.reward_range)
-    return about, stated
-
-
-def part_of(logs, sample_weight, shares):
-    """Return the `Part` of the logs, which has rounds that count."""
-    part = Part(logs, plain_weights(logs, sample_weight), shares)
-    if not part.n:
-        raise ValueError(
-            "no round of this part of the log has a positive weight: leave it out."
-        )
-    return part
 
 
 def evaluator_text(evaluator):

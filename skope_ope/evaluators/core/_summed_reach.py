@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How far the value of a round may lie from an estimate from sums: from extremes."""
 
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
 import numpy as np
 
 from skope_ope._dot import dot
-from skope_ope.evaluators.core._reach import Reach
+from skope_ope.evaluators.core._reach import SPARE, Reach
 from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 
@@ -60,31 +60,39 @@ class SummedReach:
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
         if self.limits is None:
             return None
-        return self._within(self.limits, value, max_weight)
+        return self._within(self.limits, value, max_weight, error)
 
     def of_seen_rewards(self, value):
         """Return the `Reach` if no reward were beyond those of the log, or None."""
         if self.seen is None or not isfinite(self.seen[0]):
             return None
-        return self._within(self.seen, value)
+        return self._within(self.seen, value, error=inf)  # of seen weights, too
 
     def without_model(self, value):
         """Return the value of the same rounds without a reward model, or None."""
         return None if self.plain is None else self.plain()
 
-    def _within(self, limits, value, max_weight=None):
+    def _within(self, limits, value, max_weight=None, error=None):
         low, high = limits
-        largest, source = self._largest(value._estimate.frame.strata, max_weight)
+        error = value.standard_error if error is None else error
+        spare = SPARE * error / (high - low) if error > 0 and high > low else 0.0
+        strata = value._estimate.frame.strata
+        largest, source = self._largest(strata, max_weight, spare)
         worst, best = (self._extremes(value, largest, end) for end in limits)
         of_group = self._of_group(value, high - low)
         about = float(largest.max()), source, of_group, self.lost
         return Reach(low, high, best, worst, *about)
 
-    def _largest(self, strata, max_weight):
+    def _largest(self, strata, max_weight, spare):
         """Return the largest weight of every stratum, and where it comes from."""
-        largest = self.ends.largest_weights(strata)
+        largest, limits = self.ends.largest_weights(strata), self.ends.limits
+        known = 0.0
+        if limits is not None and len(strata) == 1:
+            known = limits.largest(spare)
         if max_weight is not None:
             return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
+        if known > 0:
+            return np.maximum(largest, known), limits.source
         if not largest.max() > 0:
             return np.full(len(largest), 1 / self.ends.propensity), SMALLEST
         return largest, LOGGED

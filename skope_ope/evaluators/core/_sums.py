@@ -21,6 +21,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
 
+STAYS = -2  # in tables: a term that does not follow the rewards
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
@@ -36,9 +37,10 @@ class Sums:
         Weight, stratum and cluster of every round.
     offset : float, default=0.0
         What was subtracted from all rewards before the terms were formed.
-    moves : int, default=None
-        How the first term rises where all rewards rise by one: by the term of this
-        number, or by the weight of the round (-1). `None`: it does not follow.
+    moves : int or tuple of int, default=None
+        How the terms rise where all rewards rise by one: by the term of this number,
+        or by the weight of the round (-1), one number for every term; None among them:
+        it stays. A number alone is that of the first term. `None`: none follows.
     summed : int, default=None
         How many of the terms, the first ones, are summed over the cells, where the
         design has clusters; `None`: all of them.
@@ -57,7 +59,10 @@ class Sums:
     """
 
     def __init__(self, design, offset=0.0, moves=None, summed=None, products=True):
-        self.frame, self.offset, self.moves = design, offset, moves
+        self.frame, self.offset = design, offset
+        self.moves = (moves,) if isinstance(moves, int) else moves
+        if isinstance(moves, tuple) and not any(by is not None for by in moves):
+            self.moves, self.offset = None, 0.0  # none of the terms was moved
         self.origin = self.first = self.second = self.totals = None
         self._single = design.n_strata == 1
         self._summed, self._products = summed, products
@@ -87,12 +92,10 @@ class Sums:
             if any(self.origin) or block.omega is not None:
                 first = None  # they are about another origin, or weighted
         pairs = zip(terms, self.origin, strict=True)
-        x = [term - near if near else term for term, near in pairs]
-        if block.omega is not None:
-            x = [block.omega * column for column in x]
+        x = [block.entry(term, near) for term, near in pairs]
         if self._single:
             first = first or [float(np.add.reduce(column)) for column in x]
-            second = _products_of(x, block.omega) if self._products else []
+            second = _products_of(x, block) if self._products else []
         else:
             # two jobs with the same terms need one sum
             key = (self._products, *map(id, terms), *self.origin)
@@ -211,7 +214,8 @@ class Sums:
         moved[:-1, -1] = self.origin
         if offset != self.offset:
             step = np.eye(k + 1)
-            step[0, self._follows] += self.offset - offset
+            for term, by in self._follows:
+                step[term, by] += self.offset - offset
             moved = step @ moved
         moved[:-1, -1] -= origin
         totals = None if self.totals is None else moved @ np.stack(self.totals)
@@ -225,17 +229,61 @@ class Sums:
             for v, near in zip(self.first, self.origin, strict=True)
         ]
         if offset != self.offset:
-            summed[0] += (self.offset - offset) * [*summed, mass][self._follows]
+            entries = [*summed, mass]
+            for term, by in self._follows:
+                summed[term] += (self.offset - offset) * entries[by]
         return np.array(summed)
 
     @property
     def _follows(self):
+        """Pairs of a term that follows the rewards and the entry by which it does."""
         if self.moves is None:
             raise ValueError(
                 "sums of rewards less different constants cannot be added: their terms "
                 "do not follow a shift of the rewards."
             )
-        return self.moves
+        return [(term, by) for term, by in enumerate(self.moves) if by is not None]
+
+    def some(self, terms):
+        """Return the sums of some of the terms, a sequence of their numbers."""
+        terms = list(terms)
+        entries = [*terms, self.n_terms]
+        out = copy(self)
+        out._buffer, out._owned = None, ()
+        out.origin, out.first = (
+            [values[i] for i in terms] for values in (self.origin, self.first)
+        )
+        out.second = [
+            [self.product(i, j) for j in entries[: min(row + 1, len(terms))]]
+            for row, i in enumerate(entries)
+        ]
+        if self.totals is not None:
+            out.totals = [self.totals[i] for i in entries]
+        moves = [*(self.moves or ()), *[None] * self.n_terms]
+        if any(moves[i] is not None for i in terms):
+            place = {-1: -1} | {i: at for at, i in enumerate(terms)}
+            out.moves = tuple(
+                None if moves[i] is None else place[moves[i]] for i in terms
+            )
+        else:
+            out.moves, out.offset = None, 0.0
+        return out
+
+    def without_rows(self):
+        """Return the sums over a frame that holds no rows, and no empty cells."""
+        frame, cells = self.frame.filled()
+        first, second, totals = self.about(self.origin, self.offset)
+        totals = None if totals is None else totals[:, cells]
+        return Sums._of(
+            frame, self.offset, self.moves, self.origin, first, second, totals
+        )
+
+    def scaled(self, factor):
+        """Return the sums of rounds that all weigh a factor more."""
+        first, second, totals = self.about(self.origin, self.offset)
+        totals = None if totals is None else factor * totals
+        about = self.frame.scaled(factor), self.offset, self.moves, self.origin
+        return Sums._of(*about, factor * first, factor * factor * second, totals)
 
     def __getstate__(self):
         return {**self.__dict__, "_buffer": None}
@@ -294,7 +342,7 @@ class Sums:
         """Return self for the 0 that `sum` begins with."""
         return self if other == 0 else NotImplemented
 
-    def bucketed(self, n_buckets):
+    def bucketed(self, n_buckets=1000):
         """Return the sums with hash buckets in place of clusters.
 
         Clustered errors are right, for a bucket holds whole clusters, and the number
@@ -315,10 +363,13 @@ class Sums:
         table = {
             "origin": np.array(self.origin),
             "offset": np.array(self.offset),
-            "moves": np.array([] if self.moves is None else [self.moves]),
+            "moves": np.array(
+                [STAYS if by is None else by for by in self.moves or ()], dtype=int
+            ),
             "first": first,
             "second": second,
             "count": self.frame.count,
+            "heaviest": np.array(self.frame.heaviest),
         }
         if self.frame.strata != [None]:
             table["strata"] = np.array([repr(label) for label in self.frame.strata])
@@ -350,12 +401,13 @@ class Sums:
         strata = None
         if "strata" in table:
             strata = [literal_eval(text) for text in table["strata"].tolist()]
-        frame = Frame(table["count"], strata, **cells)
-        moves = int(table["moves"][0]) if len(table["moves"]) else None
+        heaviest = float(table["heaviest"])
+        frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
+        moves = [None if by == STAYS else by for by in table["moves"].tolist()]
         return cls._of(
             frame,
             float(table["offset"]),
-            moves,
+            tuple(moves) or None,
             table["origin"].tolist(),
             table["first"],
             table["second"],
@@ -404,10 +456,10 @@ def _middle(term):
     return float(term[0]) if (term == term[0]).all() else whole / n, whole
 
 
-def _products_of(x, omega):
-    second = [[dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
-    if omega is not None:
-        second.append([dot(omega, b) for b in x])
+def _products_of(x, block):
+    second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
+    if block.omega is not None:
+        second.append([block.dot(block.omega, b) for b in x])
     return second
 
 

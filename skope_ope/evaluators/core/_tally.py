@@ -1,265 +1,259 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counts, extremes and histograms of weights, which merge by addition."""
+"""Counts and extremes of the rounds of a log and of a policy, which merge by addition.
+
+What a policy wants and the logger never did depends on the whole log: an action that
+no round of one part shows may be in another. So the policy's probabilities of the
+actions that a part lacks are summed action by action, and what is missing is known of
+the whole.
+"""
 
 from ast import literal_eval
-from copy import copy
-from math import inf, nan
+from math import inf
 
 import numpy as np
 
-from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import in_order
 
-MANTISSA = 46  # bits of a float below its bin: bins are 0.8 to 1.6% wide
-NAMES = ("weights", "weighted_rewards")
 
-
-class Tally:
-    r"""Counts, events, largest terms and histograms of the rounds of one policy.
+class RoundCounts:
+    """Numbers of the rounds of a part of a log.
 
     Parameters
     ----------
-    part : PositiveRounds
-        The rounds; those of sample weight zero do not count.
-
-    Attributes
-    ----------
     n : int
-        Number of rounds.
+        Number of rounds of positive sample weight.
+    mass : float
+        Sum of the sample weights.
     actions, loggers : list
         Labels; no action for slates, one logger None where the logs tell none.
     counts : ndarray of shape (n_loggers, n_actions)
         Number of rounds by logger and action.
-    wanted : ndarray of shape (n_actions,)
-        (Weighted) sum of the policy's probability of every action, over the rounds
-        that do not tell what the logger could not do.
-    mass, lost : float
-        Sum of the sample weights, and of the policy's probability of what the logger
-        could not do, over the rounds that tell it.
-    largest : dict
-        Largest \|w\| and \|w r\|, by the names "weights" and "weighted_rewards".
-    histograms : dict
-        Filled bins of \|w\| and \|w r\|, see `bins_of`, and their (weighted) numbers of
-        rounds.
     reward_range : tuple (float, float)
-        Smallest and largest reward of the rounds that were used.
+        Smallest and largest reward.
     """
 
-    def __init__(self, part):
-        logs = part.all_logs
-        self.n, self.actions, self.loggers = part.n, [], [None]
-        self.mass = float(part.n if part.omega is None else part.omega.sum())
-        self.counts = np.zeros((1, 0))
+    def __init__(self, n, mass, actions, loggers, counts, reward_range=(inf, -inf)):
+        self.n, self.mass = n, mass
+        self.actions, self.loggers, self.counts = actions, loggers, counts
+        self.reward_range = reward_range
+
+    @classmethod
+    def of(cls, part):
+        """Return those of some rounds, `PositiveRounds`."""
+        logs, actions, loggers = part.all_logs, [], [None]
+        mass = float(part.n if part.omega is None else part.omega.sum())
+        counts = np.zeros((1, 0))
         if hasattr(logs, "actions"):
-            self.actions, codes = logs.actions.tolist(), logs.action_index
+            actions, codes = logs.actions.tolist(), logs.action_index
             if logs.loggers is not None:
-                self.loggers = logs.loggers.tolist()
-                codes = logs.logger_index * len(self.actions) + codes
-            shape = len(self.loggers), len(self.actions)
-            self.counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
-        self.wanted = np.zeros(len(self.actions))
-        self.lost, self.reward_range = 0.0, (inf, -inf)
-        self.largest = dict.fromkeys(NAMES, 0.0)
-        self.histograms = {name: (np.zeros(0, np.int64), np.zeros(0)) for name in NAMES}
-        self._events = np.zeros((2, 2))  # sums and sums of squares, by kind
+                loggers = logs.loggers.tolist()
+                codes = logs.logger_index * len(actions) + codes
+            shape = len(loggers), len(actions)
+            counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
+        reward = part.of(logs.reward)
+        limits = (float(reward.min()), float(reward.max())) if part.n else (inf, -inf)
+        return cls(part.n, mass, actions, loggers, counts.astype(float), limits)
 
-    def add(self, w, reward, omega=None, used=None):
-        """Add rounds.
+    @property
+    def unseen(self):
+        """Which actions no round shows, a mask."""
+        return self.counts.sum(axis=0) == 0
+
+    def of_loggers(self):
+        """Return the numbers where the loggers stand for the actions."""
+        counts = self.counts.sum(axis=1)[None]
+        return RoundCounts(
+            self.n, self.mass, self.loggers, [None], counts, self.reward_range
+        )
+
+    def __add__(self, other):
+        """Return the numbers of both parts."""
+        actions = merged_labels(self.actions, other.actions)
+        loggers = merged_labels(self.loggers, other.loggers)
+        places = [
+            np.ix_(places_in(loggers, one.loggers), places_in(actions, one.actions))
+            for one in (self, other)
+        ]
+        counts = np.zeros((len(loggers), len(actions)))
+        for one, place in zip((self, other), places, strict=True):
+            counts[place] += one.counts
+        limits = both_ranges(self.reward_range, other.reward_range)
+        n, mass = self.n + other.n, self.mass + other.mass
+        return RoundCounts(n, mass, actions, loggers, counts, limits)
+
+    def to_table(self):
+        """Return the numbers as a dict of arrays."""
+        return {
+            "numbers": np.array([self.n, self.mass, *self.reward_range]),
+            "actions": as_texts(self.actions),
+            "loggers": as_texts(self.loggers),
+            "counts": self.counts,
+        }
+
+    @classmethod
+    def from_table(cls, table):
+        """Return the numbers that `to_table` wrote."""
+        n, mass, *limits = table["numbers"].tolist()
+        labels = from_texts(table["actions"]), from_texts(table["loggers"])
+        return cls(int(n), mass, *labels, table["counts"], tuple(limits))
+
+
+class Tally:
+    """What one policy does in the rounds, beside the sums of its weights.
+
+    Parameters
+    ----------
+    loggers, actions : list
+        Labels; one logger None where they are not told apart.
+    table : bool, default=True
+        Whether the policy's probabilities of all actions are known.
+
+    Attributes
+    ----------
+    largest : ndarray of shape (n_loggers,)
+        Largest weight, times the sample weight of its round, of every logger.
+    lowest : float
+        Smallest weight below zero, or zero.
+    reward_range : tuple (float, float)
+        Smallest and largest reward of the rounds whose weight is not zero.
+    told : ndarray of shape (n_loggers,)
+        (Weighted) sum of the policy's probability of what the logger could not do, over
+        the rounds that tell it.
+    certain : ndarray of shape (n_loggers,)
+        The same of rounds in which the logged action was certain, so that all others
+        had probability 0.
+    wanted, wanted_there : ndarray of shape (n_loggers, n_actions)
+        (Weighted) sums of the policy's probabilities of the actions that the part
+        lacks, over all other rounds, and over those in which an action was certain.
+    lost : ndarray of shape (n_loggers,)
+        Sum of the weights against the mixture of the loggers, of rounds in which the
+        logger could not have acted as another did.
+    sum_b : float
+        Sum of all of these weights.
+    gaps : bool
+        Whether a logger was certain of an action, or could not take it.
+    """
+
+    _arrays = ("largest", "told", "certain", "lost")  # by logger
+
+    def __init__(self, loggers, actions, table=True):
+        self.loggers, self.actions, self.table = loggers, actions, table
+        self.largest, self.told, self.certain, self.lost = np.zeros((4, len(loggers)))
+        self.wanted, self.wanted_there = np.zeros((2, len(loggers), len(actions)))
+        self.lowest = self.sum_b = 0.0
+        self.reward_range, self.gaps = (inf, -inf), False
+
+    def missing_mass(self, counts):
+        """Return the mean probability of what no logger could do, or ever did.
 
         Parameters
         ----------
-        w, reward : ndarray of shape (n,)
-            Importance weights and rewards.
-        omega : ndarray of shape (n,), default=None
-            Sample weights.
-        used : ndarray of bool of shape (n,), default=None
-            Rounds whose rewards the estimate uses; `None`: those whose weight is not 0.
+        counts : RoundCounts
+            Those of all parts.
         """
-        if omega is not None:
-            enter = omega > 0
-            w, reward, omega = w[enter], reward[enter], omega[enter]
-            used = None if used is None else used[enter]
-        self.add_rewards(reward[(w != 0) if used is None else used])
-        gain = w * reward
-        for name, values in zip(NAMES, (w, gain), strict=True):
-            size = np.abs(values)
-            self.largest[name] = max(self.largest[name], float(size.max(initial=0)))
-            found, at = np.unique(bins_of(size), return_inverse=True)
-            more = found, np.bincount(at, omega, len(found))
-            self.histograms[name] = _merged(self.histograms[name], more)
-        kinds = np.abs(gain), w * (reward == 0)
-        for sums, event in zip(self._events, kinds, strict=True):
-            event = event if omega is None else omega * event
-            sums += event.sum(), dot(event, event)
+        never = self._never(counts)
+        lacking = float((self.wanted * never).sum())
+        return (float(self.told.sum() + self.certain.sum()) + lacking) / counts.mass
 
-    def add_rewards(self, reward):
-        """Add rewards that are used to their range."""
-        if len(reward):
-            low, high = self.reward_range
-            found = float(reward.min()), float(reward.max())
-            self.reward_range = min(low, found[0]), max(high, found[1])
-
-    @property
-    def rewarded_events(self):
-        """Effective number of rewarded rounds, (sum w|r|)^2 / sum (w r)^2."""
-        return _effective(*self._events[0])
-
-    @property
-    def unrewarded_events(self):
-        """The same of the rounds whose reward is 0, of the weights alone."""
-        return _effective(*self._events[1])
-
-    @property
-    def missing_mass(self):
-        """Mean probability of what the logger could not do, or never did."""
-        unseen = self.counts.sum(axis=0) == 0
-        return (self.lost + float(self.wanted[unseen].sum())) / self.mass
-
-    def quantile(self, name, q):
-        """Return a quantile from a histogram: the lower edge of its bin.
+    def missing_by_logger(self, counts, sizes, rows):
+        """Return the same of each logger, ndarray of shape (n_loggers,).
 
         Parameters
         ----------
-        name : {"weights", "weighted_rewards"}
-            Of what.
-        q : float
-            In [0, 1].
+        counts : RoundCounts
+            Those of all parts.
+        sizes : ndarray of shape (n_loggers,)
+            Sums of the sample weights of the loggers.
+        rows : ndarray of int of shape (n_loggers,)
+            Their places in `loggers`.
         """
-        bins, mass = self.histograms[name]
-        if not len(bins):
-            return nan
-        total = mass.cumsum()
-        place = int(np.searchsorted(total, q * total[-1]))
-        return float(edges_of(bins[[min(place, len(bins) - 1)]])[0])
+        never = self._never(counts)
+        if not self.sum_b and len(counts.loggers) > 1:
+            # what other loggers did tells nothing: what it never took itself is missing
+            labels = [self.loggers[row] for row in rows]
+            where = places_in(counts.actions, self.actions)
+            never = (counts.counts == 0)[
+                np.ix_(places_in(counts.loggers, labels), where)
+            ]
+        there = (self.wanted_there[rows] * never).sum(axis=1)
+        missing = self.told[rows] + (self.wanted[rows] * never).sum(axis=1) + there
+        missing, certain = missing / sizes, (self.certain[rows] - there) / sizes
+        if not self.lost[rows].any():
+            return missing + certain
+        # see `OverlapByLogger.missing_mass`
+        others = (1 - missing) * self.lost[rows] / self.sum_b
+        return missing + np.maximum(others, certain)
+
+    def _never(self, counts):
+        """Return which of the actions no round shows."""
+        place = dict(zip(counts.actions, counts.unseen.tolist(), strict=True))
+        return np.array([place[label] for label in self.actions], dtype=bool)
 
     def __add__(self, other):
         """Return what both parts show."""
-        if not isinstance(other, Tally):
-            return NotImplemented
-        out = copy(self)
-        out.n, out.mass = self.n + other.n, self.mass + other.mass
-        out.lost = self.lost + other.lost
-        out.actions = in_order(dict.fromkeys([*self.actions, *other.actions]))
-        out.loggers = in_order(dict.fromkeys([*self.loggers, *other.loggers]))
-        action = {label: place for place, label in enumerate(out.actions)}
-        logger = {label: place for place, label in enumerate(out.loggers)}
-        out.wanted = np.zeros(len(action))
-        out.counts = np.zeros((len(logger), len(action)))
+        loggers = merged_labels(self.loggers, other.loggers)
+        actions = merged_labels(self.actions, other.actions)
+        out = Tally(loggers, actions, self.table and other.table)
         for one in (self, other):
-            columns = np.array([action[label] for label in one.actions], dtype=int)
-            rows = np.array([logger[label] for label in one.loggers], dtype=int)
-            out.wanted[columns] += one.wanted
-            out.counts[np.ix_(rows, columns)] += one.counts
-        lows, highs = zip(self.reward_range, other.reward_range, strict=True)
-        out.reward_range = min(lows), max(highs)
-        out.largest = {n: max(self.largest[n], other.largest[n]) for n in NAMES}
-        out.histograms = {
-            n: _merged(self.histograms[n], other.histograms[n]) for n in NAMES
-        }
-        out._events = self._events + other._events
+            rows = places_in(loggers, one.loggers)
+            columns = places_in(actions, one.actions)
+            np.maximum.at(out.largest, rows, one.largest)
+            for name in self._arrays[1:]:
+                getattr(out, name)[rows] += getattr(one, name)
+            for name in ("wanted", "wanted_there"):
+                getattr(out, name)[np.ix_(rows, columns)] += getattr(one, name)
+        out.lowest = min(self.lowest, other.lowest)
+        out.sum_b, out.gaps = self.sum_b + other.sum_b, self.gaps or other.gaps
+        out.reward_range = both_ranges(self.reward_range, other.reward_range)
         return out
 
     def to_table(self):
         """Return the tally as a dict of arrays."""
-        table = {
-            "tally_numbers": np.array([self.n, self.mass, self.lost]),
-            "tally_actions": np.array([repr(label) for label in self.actions], str),
-            "tally_loggers": np.array([repr(label) for label in self.loggers], str),
-            "tally_counts": self.counts,
-            "tally_wanted": self.wanted,
-            "tally_reward_range": np.array(self.reward_range),
-            "tally_events": self._events,
-        }
-        for name in NAMES:
-            bins, mass = self.histograms[name]
-            table[f"tally_{name}_bins"], table[f"tally_{name}"] = bins, mass
-            table[f"tally_{name}_largest"] = np.array(self.largest[name])
-        return table
+        numbers = [self.lowest, self.sum_b, *self.reward_range]
+        return {
+            "numbers": np.array([*numbers, self.gaps, self.table]),
+            "loggers": as_texts(self.loggers),
+            "actions": as_texts(self.actions),
+            "wanted": self.wanted,
+            "wanted_there": self.wanted_there,
+        } | {name: getattr(self, name) for name in self._arrays}
 
     @classmethod
     def from_table(cls, table):
         """Return the tally that `to_table` wrote."""
-        out = cls.__new__(cls)
-        n, out.mass, out.lost = table["tally_numbers"].tolist()
-        out.n = int(n)
-        for name in ("actions", "loggers"):
-            labels = table[f"tally_{name}"].tolist()
-            setattr(out, name, [literal_eval(label) for label in labels])
-        out.counts, out.wanted = table["tally_counts"], table["tally_wanted"]
-        out.reward_range = tuple(table["tally_reward_range"].tolist())
-        out._events = table["tally_events"]
-        out.largest = {name: float(table[f"tally_{name}_largest"]) for name in NAMES}
-        out.histograms = {
-            name: (table[f"tally_{name}_bins"], table[f"tally_{name}"])
-            for name in NAMES
-        }
+        out = cls(from_texts(table["loggers"]), from_texts(table["actions"]))
+        for name in (*cls._arrays, "wanted", "wanted_there"):
+            setattr(out, name, table[name])
+        out.lowest, out.sum_b, *rest = table["numbers"].tolist()
+        out.reward_range, (gaps, known) = tuple(rest[:2]), rest[2:]
+        out.gaps, out.table = bool(gaps), bool(known)
         return out
 
 
-class Tallying:
-    """Observes what one policy does in a pass over the rounds.
-
-    Parameters
-    ----------
-    part : PositiveRounds
-        The rounds.
-    weight : callable or None
-        Takes an `TargetBlock` and returns the importance weights; None: there are none.
-    uses_all : bool
-        Whether rewards are used in rounds of importance weight 0, too.
-    alone : bool
-        Whether a round tells by itself what its logger could not do.
-    """
-
-    def __init__(self, part, weight, uses_all, alone):
-        self.tally, self.weight = Tally(part), weight
-        self.uses_all, self.alone = uses_all, alone
-
-    def begin(self, block):
-        """Nothing is to be done for a block alone."""
-
-    def see(self, key, target):
-        """Add what the policy does in a block."""
-        block, tally = target.block, self.tally
-        w = None if self.weight is None else self.weight(target)
-        if w is not None:
-            used = np.ones(len(w), dtype=bool) if self.uses_all else None
-            tally.add(w, block.reward, block.omega, used)
-        if target.table is not None:
-            self._add_wanted(target)
-
-    def _add_wanted(self, target):
-        """Add what the policy wants, and what of it the logger could not do."""
-        block, tally = target.block, self.tally
-        omega = np.ones(len(target.pi)) if block.omega is None else block.omega
-        told = np.zeros(len(target.pi), dtype=bool)
-        if self.alone and block.logs.logging_proba is not None:
-            told[:] = True
-            never = block.logs.logging_proba[block.rows] == 0
-            tally.lost += float(omega @ (target.table * never).sum(axis=1))
-        elif self.alone and block.p is not None:
-            told = block.p >= 1  # then all other actions had probability 0
-            tally.lost += float(omega[told] @ (1 - target.pi[told]))
-        tally.wanted += (omega * ~told) @ target.table
+def merged_labels(one, other):
+    """Return the labels of both; the same list where they have the same."""
+    return one if one == other else in_order(dict.fromkeys([*one, *other]))
 
 
-def bins_of(size):
-    """Return the bin of every non-negative number: the top bits of the float."""
-    bits = np.ascontiguousarray(size, dtype=np.float64).view(np.int64)
-    return bits >> MANTISSA
+def places_in(labels, some):
+    """Return where some labels are among all."""
+    if labels is some or labels == some:
+        return np.arange(len(labels))
+    place = {label: k for k, label in enumerate(labels)}
+    return np.array([place[label] for label in some], dtype=np.intp)
 
 
-def edges_of(bins):
-    """Return the lower edge of every bin."""
-    return (np.asarray(bins, dtype=np.int64) << MANTISSA).view(np.float64)
+def both_ranges(one, other):
+    """Return the range of two ranges."""
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _merged(one, other):
-    """Return the histogram of both."""
-    bins, at = np.unique(np.concatenate([one[0], other[0]]), return_inverse=True)
-    return bins, np.bincount(at, np.concatenate([one[1], other[1]]), len(bins))
+def as_texts(labels):
+    """Return labels as an array of texts, for tables."""
+    return np.array([repr(label) for label in labels], dtype=str)
 
 
-def _effective(total, square):
-    return float(total * total / square) if square else 0.0
+def from_texts(texts):
+    """Return the labels that `as_texts` wrote."""
+    return [literal_eval(text) for text in texts.tolist()]

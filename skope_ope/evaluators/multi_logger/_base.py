@@ -8,7 +8,7 @@ from numbers import Integral
 
 from skope_ope._sklearn import Interval, StrOptions
 from skope_ope.evaluators.core._logger_mixture import LoggerMixture
-from skope_ope.evaluators.core._loggers import Loggers, label_list
+from skope_ope.evaluators.core._loggers import label_list
 from skope_ope.evaluators.multi_logger._facts import MultiLoggerFacts
 from skope_ope.evaluators.multi_logger._jobs import PerLoggerJob, PooledJob
 from skope_ope.evaluators.multi_logger._poolings import (
@@ -71,9 +71,6 @@ class MultiLoggerEvaluator(StaticEvaluator):
             "divergences='per_logger', which need none."
         )
 
-    def _stratum_role(self, rounds):
-        return "logger" if rounds.has("logger") else None
-
     def _job(self, target, source):
         return self._strategy.job(self, target, source)
 
@@ -114,14 +111,18 @@ class MultiLoggerEvaluator(StaticEvaluator):
     def _tallied_weight(self):
         return self._strategy.weight
 
-    def _told_by_rounds(self, part):
-        return len(label_list(part.all_logs)) == 1 or self.pooling != "balanced"
+    @property
+    def _weight_kind(self):
+        return "mixture" if self.pooling == "balanced" else "loggers"
 
-    def _tellers(self, part):
-        return [Loggers(part)]
+    def _stack_of(self, whole):
+        return whole.stack_of_loggers()
 
-    def _pooling_of_parts(self):
-        return self._strategy.pooling_of_parts
+    def _pooling_of_parts(self, frame):
+        return self._strategy.pooling_of_parts(frame)
+
+    def _overlap_of_sums(self, summary):
+        return self._strategy.overlap_of_sums(summary)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

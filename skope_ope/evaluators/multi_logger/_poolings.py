@@ -7,7 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from skope_ope.evaluators.core._loggers import Loggers, MixtureSupport, label_list
+from skope_ope.evaluators.core._loggers import (
+    Loggers,
+    MixtureOverlap,
+    MixtureSupport,
+    label_list,
+)
 from skope_ope.evaluators.core._pooling import pooled, stratified
 from skope_ope.evaluators.multi_logger._divergences import (
     completed,
@@ -82,6 +87,10 @@ class Naive:
         """Return sums of the weights as they enter."""
         return WeighedOverlap(job, pooled)
 
+    def overlap_of_sums(self, summary):
+        """Return the same from a `Summary` of all parts of a log."""
+        return WeighedOverlap.of_loggers(summary, pooled, self.pooling_of_parts)
+
 
 class Balanced(Naive):
     """Rounds weigh pi / (mixture of the loggers), and all loggers the same."""
@@ -96,6 +105,13 @@ class Balanced(Naive):
     def overlap(self, job, observed):
         """Return sums of the weights as they enter."""
         return observed["mixture"].overlaps[id(job.target)]
+
+    def overlap_of_sums(self, summary):
+        """Return the same from a `Summary` of all parts of a log."""
+        out = MixtureOverlap.of_sums(summary)
+        out.gaps = summary.tally.gaps
+        out.several = summary.sums.frame.n_strata > 1
+        return out
 
 
 class Weighted(Naive):
@@ -163,6 +179,10 @@ class Weighted(Naive):
     def overlap(self, job, observed):
         """Return sums of the weights as they enter, n lambda_i w."""
         return WeighedOverlap(job, stratified(job.effective_shares / job.loggers.sizes))
+
+    def overlap_of_sums(self, summary):
+        """Return the same from a `Summary` of all parts of a log."""
+        return WeighedOverlap.of_loggers(summary, None, self.pooling_of_parts)
 
 
 class WeightedAsGiven(Weighted):

@@ -7,6 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from skope_ope.evaluators.core._overlap import Overlap, sums_of_weights
+from skope_ope.evaluators.core._pooling import stratified
+from skope_ope.evaluators.core._tally import places_in
 
 
 class WeighedOverlap(Overlap):
@@ -21,16 +23,44 @@ class WeighedOverlap(Overlap):
     """
 
     def __init__(self, job, pooling):
-        by_logger, loggers, shares = job.overlap, job.loggers, job.effective_shares
+        by_logger, loggers = job.overlap, job.loggers
         self.n, self.pooling = loggers.positive.n, pooling
         self.sums, self.bounded = by_logger.sums, by_logger.bounded
-        self.factor = shares * self.n / loggers.sizes  # n lambda_i
-        self.max_w = float((self.factor * by_logger.max_w).max())
-        missing = by_logger.missing_mass
+        about = loggers.labels, by_logger.max_w, by_logger.missing_mass
+        self._weigh(job.effective_shares, loggers.sizes, *about)
+
+    def _weigh(self, shares, sizes, labels, max_w, missing):
+        """Set what the shares of the loggers make of what is known of each."""
+        self.factor = shares * self.n / sizes  # n lambda_i
+        self.max_w = float((self.factor * max_w).max())
         self.missing = float(shares @ missing) * self.n
-        if len(loggers) > 1:
-            pairs = zip(loggers.labels, missing.tolist(), shares, strict=True)
+        if len(labels) > 1:
+            pairs = zip(labels, missing.tolist(), shares, strict=True)
             self.missing_by_logger = {label: lost for label, lost, use in pairs if use}
+
+    @classmethod
+    def of_loggers(cls, summary, pooling, pooling_of):
+        """Return the overlap from a `Summary` of all parts of a log.
+
+        Parameters
+        ----------
+        summary : Summary
+            The strata of its sums are the loggers.
+        pooling : callable or None
+            As the mean weight has it; `None`: by the shares of the loggers.
+        pooling_of : callable
+            Takes a `Frame` and returns the pooling of the estimate.
+        """
+        out, tally = cls.of_sums(summary), summary.tally
+        frame, mass = out.sums.frame, out.sums.mass
+        sizes = np.atleast_1d(mass)
+        shares = np.atleast_1d(pooling_of(frame)(mass, frame.units).weight) * sizes
+        out.pooling = stratified(shares / sizes) if pooling is None else pooling
+        rows = places_in(tally.loggers, frame.strata)
+        scale = summary.n / summary.mass
+        missing = tally.missing_by_logger(summary.counts, sizes / scale, rows)
+        out._weigh(shares, sizes, frame.strata, scale * tally.largest[rows], missing)
+        return out
 
     @cached_property
     def _totals(self):

@@ -257,7 +257,40 @@ def _shares(stratum_of, mixes, sought, mass, units):
     return Shares(weight, np.arange(len(mass)), needed)
 
 
-def estimate_of_parts(self_normalized, mixes, on_missing, sums, tally):
+class ArmTerms:
+    """The terms w r and w of parts of a log, a formula in a pass over the rounds.
+
+    Parameters
+    ----------
+    self_normalized : bool
+        Whether the value is divided by the mean weight.
+    shares : ndarray of shape (n_loggers,), default=None
+        Shares of the loggers, whose mixture took the actions; `None`: arms are what
+        was logged.
+    """
+
+    def __init__(self, self_normalized, shares=None):
+        self._moves = WEIGHTS if self_normalized else None
+        self.shares = shares
+
+    def _terms(self, rounds):
+        w = rounds.pi
+        if self.shares is not None:
+            p = rounds.block.logs.logger_proba[rounds.block.rows] @ self.shares
+            # what nobody wants or does has no weight: a round of weight zero
+            w = np.divide(w, p, out=np.zeros_like(p), where=p > 0)
+        return arm_terms(w, rounds.r)
+
+
+class ColumnArmTerms(ArmTerms):
+    """The same of the columns of a lazy frame, which knows the mixture itself."""
+
+    def _terms(self, rounds):
+        w = rounds.pi if self.shares is None else rounds.b
+        return arm_terms(w, rounds.r)
+
+
+def estimate_of_sums(self_normalized, mixes, on_missing, summary):
     """Return the estimate of the arms of all parts of a log.
 
     Parameters
@@ -267,22 +300,20 @@ def estimate_of_parts(self_normalized, mixes, on_missing, sums, tally):
         whose mixture chose the actions.
     on_missing : {"warn", "nan"}
         Where the policy wants arms that were never logged.
-    sums : Sums
-        Sums of the terms w r and w by arm.
-    tally : Tally
-        What was seen beside them.
+    summary : Summary
+        Sums of the terms w r and w by arm, and what was seen beside them.
     """
-    frame = sums.frame
-    sought = None
+    sums, tally = summary.sums, summary.tally
+    frame, sought = sums.frame, None
     if not mixes:
-        wanted = dict(zip(tally.actions, tally.wanted.tolist(), strict=True))
+        wanted = dict(zip(tally.actions, tally.wanted[0].tolist(), strict=True))
         sought = np.array([wanted[label] > 0 for label in frame.strata])
     share = partial(_shares, np.zeros(frame.n_strata, dtype=int), mixes, sought)
     found = Estimate(sums, ratio if self_normalized else mean, share)
     if (found.shares.needed & (frame.count == 1)).any():
         found = found.without_error()
-    missing = tally.missing_mass
-    nothing = not tally.largest["weights"] or missing > 1 - 1e-9
+    missing = tally.missing_mass(summary.counts)
+    nothing = not tally.largest[0] or missing > 1 - 1e-9
     if nothing or (missing > 1e-9 and on_missing == "nan"):
         found = found.without_value()
     return found

@@ -16,32 +16,32 @@ from skope_ope.evaluators.core._mean_weight_findings import (
     high_mean_finding,
     wrong_propensities,
 )
+from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._policy_value import PolicyValue
-from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._warnings import unformed_warning
 from skope_ope.evaluators.scavenging._arms import (
     SURE,
-    WEIGHTS,
     Arms,
-    arm_terms,
-    estimate_of_parts,
+    ArmTerms,
+    ColumnArmTerms,
+    estimate_of_sums,
 )
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
     by_logger,
     check_offers,
+    check_target_of_arms,
     match_arms,
     match_slates,
     slate_codes,
     strata_of,
-    target_of_arms,
-    wanted_by,
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
+from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
@@ -248,48 +248,50 @@ class ExplorationScavenging(BaseEvaluator):
     def _mixes_loggers(self, logs):
         return self._mixes(logs)
 
-    @property
-    def _chooses(self):
-        """What the policy chooses among."""
-        return self.match
+    def _enter_frame(self, whole, name):
+        mixes = self._mixes(whole.rounds)
+        role = "logger" if mixes else self.match
+        stack = whole.stack("actions" if role == "action" else "arms", role)
+        formula = ColumnArmTerms(self.self_normalized, mixes or None)
+        for policy in whole.policies:
+            target = whole.target(policy, self.match)
+            check_all_actions(self, target)
+            whole.add_wanted(self._weight_kind, policy, target, self.match)
+            whole.add((name, policy), formula, stack, target)
+
+    def _enter(self, whole, name):
+        logs, mixes = whole.logs, self._mixes(whole.logs)
+        chosen = whole.seen_as(by_logger) if self.match == "logger" else logs
+        by_actions = chosen is logs and not mixes
+        code = chosen.action_index if by_actions else logs.logger_index
+        labels = chosen.actions if by_actions else logs.loggers
+        design = whole.part.design.with_strata(code, labels.tolist())
+        stack = whole.stack("actions" if by_actions else "arms", design)
+        formula = ArmTerms(self.self_normalized, whole.part.shares if mixes else None)
+        for policy in whole.policies:
+            target = whole.target(policy, chosen)
+            check_target_of_arms(self, target, chosen)
+            owner = "weights", self._weight_kind, policy
+            if owner not in whole.tallies:
+                observer = Wanted(whole, owner, target, chosen.actions)
+                whole.pass_over(chosen).observers.append(observer)
+            whole.add((name, policy), formula, stack, target, logs=chosen)
 
     @property
-    def _moves(self):
-        return WEIGHTS if self.self_normalized else None
+    def _weight_kind(self):
+        """What a policy wants of its arms, as parts of a log tell it."""
+        return f"wanted of {self.match}s"
 
-    def _stratum_role(self, rounds):
-        """Return which labels of the rounds are the arms."""
-        return "logger" if self._mixes(rounds) else self.match
-
-    def _terms(self, rounds):
-        """Per-round terms, of columns of a frame: those of `Arms`."""
-        w = rounds.b if self._mixes(rounds) else rounds.pi
-        return arm_terms(w, rounds.r)
-
-    def _parts(self, policy, part):
-        """Return sums, tally and form of a part of a log."""
-        logs, omega, mixes = part.all_logs, part.omega, self._mixes(part.all_logs)
-        chosen = by_logger(logs) if self.match == "logger" else logs
-        target = target_of_arms(self, policy, chosen)
-        positive = Part(chosen, omega)
-        seen = Tallying(positive, None, uses_all=False, alone=False)
-        wanted = wanted_by(target, chosen, positive, seen)
-        arms = Arms(
-            logs.logger_index if mixes else chosen.action_index,
-            len(logs.loggers) if mixes else chosen.n_actions,
-            wanted,
-            logs.reward,
-            under=logs.logger_proba if mixes else None,
-            design=part.design,
-            self_normalized=self.self_normalized,
-            shares=part.shares,
+    def _estimate_of_sums(self, summary):
+        return estimate_of_sums(
+            self.self_normalized,
+            summary.facts["logger_proba"] and self.match == "action",
+            self.on_missing,
+            summary,
         )
-        w = arms.weights()
-        seen.tally.add(w, logs.reward, omega)
-        labels = logs.loggers if mixes else chosen.actions
-        design = part.design.with_strata(arms.code, labels.tolist())
-        form = partial(estimate_of_parts, self.self_normalized, mixes, self.on_missing)
-        return arms.sums(design, arms.terms(w)), seen.tally, form
+
+    def _overlap_of_sums(self, summary):
+        return None  # there are no propensities
 
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)

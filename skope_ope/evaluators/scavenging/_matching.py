@@ -132,6 +132,12 @@ def wanted_by(target, logs, positive, observer):
 def stationary_target(evaluator, policy, logs):
     """Return the `Target` of a policy that does not learn and tells of all actions."""
     target = Target(policy, logs)
+    _check_stationary(evaluator, target)
+    return target
+
+
+def _check_stationary(evaluator, target):
+    """Raise where a policy learns, or does not tell of all actions."""
     if isinstance(target.policy, AdaptivePolicy):
         raise TypeError(
             f"{type(target.policy).__name__} learns while it acts; "
@@ -139,7 +145,6 @@ def stationary_target(evaluator, policy, logs):
             "DRns, or evaluate the policy as it is now: policy.frozen()."
         )
     check_all_actions(evaluator, target)
-    return target
 
 
 def target_of_arms(evaluator, policy, logs):
@@ -150,14 +155,26 @@ def target_of_arms(evaluator, policy, logs):
     if evaluator.match != "logger":
         return stationary_target(evaluator, policy, logs)
     try:
-        target = stationary_target(evaluator, policy, logs)
+        target = Target(policy, logs)
+    except ValueError as error:
+        raise ValueError(_of_loggers(str(error), logs)) from error
+    check_target_of_arms(evaluator, target, logs)
+    return target
+
+
+def check_target_of_arms(evaluator, target, logs):
+    """Raise where a `Target` does not tell of all actions, or of all loggers."""
+    if evaluator.match != "logger":
+        _check_stationary(evaluator, target)
+        return
+    try:
+        _check_stationary(evaluator, target)
         if target.policy is not None:
             policy_probabilities(target.policy, logs[:1])
         else:
             check_distributions("policy", np.asarray(target.array, dtype=np.float64))
     except ValueError as error:
         raise ValueError(_of_loggers(str(error), logs)) from error
-    return target
 
 
 def _of_loggers(text, logs):

@@ -11,6 +11,9 @@ import numpy as np
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
+from skope_ope.evaluators.core._mean_weight import bounded
+from skope_ope.evaluators.core._part_pass import ROUNDS
+from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import (
@@ -21,7 +24,6 @@ from skope_ope.evaluators.core._reach import (
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
-from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._estimability import (
@@ -223,24 +225,32 @@ class SlateEvaluator(BaseEvaluator):
             )
         return self._unstated_model()
 
-    def _parts(self, policy, part):
-        """Return sums, tally and form of a part of a log."""
-        target = SlateTarget(policy, part.all_logs)
-        found = self._terms(target, target.logs)
-        positive = found.positive(part.all_logs, part.sample_weight, Part)
-        terms, combine = found.estimable(positive)
-        if len(terms) > MANY_TERMS:
-            raise ValueError(
-                f"{type(self).__name__} cannot be summed over parts of a log: products "
-                f"of its {len(terms)} terms are not kept. Use "
-                "control_variates='single', or evaluate the whole log."
-            )
-        design = positive.design
-        sums, tally = Sums(design), Tally(positive)
-        sums.add(design.block(0, design.n_rounds), tuple(terms))
-        if found.weight is not None:
-            tally.add(found.weight, part.all_logs.reward, positive.omega)
-        return sums, tally, partial(estimate_of_parts, combine)
+    def _enter(self, whole, name):
+        part, logs = whole.part, whole.logs
+        for policy in whole.policies:
+            target = whole.target(policy, make=SlateTarget)
+            found = self._terms(target, target.logs)
+            positive = found.positive(logs, part.sample_weight, Part)
+            terms, combine = found.estimable(positive)
+            if len(terms) > MANY_TERMS:
+                raise ValueError(
+                    f"{type(self).__name__} cannot be summed over parts of a log: "
+                    f"products of its {len(terms)} terms are not kept. Use "
+                    "control_variates='single', or evaluate the whole log."
+                )
+            stack = whole.stack(ROUNDS)
+            if found.used is not None and not found.used.all():
+                # those that are left out are not the same for other policies
+                stack = whole.stack(f"{name}: {policy}", positive.design)
+            whole.combines[name, policy] = combine
+            whole.add_terms((name, policy), stack, terms)
+            if found.weight is not None:
+                owner = "weights", name, policy
+                whole.tallies[owner] = tally_of(found, positive)
+                whole.add_terms(owner, stack, weights_of(found, whole.n_total))
+
+    def _estimate_of_sums(self, summary):
+        return Estimate(summary.sums, summary.facts["combine"])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -265,9 +275,26 @@ def _plain_weights(found, positive):
     return PlainWeights(positive.all_logs, positive, lambda: found.weight, ratio)
 
 
-def estimate_of_parts(combine, sums, tally):
-    """Return the estimate of all parts of a log."""
-    return Estimate(sums, combine)
+def weights_of(found, n_total):
+    """Return the weights of slates as the overlap of all parts of a log needs them.
+
+    Those are w and w less its mean, plus one, and both bounded, see `Summary`.
+    """
+    balance = found.weight
+    if found.expected is not None:
+        balance = found.weight + 1 - found.expected
+    n_total = UNKNOWN_LENGTH if n_total is None else n_total
+    pairs = [(w, bounded(w, n_total, w.max())) for w in (found.weight, balance)]
+    return tuple(w for pair in pairs for w in pair)
+
+
+def tally_of(found, positive):
+    """Return the `Tally` of the weights of slates."""
+    tally, w = Tally([None], [], table=False), found.weight
+    counted = w if positive.omega is None else positive.omega * w
+    tally.largest[0] = max(float(counted.max()), 0.0)
+    tally.lowest = min(float(positive.of(w).min(initial=0.0)), 0.0)
+    return tally
 
 
 def refuse_unequal_weights(result, delta, **assumptions):

@@ -101,6 +101,15 @@ class CascadeDR(SlateEvaluator):
             "memory: lazy.sample(1_000_000)."
         )
 
+    def _given_source(self, model, logs):
+        number = isinstance(model, Real) and not isinstance(model, bool)
+        return model if number else None
+
+    def _take_source(self, source):
+        model = getattr(source, "model", None)  # of a source for other evaluators
+        self.model_ = getattr(model, "number", source)
+        self.reward_source_ = _InNoFit()
+
     def _unstated_model(self):
         if isinstance(self.model_, Real):
             return None
@@ -158,6 +167,14 @@ class CascadeDR(SlateEvaluator):
         tags = super().__sklearn_tags__()
         tags.refits_reward_model = tags.consistent = True
         return tags
+
+
+class _InNoFit:
+    """Tells the folds of rounds that were in no fit: a number needs none."""
+
+    def of(self, logs):
+        """Return the fold of every round."""
+        return np.full(len(logs), FULL)
 
 
 def _check_classes(model, logs):

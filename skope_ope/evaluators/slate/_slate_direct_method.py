@@ -18,6 +18,7 @@ from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,
     any_slate_model,
+    given_slate_source,
     slate_reward_source,
 )
 
@@ -108,6 +109,9 @@ class SlateDirectMethod(SlateEvaluator):
     def _fit_reward_model(self, logs, reward_model):
         model = self._one_model(reward_model)
         return slate_reward_source(model, logs, self.cv, self._fittable)
+
+    def _given_source(self, model, logs):
+        return given_slate_source(model, self._fittable)
 
     _fittable = staticmethod(any_slate_model)
 

@@ -23,6 +23,7 @@ from skope_ope.evaluators.slate._slate_direct_method import (
 from skope_ope.reward_models import AdditiveSlateModel
 from skope_ope.reward_models._slate_reward_models import (
     MeanSlateModel,
+    given_slate_source,
     slate_reward_source,
 )
 
@@ -102,6 +103,9 @@ class SlateDoublyRobust(SlateEvaluator):
     def _fit_reward_model(self, logs, reward_model):
         model = self._one_model(reward_model)
         return slate_reward_source(model, logs, self.cv, self._fittable)
+
+    def _given_source(self, model, logs):
+        return given_slate_source(model, self._fittable)
 
     @staticmethod
     def _fittable(model):

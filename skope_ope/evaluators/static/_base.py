@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of static evaluators: one formula of per-round arrays."""
 
-from copy import copy
-from functools import partial
 from math import isfinite, isnan
 
 import numpy as np
@@ -16,12 +14,13 @@ from skope_ope.evaluators.core._drowned import (
     is_drowned,
     is_huge,
 )
-from skope_ope.evaluators.core._engine import Job, run, terms_of
+from skope_ope.evaluators.core._engine import Job, terms_of
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
 from skope_ope.evaluators.core._jobs import JobTerms, evaluate_jobs, rerun
 from skope_ope.evaluators.core._kept_rounds import PLAIN_WEIGHT
 from skope_ope.evaluators.core._overlap import Support
+from skope_ope.evaluators.core._part_pass import ROUNDS
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._pooling import pooled
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -29,7 +28,6 @@ from skope_ope.evaluators.core._reach import range_alone, reach_of_job
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
-from skope_ope.evaluators.core._tally import Tallying
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import (
     learning_warnings,
@@ -63,7 +61,6 @@ class StaticEvaluator(BaseEvaluator):
     _auto = None  # the AutoParameter, where one may be "auto"
     _was_auto = False  # whether its number was chosen for the policy
     _observers = {"support": Support}  # what has to watch the rounds, by name
-    _chooses = "action"  # what the policy chooses among
 
     def _terms(self, rounds):
         """Per-round terms of a block of rounds."""
@@ -78,10 +75,6 @@ class StaticEvaluator(BaseEvaluator):
         job = self._prepare(Target(policy, logs), positive)
         [result] = evaluate_jobs([job], positive)
         return result
-
-    def _stratum_role(self, rounds):
-        """Return which labels of the rounds are strata: "action", "logger" or None."""
-        return None
 
     def _takes_part(self, target):
         """Whether a pass that is shared with other evaluators can value the policy."""
@@ -211,40 +204,45 @@ class StaticEvaluator(BaseEvaluator):
             return f"{auto.name}='auto' is chosen from all rounds. State a number."
         return self._unstated_model()
 
-    def _parts(self, policy, part):
-        """Return sums, tally and form of a part of a log."""
-        target = Target(policy, part.all_logs)
-        self._check_target(target)
-        whole = copy(self)
-        whole._summed = None  # cells hold all terms, or they could not be moved
-        job = whole._job(target, self._source_for(target, part, None))
-        seen = Tallying(
-            part, self._tallied_weight, self._uses_model, self._told_by_rounds(part)
-        )
-        observers = [*self._tellers(part), seen]
-        run(part.all_logs, [job], part, observers, tables=not target.logged_only)
-        supported = self._uses_weights and not self._uses_model
-        form = partial(
-            estimate_of_parts, self._combine, self._pooling_of_parts(), supported
-        )
-        return job.sums, seen.tally, form
+    def _enter_frame(self, whole, name):
+        self._enter(whole, name)  # its formulas take columns as they take arrays
+
+    def _enter(self, whole, name):
+        source = self.reward_source_ if self._uses_model else None
+        for policy in whole.policies:
+            target = whole.target(policy)
+            self._check_target(target)
+            whole.add_weights(self._weight_kind, policy, target)
+            whole.add((name, policy), self, self._stack_of(whole), target, source)
+
+    _weight_kind = "plain"  # against what the weights of parts are, see `PartWeights`
+
+    def _stack_of(self, whole):
+        """Return the `Stack` that the terms of a part go to."""
+        return whole.stack(ROUNDS)
+
+    def _estimate_of_sums(self, summary):
+        frame = summary.sums.frame
+        found = Estimate(summary.sums, self._combine, self._pooling_of_parts(frame))
+        seen = summary.counts if self._uses_model else summary.tally
+        low, high = seen.reward_range
+        if found.lost and self._moves is not None and low < high:
+            # the variance was lost in the rounding of sums of squares, and the rounds
+            # that would tell it are gone; only if all rewards are equal it is zero
+            found = found.without_error()
+        weighted = self._uses_weights and not self._uses_model
+        if weighted and summary.overlap.missing_mass > 1 - 1e-9:
+            found = found.without_value()  # the logs say nothing of this policy
+        return found
 
     @property
     def _tallied_weight(self):
         """Function of an `TargetBlock` that gives the importance weights."""
         return PLAIN_WEIGHT
 
-    def _told_by_rounds(self, part):
-        """Whether a round tells by itself what its logger could not do."""
-        return True
-
-    def _tellers(self, part):
-        """Return observers that tell the terms what they need."""
-        return []
-
-    def _pooling_of_parts(self):
-        """Return a function of a `Frame` that gives the pooling of its strata."""
-        return pooled_parts
+    def _pooling_of_parts(self, frame):
+        """Return the pooling of the strata of a `Frame`."""
+        return pooled
 
     def _estimate(self, job):
         """Return the estimate from the sums of a job."""
@@ -307,36 +305,6 @@ class StaticEvaluator(BaseEvaluator):
         return tags
 
     _deviation_bound = None
-
-
-def pooled_parts(frame):
-    """Return the pooling of one sample."""
-    return pooled
-
-
-def estimate_of_parts(combine, pooling_of, supported, sums, tally):
-    """Return the estimate of all parts of a log.
-
-    Parameters
-    ----------
-    combine : callable
-        The function of the means that is the estimate.
-    pooling_of : callable
-        Takes the `Frame` of the sums and returns the pooling of its strata.
-    supported : bool
-        Whether there is no estimate where the logs say nothing of the policy.
-    sums : Sums
-    tally : Tally
-    """
-    found = Estimate(sums, combine, pooling_of(sums.frame))
-    low, high = tally.reward_range
-    if found.lost and sums.moves is not None and low < high:
-        # the variance was lost in the rounding of sums of squares, and the rounds that
-        # would tell it are gone; only if all rewards are equal it is certainly zero
-        found = found.without_error()
-    if supported and tally.missing_mass > 1 - 1e-9:
-        found = found.without_value()
-    return found
 
 
 def refuse_learning(name, target):

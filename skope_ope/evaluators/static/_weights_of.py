@@ -6,6 +6,7 @@ from skope_ope.evaluators.core._engine import WEIGHTS, terms_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._target import Target
+from skope_ope.logs._kind_of import refuse_lazy
 
 
 def weights_of(evaluator, policy, logs):
@@ -27,6 +28,7 @@ def weights_of(evaluator, policy, logs):
     used_weights : ndarray of shape (n_rounds,)
         The same, clipped or shrunk as the evaluator does.
     """
+    refuse_lazy(logs)
     if not evaluator._uses_weights:
         raise ValueError(
             f"{type(evaluator).__name__} uses no importance weights: there is nothing "

@@ -5,7 +5,7 @@
 import numpy as np
 
 from skope_ope.exceptions import FewEventsWarning, FewGroupsWarning, SupportWarning
-from skope_ope.logs._slate_logs import EMPTY, column_weights
+from skope_ope.logs.checks._fact_sums import MOST_VALUES, FactSums
 from skope_ope.logs.checks._finding import Finding
 
 MOST_ACTIONS = 100  # in a table; of more, those logged most and least
@@ -31,132 +31,135 @@ def log_facts(logs, random_state=None):
     findings : list of Finding
         Few rewards, few groups, actions that were never logged.
     """
-    slates = not hasattr(logs, "action_index")
-    facts = {"rounds": len(logs), "features": logs.n_features}
-    facts |= _slate_facts(logs) if slates else _action_facts(logs)
-    facts |= _reward_facts(logs.reward)
-    if logs.propensity is not None:
-        facts |= _range("propensity", logs.propensity)
-    if logs.group is not None:
-        facts |= _group_facts(logs.group_sizes)
-    weight = column_weights(logs) if slates else logs.sample_weight
-    if weight is not None:
-        facts |= _range("sample weight", weight)
-    if logs.timestamp is not None:
+    return facts_of_sums(FactSums(logs), logs.group_sizes)
+
+
+def facts_of_sums(sums, group_sizes=None):
+    """Return the same from sums.
+
+    Parameters
+    ----------
+    sums : FactSums
+        Of all rounds.
+    group_sizes : ndarray of int, default=None
+        Numbers of rounds of the groups, where all are known; `None`: those that are
+        kept.
+    """
+    log = sums.log
+    slates = log.actions is None
+    facts = {"rounds": log.n, "features": sums.n_features}
+    facts |= _slate_facts(sums) if slates else _action_facts(sums)
+    facts |= _range(sums, "reward") | {
+        "reward, share not zero": log.n_rewarded / log.n,
+        "reward, distinct values": f"more than {MOST_VALUES:,}"
+        if sums.values is None
+        else len(sums.values),
+    }
+    facts |= _range(sums, "propensity")
+    groups = None
+    if log.groups is not None:
+        groups = _Groups(log, group_sizes)
+        facts |= groups.facts()
+    facts |= _range(sums, "sample weight")
+    if log.first_time is not None:
         facts |= {
-            "first time": _plain_time(logs.timestamp.min()),
-            "last time": _plain_time(logs.timestamp.max()),
+            "first time": _plain_time(log.first_time),
+            "last time": _plain_time(log.last_time),
         }
-    findings = [*_few_rewards(logs), *_few_groups(logs)]
-    return facts, findings if slates else findings + _unseen_actions(logs)
+    findings = [*_few_rewards(log), *_few_groups(groups)]
+    return facts, findings if slates else findings + _unseen_actions(log)
 
 
-def _range(name, values):
+def _range(sums, name):
+    if name not in sums.ranges:
+        return {}
+    low, high, total = sums.ranges[name]
     return {
-        f"{name}, lowest": float(values.min()),
-        f"{name}, highest": float(values.max()),
-        f"{name}, mean": float(values.mean()),
+        f"{name}, lowest": low,
+        f"{name}, highest": high,
+        f"{name}, mean": total / sums.log.n,
     }
 
 
-def _reward_facts(reward):
-    return _range("reward", reward) | {
-        "reward, share not zero": float(np.count_nonzero(reward) / len(reward)),
-        "reward, distinct values": _n_distinct(reward),
-    }
+class _Groups:
+    """Numbers of rounds of the groups, of all or of some."""
 
+    def __init__(self, log, sizes):
+        sizes = log.group_sizes if sizes is None else sizes
+        self.sizes = sizes[sizes > 0]
+        self.n = max(log.n_groups, len(self.sizes))
+        total = float(self.sizes.sum())
+        square = self.sizes.astype(float) @ self.sizes
+        self.effective = float(total * total / square) * self.n / len(self.sizes)
+        self.n_rounds = log.n
 
-def _n_distinct(values, most=1000):
-    """Return how many values there are; of many, that there are more than so many."""
-    if len(np.unique(values[: 4 * most])) > most:
-        return f"more than {most:,}"
-    return len(np.unique(values))
-
-
-def _group_facts(sizes):
-    sizes = sizes[sizes > 0]
-    return {
-        "groups": len(sizes),
-        "rounds of a group, median": float(np.median(sizes)),
-        "rounds of a group, most": int(sizes.max()),
-        "effective groups": _effective(sizes),
-    }
-
-
-def _effective(sizes):
-    return float(sizes.sum() ** 2 / (sizes.astype(float) @ sizes))
+    def facts(self):
+        return {
+            "groups": self.n,
+            "rounds of a group, median": float(np.median(self.sizes)),
+            "rounds of a group, most": int(self.sizes.max()),
+            "effective groups": self.effective,
+        }
 
 
 def _plain_time(time):
     return str(time) if isinstance(time, np.datetime64) else float(time)
 
 
-def _action_facts(logs):
-    seen = logs.n_actions - len(logs.unseen)
-    facts = {"number of actions": logs.n_actions, "actions logged": seen}
-    order = np.arange(logs.n_actions)
+def _action_facts(sums):
+    log = sums.log
+    seen = log.n_actions - len(log.unseen)
+    facts = {"number of actions": log.n_actions, "actions logged": seen}
+    order = np.arange(log.n_actions)
     if len(order) > MOST_ACTIONS:
-        order = np.argsort(-logs.action_counts, kind="stable")
+        order = np.argsort(-log.action_counts, kind="stable")
         half = MOST_ACTIONS // 2
         order = np.append(order[:half], order[-half:])
-    name = "actions" if len(order) == logs.n_actions else "actions, most and least"
+    name = "actions" if len(order) == log.n_actions else "actions, most and least"
     facts[name] = {
-        "action": logs.actions[order].tolist(),
-        **_table(logs, logs.action_index, logs.n_actions, order),
+        "action": log.actions[order].tolist(),
+        **_table(sums.by_label["actions"], log.action_counts, order),
     }
-    if logs.available is not None:
-        facts |= _range("offered actions", logs.available.sum(axis=1))
-    if logs.loggers is not None:
-        order = np.flatnonzero(logs.logger_counts)
+    facts |= _range(sums, "offered actions")
+    if log.loggers is not None:
+        order = np.flatnonzero(log.logger_counts)
         facts["loggers"] = {
-            "logger": logs.loggers[order].tolist(),
-            **_table(logs, logs.logger_index, len(logs.loggers), order),
+            "logger": log.loggers[order].tolist(),
+            **_table(sums.by_label["loggers"], log.logger_counts, order),
         }
     return facts
 
 
-def _table(logs, code, n_codes, order):
+def _table(totals, counts, order):
     """Return counts and means of the rounds of each code, in this order."""
-    counts = np.bincount(code, minlength=n_codes)
-    table = {
-        "rounds": counts[order].tolist(),
-        "mean reward": _means(code, logs.reward, counts)[order].tolist(),
-    }
-    if logs.propensity is not None:
-        means = _means(code, logs.propensity, counts)[order]
-        table["mean propensity"] = means.tolist()
+    table = {"rounds": counts[order].tolist()}
+    for name, total in totals.items():
+        means = np.full(len(counts), np.nan)
+        np.divide(total, counts, out=means, where=counts > 0)
+        table[f"mean {name}"] = means[order].tolist()
     return table
 
 
-def _means(code, values, counts):
-    totals = np.bincount(code, values, minlength=len(counts))
-    out = np.full(len(counts), np.nan)
-    return np.divide(totals, counts, out=out, where=counts > 0)
-
-
-def _slate_facts(logs):
-    shown = logs.slate != EMPTY
+def _slate_facts(sums):
+    n_slots, max_candidates = sums.shown.shape
     return {
-        "empty slots, share": float(1 - shown.mean()),
-        "candidates, most": logs.max_candidates,
+        "empty slots, share": float(1 - sums.n_shown.sum() / (sums.log.n * n_slots)),
+        "candidates, most": max_candidates,
         "slots": {
-            "slot": list(range(logs.n_slots)),
-            "share filled": shown.mean(axis=0).tolist(),
-            "distinct candidates": [
-                len(np.unique(logs.slate[shown[:, k], k])) for k in range(logs.n_slots)
-            ],
+            "slot": list(range(n_slots)),
+            "share filled": (sums.n_shown / sums.log.n).tolist(),
+            "distinct candidates": sums.shown.sum(axis=1).tolist(),
         },
     }
 
 
-def _few_rewards(logs):
-    reward = logs.reward
-    rewarded = int(np.count_nonzero(reward))
-    if len(reward) > 1 and (reward == reward[0]).all():
+def _few_rewards(log):
+    rewarded, n_rounds = log.n_rewarded, log.n
+    if n_rounds > 1 and log.reward_low == log.reward_high:
         every = (
             "No round has a reward"
             if not rewarded
-            else (f"All rewards are {reward[0]:g}")
+            else (f"All rewards are {log.reward_low:g}")
         )
         return [
             Finding(
@@ -168,7 +171,7 @@ def _few_rewards(logs):
                     "Wait until rewards have arrived.",
                 ),
                 number=float(rewarded),
-                effect=rewarded / len(reward),
+                effect=rewarded / n_rounds,
                 category=FewEventsWarning,
             )
         ]
@@ -179,24 +182,22 @@ def _few_rewards(logs):
         Finding(
             "few_rewards",
             "note",
-            f"Only {rewarded} of {len(reward):,} rounds {have} a reward.",
+            f"Only {rewarded} of {n_rounds:,} rounds {have} a reward.",
             (
                 "State reward_range, so that intervals of few events can be formed, "
                 "and expect them to be wide.",
             ),
             number=float(rewarded),
-            effect=rewarded / len(reward),
+            effect=rewarded / n_rounds,
             category=FewEventsWarning,
         )
     ]
 
 
-def _few_groups(logs):
-    if logs.group is None:
+def _few_groups(groups):
+    if groups is None or groups.effective >= FEW_GROUPS:
         return []
-    effective, n_groups = _effective(logs.group_sizes), logs.n_groups
-    if effective >= FEW_GROUPS:
-        return []
+    effective, n_groups = groups.effective, groups.n
     found = f"The rounds belong to {n_groups:,} group{'s' * (n_groups > 1)}"
     if effective < 0.8 * n_groups:
         found += f", which count as {effective:.3g}, for some are much larger"
@@ -211,7 +212,7 @@ def _few_groups(logs):
                 "group do not depend on each other.",
             ),
             number=effective,
-            effect=float(logs.group_sizes.max() / len(logs)),
+            effect=float(groups.sizes.max() / groups.n_rounds),
             category=FewGroupsWarning,
         )
     ]

@@ -20,6 +20,7 @@ from skope_ope import (
     SlateLogs,
 )
 from skope_ope.evaluators._logged_value import logged_value
+from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._common_rounds import on_common_rounds
 from skope_ope.evaluators.core._estimate import difference
 from skope_ope.exceptions import OPEWarning, SupportWarning, TailWarning
@@ -296,11 +297,9 @@ def test_values_of_other_evaluators_are_cut_to_the_common_rounds():
 
 def test_sums_of_other_rounds_are_not_subtracted():
     logs = logs_of(group=np.arange(N))
-    fitted = PseudoInverse().fit(logs)
-    sums = {
-        name: fitted._summary(policy, logs, policy_name=name).estimate()
-        for name, policy in {"a": UNSHOWN, "b": OTHER, "c": FIRST}.items()
-    }
+    policies = {"a": UNSHOWN, "b": OTHER, "c": FIRST}
+    joint = sums_of_part(policies, {"PI": PseudoInverse()}, logs).by_evaluator["PI"]
+    sums = {name: joint.summary(name).estimate() for name in policies}
     with pytest.raises(ValueError, match="not about the same rounds"):
         difference(sums["a"], sums["b"])
     with pytest.raises(ValueError, match="not about the same rounds"):

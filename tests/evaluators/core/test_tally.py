@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skope_ope import IPS, SNIPS, BanditLogs, MultiLoggerIPS
-from skope_ope.evaluators.core._positive_rounds import Part
-from skope_ope.evaluators.core._tally import NAMES, Tally, bins_of, edges_of
+from skope_ope import IPS, BanditLogs, MultiLoggerIPS
+from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
+from skope_ope.evaluators.core._tally import RoundCounts, Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
 
@@ -29,135 +30,103 @@ def logs():
     return logs.with_columns(pi=rng.dirichlet(np.ones(3), n))
 
 
-def arrays(logs):
-    """Weights, rewards and sample weights of the rounds that count."""
-    pi = logs.columns["pi"][np.arange(len(logs)), logs.action_index]
-    enter = logs.sample_weight > 0
-    w = pi / logs.propensity
-    return w[enter], logs.reward[enter], logs.sample_weight[enter]
-
-
-def tally_of(logs, evaluator=None):
+def summary_of(logs, evaluator=None):
     evaluator = IPS() if evaluator is None else evaluator
-    return evaluator.fit(logs)._summary("pi", logs).tally
+    found = sums_of_part({"pi": "pi"}, {"one": evaluator}, logs)
+    return found.by_evaluator["one"].summary("pi")
 
 
-def test_counts_events_and_largest_terms_by_hand():
-    logs = BanditLogs(
-        np.zeros((4, 1)), [0, 1, 1, 0], [3.0, 0, 2, 0], [0.5, 0.25, 0.5, 0.5]
-    )
-    found = tally_of(logs.with_columns(pi=np.tile([0.5, 0.5], (4, 1))))
-    assert (found.n, found.loggers, found.actions) == (4, [None], [0, 1])
-    assert found.counts.tolist() == [[2, 2]]
-    assert found.largest == {"weights": 2.0, "weighted_rewards": 3.0}
-    assert_allclose(found.rewarded_events, 5**2 / (3**2 + 2**2))
-    assert_allclose(found.unrewarded_events, 3**2 / (2**2 + 1**2))
-    assert found.reward_range == (0.0, 3.0)
-
-
-def test_a_tally_is_that_of_the_arrays(logs):
-    found = tally_of(logs)
-    w, r, omega = arrays(logs)
+def test_counts_are_those_of_rounds_of_positive_weight(logs):
+    found = RoundCounts.of(PositiveRounds(logs, logs.sample_weight))
     enter = logs.sample_weight > 0
-    assert (found.n, found.mass) == (enter.sum(), omega.sum())
+    assert found.n == enter.sum()
     for i, logger in enumerate("xy"):
         for j, action in enumerate("abc"):
             rows = (logs.logger == logger) & (logs.action == action) & enter
             assert found.counts[i, j] == rows.sum()
-    assert_allclose(found.largest["weights"], w.max())
-    assert_allclose(found.largest["weighted_rewards"], abs(w * r).max())
-    gain = omega * abs(w * r)
-    assert_allclose(found.rewarded_events, gain.sum() ** 2 / (gain @ gain))
-    assert_allclose(found.wanted, omega @ logs.columns["pi"][enter])
+    reward = logs.reward[enter]
+    assert found.reward_range == (reward.min(), reward.max())
+    assert not found.unseen.any()
 
 
-def test_quantiles_are_right_within_a_bin(logs):
-    found = tally_of(logs)
-    w, r, omega = arrays(logs)
-    for name, values in zip(NAMES, (w, abs(w * r)), strict=True):
-        order = np.argsort(values)
-        total = omega[order].cumsum() / omega.sum()
-        for q in (0.0, 0.1, 0.5, 0.9, 0.99, 1.0):
-            exact = values[order][np.searchsorted(total, q - 1e-12)]
-            near = found.quantile(name, q)
-            assert near <= exact <= near * (1 + 1 / 64)
-    assert np.isnan(Tally(Part(logs)).quantile("weights", 0.5))
-
-
-def test_bins_are_narrow_and_rise():
-    size = np.sort(np.random.RandomState(1).lognormal(sigma=8, size=1000))
-    bins = bins_of(np.append(0.0, size))
-    assert (np.diff(bins) >= 0).all()
-    low, high = edges_of(bins[1:]), edges_of(bins[1:] + 1)
-    assert (low <= size).all() and (size < high).all()
-    assert (high / low).max() <= 1 + 1 / 64
-    assert edges_of(bins[:1]) == 0
-
-
-def test_tallies_add_up(logs):
-    evaluator = MultiLoggerIPS().fit(logs)
-    parts = [logs[logs.logger == "y"], logs[logs.logger == "x"]]
-    parts = [evaluator._summary("pi", part).tally for part in parts]
-    found, whole = parts[0] + parts[1], evaluator._summary("pi", logs).tally
-    with pytest.raises(TypeError, match="unsupported operand"):
-        whole + 1
-    assert (found.n, found.loggers, found.actions) == (whole.n, ["x", "y"], list("abc"))
-    assert_allclose(found.counts, whole.counts)
-    assert_allclose(found.wanted, whole.wanted)
-    assert_allclose(found.rewarded_events, whole.rewarded_events)
-    assert_allclose(found.unrewarded_events, whole.unrewarded_events)
-    assert (found.largest, found.reward_range) == (whole.largest, whole.reward_range)
-    for name in NAMES:
-        for one, other in zip(
-            found.histograms[name], whole.histograms[name], strict=True
-        ):
-            assert_allclose(one, other)
-
-
-def test_logs_with_other_actions_meet_by_label(logs):
-    first = Tally(Part(logs))
-    other = BanditLogs(np.zeros((2, 1)), ["b", "d"], [0, 1], actions=["b", "d"])
-    found = first + Tally(Part(other))
+def test_counts_of_parts_meet_by_label(logs):
+    first = RoundCounts.of(Part(logs))
+    other = BanditLogs(np.zeros((2, 1)), ["b", "d"], [0, 9], actions=["b", "d"])
+    found = first + RoundCounts.of(Part(other))
     assert found.actions == list("abcd")
     assert found.loggers == ["x", "y", None]
     assert found.counts[2].tolist() == [0, 1, 0, 1]
     assert found.counts[:2, :3].tolist() == first.counts.tolist()
+    assert found.reward_range == (-0.5, 9.0)
+    again = RoundCounts.from_table(found.to_table())
+    assert again.to_table().keys() == found.to_table().keys()
+    assert (again.n, again.mass, again.loggers) == (602, 602, ["x", "y", None])
+    assert again.counts.tolist() == found.counts.tolist()
+    by_logger = found.of_loggers()
+    assert by_logger.actions == ["x", "y", None]
+    assert by_logger.counts.sum() == 602
+
+
+def test_a_tally_has_the_extremes_of_the_weights(logs):
+    found = summary_of(logs).tally
+    pi = logs.columns["pi"][np.arange(len(logs)), logs.action_index]
+    enter = logs.sample_weight > 0
+    w, omega = (pi / logs.propensity)[enter], logs.sample_weight[enter]
+    assert_allclose(found.largest, [(omega * w).max()])
+    assert found.lowest == 0
+    reward = logs.reward[enter]
+    assert found.reward_range == (reward.min(), reward.max())
+
+
+def test_tallies_of_parts_add_up(logs):
+    evaluator = MultiLoggerIPS()
+    parts = [logs[logs.logger == "y"], logs[logs.logger == "x"]]
+    parts = [summary_of(part, evaluator).tally for part in parts]
+    found, whole = parts[0] + parts[1], summary_of(logs, evaluator).tally
+    assert found.loggers == whole.loggers == ["x", "y"]
+    assert_allclose(found.largest, whole.largest)
+    assert (found.lowest, found.reward_range) == (whole.lowest, whole.reward_range)
 
 
 def test_a_table_holds_all_of_it(logs, tmp_path):
-    found = tally_of(logs, SNIPS())
+    found = summary_of(logs[logs.action != "b"], MultiLoggerIPS()).tally
     np.savez(tmp_path / "tally.npz", **found.to_table())
     with np.load(tmp_path / "tally.npz", allow_pickle=False) as table:
         read = Tally.from_table(table)
     assert vars(read).keys() == vars(found).keys()
-    for name in ("n", "mass", "lost", "actions", "loggers", "largest", "reward_range"):
-        assert getattr(read, name) == getattr(found, name), name
-    assert read.counts.tolist() == found.counts.tolist()
-    assert read.quantile("weights", 0.5) == found.quantile("weights", 0.5)
-    assert read.rewarded_events == found.rewarded_events
-    total = read + found
-    assert total.n == 2 * found.n
+    for name, value in vars(found).items():
+        one, other = (np.asarray(v).tolist() for v in (getattr(read, name), value))
+        assert one == other, name
+    assert_allclose((read + found).told, 2 * found.told)
 
 
-def test_missing_mass_of_actions_that_were_never_logged(logs):
+def missing_of(parts, evaluator):
+    found = sum(sums_of_part({"pi": "pi"}, {"one": evaluator}, p) for p in parts)
+    return found.by_evaluator["one"].summary("pi").overlap.missing_mass
+
+
+@pytest.mark.parametrize("evaluator", [IPS(), MultiLoggerIPS()])
+def test_missing_mass_of_actions_that_were_never_logged(logs, evaluator):
     rare = logs[logs.action != "b"]
-    result = IPS().fit(rare).evaluate("pi")
-    found = tally_of(rare).missing_mass
-    assert found > 0.1
-    assert_allclose(found, result.diagnostics["unsupported_mass"])
+    result = evaluator.fit(rare).evaluate("pi")
+    lacking = [rare.action == "a", rare.action == "c"]  # each lacks another one
+    for parts in ([rare], [rare[rows] for rows in lacking]):
+        found = missing_of(parts, evaluator)
+        assert found > 0.1
+        assert_allclose(found, result.diagnostics["unsupported_mass"])
 
 
 def test_missing_mass_of_known_loggers(logs):
     n = len(logs)
     mu = np.full((n, 3), 0.5)
     mu[np.arange(n), (logs.action_index + 1) % 3] = 0.0
-    some = logs.replace(propensity=np.full(n, 0.5), logging_proba=mu)
-    result = IPS().fit(some).evaluate("pi")
-    found = tally_of(some).missing_mass
-    assert found > 0.1
-    assert_allclose(found, result.diagnostics["unsupported_mass"])
     certain = logs.propensity.copy()
     certain[::2] = 1.0
-    some = logs.replace(propensity=certain)
-    result = IPS().fit(some).evaluate("pi")
-    assert_allclose(tally_of(some).missing_mass, result.diagnostics["unsupported_mass"])
+    for some in (
+        logs.replace(propensity=np.full(n, 0.5), logging_proba=mu),
+        logs.replace(propensity=certain),
+    ):
+        result = IPS().fit(some).evaluate("pi")
+        found = missing_of([some[:100], some[100:]], IPS())
+        assert found > 0.1
+        assert_allclose(found, result.diagnostics["unsupported_mass"])

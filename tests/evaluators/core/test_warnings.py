@@ -26,6 +26,7 @@ from skope_ope import (
     evaluate,
 )
 from skope_ope.datasets import make_bandit_logs
+from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators.core._design import Design
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import mean
@@ -327,12 +328,14 @@ def test_tables_and_comparisons_say_that_they_cannot_tell():
 
 
 def test_parts_of_a_log_that_are_summed():
-    evaluator, logs = SNIPS().fit(one_match()), one_match()
+    logs = one_match()
+    policy = {"one": ConstantPolicy(1).fit(logs)}
     parts = [
-        evaluator._summary(ConstantPolicy(1), logs[rows])
+        sums_of_part(policy, {"SNIPS": SNIPS()}, logs[rows])
         for rows in (slice(30), slice(30, None))
     ]
-    assert np.isnan((parts[0] + parts[1]).estimate().standard_error)
+    found = sum(parts).by_evaluator["SNIPS"].summary("one").estimate()
+    assert np.isnan(found.standard_error)
 
 
 # -- a value outside the range of the rewards ------------------------------------------

@@ -1,0 +1,260 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Observers of the weights of policies in a part of a log.
+
+Each kind of weights is summed with its bounded form, as `Overlap` needs them: against
+the propensities of one logger, of every logger by itself, or of their mixture.
+"""
+
+import numpy as np
+
+from skope_ope.evaluators.core._loggers import SURE, label_list
+from skope_ope.evaluators.core._mean_weight import bounded
+from skope_ope.evaluators.core._round_ends import RoundEnds
+from skope_ope.evaluators.core._tally import Tally, both_ranges
+
+UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
+
+
+class PartWeights:
+    """Observes weights against the propensities, of one sample.
+
+    Parameters
+    ----------
+    whole : PartPass
+        What is wanted of the part.
+
+    Attributes
+    ----------
+    names : dict
+        Name of the policy by the key of its target.
+    """
+
+    kind = "plain"
+
+    def __init__(self, whole):
+        self.whole, self.names, self.part = whole, {}, whole.part
+        n_total = whole.n_total
+        self.n_total = UNKNOWN_LENGTH if n_total is None else n_total
+        self.actions = self.part.all_logs.actions.tolist()
+        self.labels, self.stack = self._strata()
+        self.lacking = self._lacking()
+
+    def _strata(self):
+        """Return the labels of the loggers that are told apart, and the stack."""
+        return [None], self.whole.stack("rounds")
+
+    @property
+    def needs_tables(self):
+        """Whether all policies are asked for all actions."""
+        return len(self.lacking) > 0
+
+    def _lacking(self):
+        """Return the codes of actions that a logger never took in this part."""
+        return self.part.unseen
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, target):
+        """Add what a policy does in a block."""
+        if key not in self.names:
+            return
+        owner = "weights", self.kind, self.names[key]
+        tallies, ends = self.whole.tallies, self.whole.ends
+        if owner not in tallies:
+            known = target.table is not None or target.mass_on is not None
+            tallies[owner] = Tally(self.labels, self.actions, known)
+            ends[owner] = RoundEnds()
+        tally, w = tallies[owner], self.weights(target)
+        if w is not None:
+            small = bounded(w, self.n_total, float(w.max()))
+            self.stack.put(owner, target.block, (w, small))
+            self._add_extremes(tally, target.block, w)
+            self._add_ends(ends[owner], target.block, w)
+        self._add_missing(tally, target)
+
+    def weights(self, target):
+        """Return the importance weights."""
+        return target.w
+
+    def _add_extremes(self, tally, block, w):
+        """Add what is the largest, and the rewards that are used."""
+        reward, lowest = block.reward, float(w.min())
+        tally.lowest = min(tally.lowest, lowest)
+        self._add_largest(tally, block, w)
+        if lowest <= 0 or block.omega is not None:
+            reward = reward[(w if block.omega is None else w * block.omega) != 0]
+        if len(reward):
+            found = float(reward.min()), float(reward.max())
+            tally.reward_range = both_ranges(tally.reward_range, found)
+
+    def _add_ends(self, ends, block, w):
+        """Add what intervals need to know of the weights."""
+        given = [w, block.reward, block.omega, block.p]
+        if block.omega is not None and not block.omega.all():
+            given = [x if x is None else x[block.omega > 0] for x in given]
+        if len(given[0]):
+            loggers = self._loggers_of(block)
+            ends.add_weights(*given, loggers=loggers, yes_no=self.whole.yes_no)
+
+    def _loggers_of(self, block):
+        """Return labels and codes of the loggers, where they are told apart."""
+        return None
+
+    def _add_largest(self, tally, block, w):
+        w = w if block.omega is None else block.omega * w
+        tally.largest[0] = max(tally.largest[0], float(w.max()))
+
+    def _add_missing(self, tally, target):
+        """Add what the policy wants and the logger could not do, or did not."""
+        if not tally.table:
+            return
+        block = target.block
+        if self._is_told(target):
+            mu = block.logs.logging_proba[block.rows]
+            if mu.min() == 0:
+                mass = _counted(block, (target.table * (mu == 0)).sum(axis=1))
+                self._add_by_logger(tally.told, block, mass)
+            return
+        certain = self._certain(block)
+        if certain is not None:
+            mass = _counted(block, np.where(certain, 1 - target.pi, 0.0))
+            self._add_by_logger(tally.certain, block, mass)
+        for code in self.lacking.tolist():
+            mass = _counted(block, target.of([code]))
+            there = 0.0 if certain is None else np.where(certain, mass, 0.0)
+            self._add_by_logger(tally.wanted[:, code], block, mass - there)
+            if certain is not None:
+                self._add_by_logger(tally.wanted_there[:, code], block, there)
+
+    def _is_told(self, target):
+        """Whether the logs tell what the logger could not do in every round."""
+        return target.table is not None and target.block.logs.logging_proba is not None
+
+    def _certain(self, block):
+        """Return where the logged action was certain, None for nowhere."""
+        if block.p is None or not block.p.max() >= 1:
+            return None
+        return block.p >= 1
+
+    def _add_by_logger(self, sums, block, mass):
+        sums += mass.sum()
+
+
+class PartMixtureWeights(PartWeights):
+    """Observes weights against the mixture of the loggers."""
+
+    kind = "mixture"
+
+    def __init__(self, whole):
+        super().__init__(whole)
+        self.loggers = whole.loggers
+        shares = self.part.shares
+        self.several = shares is not None and np.count_nonzero(shares) > 1
+
+    def weights(self, target):
+        """Return the importance weights."""
+        return target.b
+
+    def _is_told(self, target):
+        return not self.several and super()._is_told(target)
+
+    def _add_missing(self, tally, target):
+        if self.several and not tally.gaps:
+            tally.gaps = target.block.loggers.has_gaps
+        super()._add_missing(tally, target)
+
+    def _certain(self, block):
+        if not self.several:
+            return super()._certain(block)
+        certain = block.loggers.mixture > 1 - SURE  # all of them, of this action
+        return certain if certain.any() else None
+
+
+class PartLoggerWeights(PartWeights):
+    """Observes weights against the propensities, logger by logger."""
+
+    kind = "loggers"
+
+    def _strata(self):
+        return label_list(self.part.all_logs), self.whole.stack_of_loggers()
+
+    def _lacking(self):
+        self.loggers = self.whole.loggers
+        if self.part.all_logs.logger_proba is not None:  # it tells what others do
+            return self.part.unseen
+        return np.unique(np.concatenate(self.loggers.never_taken))
+
+    def _loggers_of(self, block):
+        index = block.loggers.index
+        if block.omega is not None:
+            index = index[block.omega > 0]
+        return self.loggers.labels, index
+
+    def _add_largest(self, tally, block, w):
+        largest = np.zeros(len(self.loggers))
+        np.maximum.at(largest, block.loggers.index, _counted(block, w))
+        rows = self.loggers.present
+        tally.largest[rows] = np.maximum(tally.largest[rows], largest)
+
+    def _add_by_logger(self, sums, block, mass):
+        found = mass.sum()
+        if len(self.loggers) > 1:
+            found = block.of(self.loggers.design).by_stratum(mass)
+        sums[self.loggers.present] += found
+
+    def _add_missing(self, tally, target):
+        block, proba = target.block, self.part.all_logs.logger_proba
+        if proba is not None and len(self.labels) > 1 and not self._is_told(target):
+            b = _counted(block, target.b)
+            tally.lost += b @ (proba[block.rows] == 0)
+            tally.sum_b += float(b.sum())
+        super()._add_missing(tally, target)
+
+
+KINDS = {
+    kind.kind: kind for kind in (PartWeights, PartMixtureWeights, PartLoggerWeights)
+}
+
+
+class Wanted:
+    """Observes what a policy wants of all arms, logged or not.
+
+    Parameters
+    ----------
+    whole : PartPass
+        What is wanted of the part.
+    owner : tuple
+        Whose the tally is.
+    target : Target
+        The policy.
+    arms : ndarray
+        Labels of the arms.
+    """
+
+    needs_tables, stack = True, None
+
+    def __init__(self, whole, owner, target, arms):
+        self.tally = whole.tallies[owner] = Tally([None], arms.tolist())
+        self.key = id(target)
+
+    def begin(self, block):
+        """Nothing is to be done for a block alone."""
+
+    def see(self, key, target):
+        """Add what the policy wants in a block."""
+        if key != self.key:
+            return
+        block, tally = target.block, self.tally
+        mass = target.table.sum(axis=0)
+        if block.omega is not None:
+            mass = block.omega @ target.table
+        tally.wanted[0] += mass
+        largest = float(_counted(block, target.pi).max())
+        tally.largest[0] = max(tally.largest[0], largest)
+
+
+def _counted(block, values):
+    """Return values of rounds times their sample weights."""
+    return values if block.omega is None else block.omega * values

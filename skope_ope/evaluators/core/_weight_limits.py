@@ -1,0 +1,163 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What parts of a log tell of weights that were not logged; it merges by addition."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._weight_bound import (
+    FROM_ACTIONS,
+    FROM_LOGGER,
+    WeightBound,
+    largest_but,
+)
+from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
+
+
+class WeightLimits:
+    """The largest weights that a policy may have, as the whole logger tells them.
+
+    They are known where the logging distribution is, or where propensities belong to
+    the actions alone, in all parts.
+
+    Attributes
+    ----------
+    source : str or None
+        What tells them; None: nothing does.
+    n : int
+        Number of rounds.
+    found : float
+        Largest weight, from the logging distribution.
+    bins, mass : ndarray of shape (n_bins,)
+        Bins of the weights, and the policy's probability of these.
+    actions : dict
+        By label, where propensities belong to the actions: the propensity (0: never
+        logged), the policy's largest probability, and the sum of its probabilities.
+    """
+
+    def __init__(self, source=None, n=0):
+        self.source, self.n, self.found = source, n, 0.0
+        self.bins, self.mass = np.zeros(0, np.int64), np.zeros(0)
+        self.actions = {}
+
+    def __add__(self, other):
+        """Return what both parts tell."""
+        if not isinstance(other, WeightLimits):
+            return NotImplemented
+        n = self.n + other.n
+        if self.source != other.source:
+            return WeightLimits(None, n)
+        out = WeightLimits(self.source, n)
+        out.found = max(self.found, other.found)
+        bins = np.concatenate([self.bins, other.bins])
+        mass = np.concatenate([self.mass, other.mass])
+        out.bins, at = np.unique(bins, return_inverse=True)
+        out.mass = np.bincount(at, mass, len(out.bins))
+        out.actions = dict(self.actions)
+        for label, one in other.actions.items():
+            known = out.actions.get(label, (0.0, 0.0, 0.0))
+            if known[0] and one[0] and known[0] != one[0]:
+                return WeightLimits(None, n)  # they do not belong to the action
+            out.actions[label] = (
+                known[0] or one[0],
+                max(known[1], one[1]),
+                known[2] + one[2],
+            )
+        return out
+
+    def largest(self, spare=0.0):
+        """Return the largest weight, 0 where it is not known.
+
+        Parameters
+        ----------
+        spare : float, default=0.0
+            The share of the policy's probability that may have larger weights.
+        """
+        if self.source == FROM_LOGGER:
+            return largest_but(spare * self.n, self.bins, self.mass, self.found)
+        if self.source != FROM_ACTIONS or not self.actions:
+            return 0.0
+        p, most, mass = np.array(list(self.actions.values())).T
+        left, unseen = 1 - p.sum(), p == 0
+        if left < -ROUNDING:
+            return 0.0
+        p = np.where(unseen & (left > ROUNDING), left / max(unseen.sum(), 1), p)
+        ratio = np.divide(most, p, out=np.zeros_like(p), where=p > 0)
+        order = np.argsort(-ratio, kind="stable")
+        above = np.cumsum(mass[order])
+        first = np.searchsorted(above, spare * self.n, side="right")
+        return float(ratio[order[min(int(first), len(order) - 1)]])
+
+    def to_table(self):
+        """Return the limits as a dict of arrays; labels stand as texts."""
+        return {
+            "limits_source": np.array(self.source or ""),
+            "limits_numbers": np.array([self.n, self.found]),
+            "limits_bins": self.bins,
+            "limits_mass": self.mass,
+            "limits_labels": np.array([repr(one) for one in self.actions], dtype=str),
+            "limits_actions": np.array(list(self.actions.values())).reshape(-1, 3),
+        }
+
+    @classmethod
+    def from_table(cls, table, labels):
+        """Return the limits that `to_table` wrote; `labels` reads a label."""
+        n, found = table["limits_numbers"].tolist()
+        out = cls(str(table["limits_source"]) or None, int(n))
+        out.found, out.bins, out.mass = (
+            found,
+            table["limits_bins"],
+            table["limits_mass"],
+        )
+        rows = map(tuple, table["limits_actions"].tolist())
+        texts = table["limits_labels"].tolist()
+        out.actions = dict(zip(map(labels, texts), rows, strict=True))
+        return out
+
+
+class LimitsInPass:
+    """Observes the `WeightLimits` of one policy in a pass over a part.
+
+    Parameters
+    ----------
+    logs : BanditLogs
+        The rounds of the part.
+    target : Target
+        The policy.
+    """
+
+    def __init__(self, logs, target):
+        self.logs, self.bound, self.by_action = logs, None, None
+        if target.logged_only or logs.propensity is None:
+            return
+        if logs.logging_proba is not None:
+            self.bound = WeightBound(logs, target)
+        elif logs.available is None:
+            self.by_action = propensity_by_action(logs)
+            self.most, self.mass = np.zeros((2, logs.n_actions))
+
+    def see(self, target):
+        """Take what the policy does in a block."""
+        if target.table is None:
+            self.bound = self.by_action = None
+        if self.bound is not None:
+            self.bound.take(self.bound.read(target))
+        elif self.by_action is not None:
+            np.maximum(self.most, target.table.max(axis=0), out=self.most)
+            self.mass += target.table.sum(axis=0)
+
+    def limits(self):
+        """Return what was seen."""
+        n = len(self.logs)
+        if self.bound is not None:
+            out = WeightLimits(FROM_LOGGER, n)
+            out.found = self.bound.found
+            out.bins, out.mass = self.bound.bins_and_mass()
+            return out
+        if self.by_action is None:
+            return WeightLimits(None, n)
+        out = WeightLimits(FROM_ACTIONS, n)
+        rows = zip(
+            *(x.tolist() for x in (self.by_action, self.most, self.mass)), strict=True
+        )
+        out.actions = dict(zip(self.logs.actions.tolist(), rows, strict=True))
+        return out
