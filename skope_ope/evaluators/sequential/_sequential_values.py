@@ -13,7 +13,6 @@ from functools import reduce
 from math import inf
 
 import numpy as np
-from sklearn.model_selection import TimeSeriesSplit
 
 from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope.evaluators.core._engine import terms_of
@@ -26,7 +25,11 @@ from skope_ope.evaluators.sequential._base import (
     parts_of,
     smallest_ratio,
 )
-from skope_ope.evaluators.sequential._earlier_rewards import EarlierRewards
+from skope_ope.evaluators.sequential._earlier_rewards import (
+    EarlierRewards,
+    is_one_mean,
+    takes_earlier,
+)
 from skope_ope.evaluators.sequential._history import LogSegment
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
 from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
@@ -48,7 +51,15 @@ from skope_ope.reward_models._part_models import part_models
 
 
 def sequential_values(
-    policies, evaluators, lazy, *, sources=None, n_jobs=None, verbose=0, counted=None
+    policies,
+    evaluators,
+    lazy,
+    *,
+    sources=None,
+    n_jobs=None,
+    verbose=0,
+    counted=None,
+    states=None,
 ):
     """Walk through a lazy log once for every policy, evaluator and part of it.
 
@@ -70,6 +81,9 @@ def sequential_values(
         As in joblib.
     counted : object, default=None
         What tells the rounds from others: values of equal ones can be subtracted.
+    states : dict, default=None
+        By the name of the evaluator, the random state of its uniform numbers, where a
+        fit has drawn it.
 
     Returns
     -------
@@ -98,26 +112,15 @@ def sequential_values(
     facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
     sources = dict(sources or {})
     for name, evaluator in evaluators.items():
-        if not evaluator._uses_model or name in sources:
+        if not evaluator._uses_model:
             continue
-        if takes_earlier(evaluator) or (
-            evaluator.reward_model is None and facts.propensities_drift
-        ):
+        if name not in sources and not takes_earlier(evaluator):
+            sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
+        drifts = is_one_mean(sources.get(name)) and facts.propensities_drift
+        if name not in sources or drifts:
             sources[name] = EarlierRewards(facts)
-        else:
-            made = part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
-            sources |= made
-    walks = Walks(policies, evaluators, lazy.partitions, facts, sources)
+    walks = Walks(policies, evaluators, lazy.partitions, facts, sources, states)
     return walks.values(n_jobs, verbose, counted)
-
-
-def takes_earlier(evaluator):
-    """Whether the mean of the rounds before stands for a reward model.
-
-    Then no source of `part_models` does.
-    """
-    own = evaluator._uses_model and evaluator.reward_model is None
-    return own and isinstance(evaluator.cv, TimeSeriesSplit)
 
 
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
@@ -199,9 +202,12 @@ class Walks:
         What is known of them.
     sources : dict
         Reward sources by name of the evaluator.
+    states : dict, default=None
+        Random states of their uniform numbers, where they were drawn before.
     """
 
-    def __init__(self, policies, evaluators, partitions, facts, sources):
+    def __init__(self, policies, evaluators, partitions, facts, sources, states=None):
+        self.states = states or {}
         self.policies, self.partitions, self.facts = policies, partitions, facts
         self.evaluators = {
             name: self._ready(name, evaluator, sources)
@@ -236,7 +242,9 @@ class Walks:
         least = self._least_ratios(settings)
         tasks = []
         for name, evaluator in self.evaluators.items():
-            state = stream_state(evaluator.random_state, n_rounds)
+            state = self.states.get(name)
+            if state is None:
+                state = stream_state(evaluator.random_state, n_rounds)
             for policy in self.policies:
                 known = least[name].of(policy) if name in least else None
                 for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):

@@ -273,9 +273,7 @@ def test_paired_differences_of_parts(global_random_seed):
     a, b = (evaluator._result(one, None, None) for one in policies.values())
     gain, expected = found["a"] - found["b"], a - b
     np.testing.assert_allclose(gain.value, expected.value, rtol=1e-10)
-    np.testing.assert_allclose(
-        gain.standard_error, expected.standard_error, rtol=1e-10
-    )
+    np.testing.assert_allclose(gain.standard_error, expected.standard_error, rtol=1e-10)
     assert gain.degrees_of_freedom == expected.degrees_of_freedom == 5
 
 
