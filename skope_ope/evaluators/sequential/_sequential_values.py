@@ -114,11 +114,12 @@ def sequential_values(
     for name, evaluator in evaluators.items():
         if not evaluator._uses_model:
             continue
-        if name not in sources and not takes_earlier(evaluator):
-            sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
-        drifts = is_one_mean(sources.get(name)) and facts.propensities_drift
-        if name not in sources or drifts:
+        known = name in sources
+        own = is_one_mean(sources[name]) if known else evaluator.reward_model is None
+        if own and (facts.propensities_drift or takes_earlier(evaluator)):
             sources[name] = EarlierRewards(facts)
+        elif not known:
+            sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
     walks = Walks(policies, evaluators, lazy.partitions, facts, sources, states)
     return walks.values(n_jobs, verbose, counted)
 
