@@ -176,7 +176,8 @@ def like(error, text):
             found = kind(text)
         except Exception:  # it wants other arguments
             continue
-        if found.args == (text,):
+        said = str(found.args[0]) if isinstance(found, KeyError) else str(found)
+        if said == text:
             return found
     return RuntimeError(f"{type(error).__name__}: {text}")
 
