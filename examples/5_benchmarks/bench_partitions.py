@@ -53,13 +53,13 @@ PEAK, GROWTH = 400, 1.15  # MiB; from a tenth of the rounds to all of them
 def one_file(seed):
     """Columns of the rounds of one file."""
     rng = np.random.default_rng(seed)
-    action = rng.integers(0, 10, FILE, dtype=np.int64)
-    p = 0.05 + 0.1 * rng.random(FILE)
+    liked = rng.integers(0, 10, FILE, dtype=np.int64)  # by the logger, half of the time
+    action = np.where(rng.random(FILE) < 0.5, liked, rng.integers(0, 10, FILE))
     return {
         "user": rng.integers(0, USERS, FILE, dtype=np.int64),
         "action": action,
-        "propensity": p,
-        "pi": p * (0.5 + rng.random(FILE)),
+        "propensity": np.where(action == liked, 0.55, 0.05),
+        "pi": np.where(action == liked, 0.73, 0.03),
         "reward": (rng.random(FILE) < 0.02 + 0.01 * action).astype(float),
     }
 
