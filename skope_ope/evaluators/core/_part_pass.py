@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._part_weights import KINDS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._stack import Stack, StackedJob
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 WEIGHT = -1  # rewards move by the weight of their round
@@ -69,6 +70,20 @@ class PartPass:
         """Whether all rewards are 0 or 1."""
         rewards = (self.logs.reward[one.rows] for one in blocks(len(self.logs)))
         return all(bool((r * r == r).all()) for r in rewards)
+
+    @cached_property
+    def by_action(self):
+        """Propensities of the actions, where they belong to these alone."""
+        return by_action_alone(self.logs)
+
+    @property
+    def tells_limits(self):
+        """Whether the part tells how large weights may be that it does not hold."""
+        logs = self.logs
+        bounded = logs.reward_range is not None or self.yes_no
+        return bounded and (
+            logs.logging_proba is not None or self.by_action is not None
+        )
 
     def stack(self, name, design=None):
         """Return the `Stack` of a design, by its name."""
@@ -159,6 +174,8 @@ class PartPass:
                 self.offset,
                 tables=any(getattr(see, "needs_tables", False) for see in observers),
             )
+        for observer in self._weights.values():
+            observer.finish()
         self._sum_terms()
         for name, stack in self.stacks.items():
             stack.flush()

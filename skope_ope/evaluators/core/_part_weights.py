@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._tally import Tally, both_ranges
+from skope_ope.evaluators.core._weight_limits import LimitsInPass, WeightLimits
 
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 
@@ -38,7 +39,13 @@ class PartWeights:
         self.n_total = UNKNOWN_LENGTH if n_total is None else n_total
         self.actions = self.part.all_logs.actions.tolist()
         self.labels, self.stack = self._strata()
-        self.lacking = self._lacking()
+        self.lacking, self.limits = self._lacking(), {}
+        self.tells_limits = self._tells_limits()
+
+    def _tells_limits(self):
+        """Whether weights that the part does not hold can be bounded."""
+        several = self.kind != "plain" and len(label_list(self.part.all_logs)) > 1
+        return not several and self.whole.tells_limits
 
     def _strata(self):
         """Return the labels of the loggers that are told apart, and the stack."""
@@ -47,7 +54,7 @@ class PartWeights:
     @property
     def needs_tables(self):
         """Whether all policies are asked for all actions."""
-        return len(self.lacking) > 0
+        return len(self.lacking) > 0 or self.tells_limits
 
     def _lacking(self):
         """Return the codes of actions that a logger never took in this part."""
@@ -66,6 +73,11 @@ class PartWeights:
             known = target.table is not None or target.mass_on is not None
             tallies[owner] = Tally(self.labels, self.actions, known)
             ends[owner] = RoundEnds()
+            if self.tells_limits:
+                about = self.part.all_logs, self.whole.by_action
+                self.limits[owner] = LimitsInPass(*about)
+        if owner in self.limits:
+            self.limits[owner].see(target)
         tally, w = tallies[owner], self.weights(target)
         if w is not None:
             small = bounded(w, self.n_total, float(w.max()))
@@ -73,6 +85,15 @@ class PartWeights:
             self._add_extremes(tally, target.block, w)
             self._add_ends(ends[owner], target.block, w)
         self._add_missing(tally, target)
+
+    def finish(self):
+        """Keep what is known when all rounds were seen."""
+        n = len(self.part.all_logs)
+        for policy in self.names.values():
+            owner = "weights", self.kind, policy
+            seen = self.limits.get(owner)
+            known = WeightLimits(None, n) if seen is None else seen.limits()
+            self.whole.ends[owner].limits = known
 
     def weights(self, target):
         """Return the importance weights."""

@@ -98,7 +98,8 @@ class StackedJob(Job):
         terms = self.evaluator._terms(rounds)
         self.stack.put(self.owner, block, terms, self.evaluator._moves)
         enter = ... if block.omega is None or block.omega.all() else block.omega > 0
-        self.ends.add_terms([term[enter] for term in terms])
+        powers = block.logs.reward_range is None  # the tail is not bounded
+        self.ends.add_terms([term[enter] for term in terms], powers)
         if rounds.v is not None:
             self.ends.add_model(
                 rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset

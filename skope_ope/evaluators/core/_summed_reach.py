@@ -51,10 +51,12 @@ class SummedReach:
         lost=0.0,
         group_weights=None,
         plain=None,
+        weighted=True,
     ):
         self.evaluator, self.limits, self.ends = evaluator, limits, ends
         self.n_rounds, self.shift, self.seen = n_rounds, shift, seen
         self.lost, self.group_weights, self.plain = lost, group_weights, plain
+        self.weighted = weighted
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
@@ -80,8 +82,8 @@ class SummedReach:
         largest, source = self._largest(strata, max_weight, spare)
         worst, best = (self._extremes(value, largest, end) for end in limits)
         of_group = self._of_group(value, high - low)
-        about = float(largest.max()), source, of_group, self.lost
-        return Reach(low, high, best, worst, *about)
+        bound = (float(largest.max()), source) if self.weighted else (None, None)
+        return Reach(low, high, best, worst, *bound, of_group, self.lost)
 
     def _largest(self, strata, max_weight, spare):
         """Return the largest weight of every stratum, and where it comes from."""
@@ -89,6 +91,8 @@ class SummedReach:
         known = 0.0
         if limits is not None and len(strata) == 1:
             known = limits.largest(spare)
+        if not self.weighted:
+            return largest, None
         if max_weight is not None:
             return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
         if known > 0:

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What parts of a log tell of weights that were not logged; it merges by addition."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from skope_ope.evaluators.core._weight_bound import (
@@ -11,6 +13,8 @@ from skope_ope.evaluators.core._weight_bound import (
     largest_but,
 )
 from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
+
+ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all
 
 
 class WeightLimits:
@@ -121,19 +125,15 @@ class LimitsInPass:
     ----------
     logs : BanditLogs
         The rounds of the part.
-    target : Target
-        The policy.
+    by_action : ndarray of shape (n_actions,) or None
+        The propensities, where they belong to the actions.
     """
 
-    def __init__(self, logs, target):
-        self.logs, self.bound, self.by_action = logs, None, None
-        if target.logged_only or logs.propensity is None:
-            return
-        if logs.logging_proba is not None:
-            self.bound = WeightBound(logs, target)
-        elif logs.available is None:
-            self.by_action = propensity_by_action(logs)
-            self.most, self.mass = np.zeros((2, logs.n_actions))
+    def __init__(self, logs, by_action):
+        self.logs, self.by_action = logs, by_action
+        proba = logs.logging_proba is not None
+        self.bound = WeightBound(logs, ALL_ACTIONS) if proba else None
+        self.most, self.mass = np.zeros((2, logs.n_actions))
 
     def see(self, target):
         """Take what the policy does in a block."""
@@ -156,8 +156,14 @@ class LimitsInPass:
         if self.by_action is None:
             return WeightLimits(None, n)
         out = WeightLimits(FROM_ACTIONS, n)
-        rows = zip(
-            *(x.tolist() for x in (self.by_action, self.most, self.mass)), strict=True
-        )
-        out.actions = dict(zip(self.logs.actions.tolist(), rows, strict=True))
+        columns = (x.tolist() for x in (self.by_action, self.most, self.mass))
+        labels = self.logs.actions.tolist()
+        out.actions = dict(zip(labels, zip(*columns, strict=True), strict=True))
         return out
+
+
+def by_action_alone(logs):
+    """Return the propensities where they belong to the actions alone, or None."""
+    if logs.propensity is None or logs.available is not None:
+        return None
+    return propensity_by_action(logs)
