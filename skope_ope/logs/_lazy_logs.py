@@ -302,6 +302,28 @@ class LazyLogs:
         """
         return describe(self, n_jobs)
 
+    def audit(self, policy=None, *, random_state=0, n_jobs=None):
+        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+
+        Parameters
+        ----------
+        policy : policy or str, default=None
+            What is to be evaluated; `None` checks the logs alone.
+        random_state : int, RandomState instance or None, default=0
+            Which rounds are drawn for the checks that look at them one by one.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        audit : Audit
+            What the logs hold, and the findings: the worst first.
+        """
+        from skope_ope.audit import audit
+
+        given = (self,) if policy is None else (policy, self)
+        return audit(*given, random_state=random_state, n_jobs=n_jobs)
+
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())
         known = "" if n_rounds is None else f", n_rounds={n_rounds:,}"
