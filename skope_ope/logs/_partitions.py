@@ -173,7 +173,8 @@ class Partition:
         names : list of str
             Columns.
         """
-        return PartReader().table(self, names)
+        with PartReader() as reader:
+            return reader.table(self, names)
 
     @contextmanager
     def named(self, rows=None):
@@ -324,6 +325,12 @@ class PartReader:
             self.close()
             self._file, self._key = part.opened(reading), key
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
     def close(self):
         """Close the file."""
         self._rest()
@@ -380,9 +387,6 @@ def read_partitions(partitions):
     logs : BanditLogs, SlateLogs or None
         Its rounds; `None` where there are none.
     """
-    reader = PartReader()
-    try:
+    with PartReader() as reader:
         for partition in partitions:
             yield partition, partition.logs(reader)
-    finally:
-        reader.close()
