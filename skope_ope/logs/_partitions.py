@@ -78,13 +78,18 @@ class ParquetPart:
         """Open the file, which other row groups of it may be read from, too."""
         from pyarrow.parquet import ParquetFile
 
-        return ParquetFile(
+        file = ParquetFile(
             self.path,
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
             read_dictionary=reading.coded,
         )
+        missing = {*reading.names} - {*self.constants, *file.schema_arrow.names}
+        if missing:
+            file.close()
+            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
+        return file
 
     def batches(self, file, names, reading, n_rows):
         """Yield the rows of the whole row group in record batches.
@@ -107,9 +112,6 @@ class ParquetPart:
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
             )
-        missing = set(names) - set(file.schema_arrow.names)
-        if missing:
-            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
         yield from file.iter_batches(
             n_rows, row_groups=[group], columns=names, use_threads=False
         )
