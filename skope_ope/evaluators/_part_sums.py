@@ -28,6 +28,7 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
 )
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
@@ -113,19 +114,35 @@ class PartSums:
         kind = getattr(evaluator, "_weight_kind", name)
         weighted = "weights", kind, policy
         weights = self._some(weighted) if weighted in self.places else None
-        known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
+        ends = self.ends.get(owner)
+        if ends is not None:
+            ends = ends.beside(weights=self.ends.get(weighted))
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
-        return Summary(
+        found = Summary(
             evaluator,
             self._some(owner),
             counts,
             weights,
             self.tallies.get(weighted),
-            sum(known[1:], known[0]) if known else None,
+            ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
+        found.plain = self._plain(evaluator, kind, policy)
+        return found
+
+    def _plain(self, evaluator, kind, policy):
+        """Return the sums of SNIPS on a policy, for an evaluator with a model."""
+        if kind != "plain" or not evaluator._uses_model:
+            return None
+        alike = (
+            name
+            for name, one in self.evaluators.items()
+            if type(one) is SNIPS and one.cmax is None
+        )
+        name = next(alike, None)
+        return None if name is None else self._some((name, policy))
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""
@@ -156,15 +173,17 @@ class PartSums:
             out.n, out.log, out.by, out.learned = n, log, by, learned
             return out
         one, two = _apart(self, other), _apart(other, self)
+        sums = {name: part + two.sums[name] for name, part in one.sums.items()}
+        offsets = {name: both.offset for name, both in sums.items()}
         out = PartSums(
             n,
             policies,
             self.evaluators,
             self.counts + other.counts,
-            {name: sums + two.sums[name] for name, sums in one.sums.items()},
+            sums,
             one.places,
             _union(self.tallies, other.tallies),
-            _union(self._plain_ends(other), other._plain_ends(self)),
+            _union(one._moved_ends(offsets), two._moved_ends(offsets)),
             self.facts | other.facts,
             log,
             by,
@@ -224,18 +243,15 @@ class PartSums:
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
 
-    def _plain_ends(self, other):
-        """Return the ends, without those of terms that were not moved alike."""
+    def _moved_ends(self, offsets):
+        """Return the ends of terms of rewards less other offsets, by design."""
         out = dict(self.ends)
         for owner, ends in self.ends.items():
-            if owner not in self.places or ends.terms is None:
-                continue
-            mine, others = (
-                one.sums[one.places[owner][0]].offset for one in (self, other)
-            )
-            if mine != others and self._some(owner).moves is not None:
-                out[owner] = copy(ends)
-                out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+            if owner in self.places and ends.terms is not None:
+                sums = self._some(owner)
+                step = sums.offset - offsets[self.places[owner][0]]
+                if sums.moves is not None and step:
+                    out[owner] = ends.moved(step, sums.moves)
         return out
 
     def __radd__(self, other):
@@ -330,7 +346,7 @@ def _sums_of_rounds(
     log, learned = _of_the_log(policies, logs, part) if about else (None, {})
     if part is None or not part.n:
         return PartSums(len(logs), policies, bare, log=log, learned=learned)
-    whole = PartPass(part, policies, sources or {}, n_total)
+    whole = PartPass(part, policies, sources or {}, n_total, log)
     ready = {}
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)
