@@ -161,12 +161,15 @@ class LogSums:
         """Sum propensities, and return what is summed by group."""
         self.propensity_estimated = getattr(logs, "propensity_estimated", False)
         self.propensities = self.pairs = None
-        if self.actions is None or logs.propensity is None or not self.n:
+        if self.actions is None or logs.propensity is None:
             return {}
-        self.propensities, gap = PropensitySums.of(logs)
+        gap = np.zeros(0)
+        if self.n:
+            self.propensities, gap = PropensitySums.of(logs)
         if logs.group is None:
             return {}
-        self.pairs = _pair_sums.of(logs, words)
+        if self.n:
+            self.pairs = _pair_sums.of(logs, words)
         weight = logs.sample_weight
         return {"gap": gap, "mass": np.ones(self.n) if weight is None else weight}
 
@@ -209,6 +212,8 @@ class LogSums:
         for name in ("propensities", "groups", "pairs", "sample", "first"):
             one, more = (part[name] for part in parts)
             setattr(out, name, _sum_of_known(one, more))
+        if any(one.n and one.pairs is None for one in (self, other)):
+            out.pairs = None  # a part in which all actions were logged tells none
         out._merge_orders(self, other)
         times = [one for one in (self, other) if one.first_time is not None]
         out.first_time = min((one.first_time for one in times), default=None)
@@ -278,8 +283,9 @@ class LogSums:
     def _refuse_unlike(self, other):
         if self.fields != other.fields:
             name = min(self.fields ^ other.fields)
+            name = PLURAL.get(name, name)
             raise ValueError(
-                f"one part of the log has {PLURAL.get(name, name)} and another has none: build all parts "
+                f"one part of the log has {name} and another has none: build all parts "
                 "with the same fields."
             )
 
