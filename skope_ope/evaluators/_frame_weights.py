@@ -141,7 +141,7 @@ class FrameWeights:
         return self._define(found if omega is None else omega * found)
 
     # -- answers -----------------------------------------------------------------
-    def take(self, strata):
+    def taken(self, strata):
         """Return the `Tally` and the `RoundEnds`.
 
         Parameters
@@ -224,7 +224,7 @@ class FrameWanted:
         *table, pi = columns
         self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
 
-    def take(self, strata):
+    def taken(self, strata):
         """Return the `Tally`, and no ends."""
         tally, whole = Tally([None], self.arms), strata[None]
         tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]

@@ -7,6 +7,7 @@ from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import recommended_row
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
 from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
 from skope_ope.evaluators.sequential._sequential_values import sequential_values
 from skope_ope.reward_models._part_models import part_models, source_on
@@ -55,6 +56,7 @@ def _walked(asked, sources, verbose=0, states=None):
 
     `states` are what their uniform numbers come from, where a fit has drawn them.
     """
+    refuse_adaptive(asked.evaluators)
     found = sequential_values(
         asked.policies,
         asked.evaluators,
@@ -69,6 +71,19 @@ def _walked(asked, sources, verbose=0, states=None):
         for name, values in found.items()
         for policy, value in values.items()
     }
+
+
+def refuse_adaptive(evaluators):
+    """Raise where weights follow from what all earlier rounds tell of later ones."""
+    for evaluator in evaluators.values():
+        if isinstance(evaluator, AdaptiveLoggerEvaluator):
+            raise ValueError(
+                f"{type(evaluator).__name__} weighs every round by what all earlier "
+                "ones tell, which lazy logs do not keep. Take the rounds of some files "
+                "into memory, lazy.partitions[k].read() or lazy.sample(100_000, "
+                "random_state=0); or watch them with ConfidenceSequence, whose "
+                "update(lazy, policy) reads part by part."
+            )
 
 
 def fitted_on_lazy(evaluator, lazy, reward_model):
@@ -87,6 +102,7 @@ def fitted_on_lazy(evaluator, lazy, reward_model):
     head = head_of(lazy)
     evaluator._check_kind(head)
     evaluator._check_logs(head)
+    refuse_adaptive({ONE: evaluator})
     source = reward_model
     if evaluator._uses_model and not takes_earlier(evaluator, reward_model):
         model = evaluator._one_model(reward_model)

@@ -120,7 +120,8 @@ def prepared(
     lazy = isinstance(logs, LazyLogs)
     if lazy:
         refuse_arrays(policies)
-        logs = logs.labelled(n_jobs=n_jobs)
+        if logs.frame is None or logs.roles.get("logger"):
+            logs = logs.labelled(n_jobs=n_jobs)  # frames tell the actions with the sums
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:

@@ -74,11 +74,11 @@ class CsvPart:
             file.seek(self.span[0])
             data = file.read(self.span[1])
         types = {n: reading.types[n] for n in names if n in reading.types}
-        table = parsed(data, self.header, names, types)
+        whole = len(data) == self.span[1]
+        table = parsed(data, self.header, names, types) if whole else ()
         if len(table) != self.n_rounds:
             raise ValueError(
-                f"it has {len(table)} rows, and had {self.n_rounds} when it was "
-                "scanned. Scan it again."
+                "the file has other rows than when it was scanned. Scan it again."
             )
         yield from table.combine_chunks().to_batches()
 
@@ -123,7 +123,7 @@ class ScannedCsv(Scanned):
                 continue
             if pyarrow.types.is_null(kind):
                 types[name] = pyarrow.string()
-            elif uses[name] == "number" or (uses[name] == "feature" and numeric):
+            elif uses[name] == "number" or (uses[name] != "label" and numeric):
                 # a whole number may be followed by fractions
                 types[name] = pyarrow.float64()
         return types

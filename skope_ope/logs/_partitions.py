@@ -121,12 +121,6 @@ class Partition:
     start : int or None
         Rows of the source before it.
 
-    Examples
-    --------
-    >>> from skope_ope import scan_logs
-    >>> logs = scan_logs("day.parquet", action="item", reward="click")  # doctest: +SKIP
-    >>> logs.partitions[0].name  # doctest: +SKIP
-    'day.parquet, row group 0'
     """
 
     part: object
@@ -331,7 +325,8 @@ def _typed(table, names, part, types):
     arrays = []
     for name in names:
         if name in part.constants:
-            array = pyarrow.repeat(part.constants[name], part.n_rounds)
+            one = pyarrow.array([part.constants[name]])[0]
+            array = pyarrow.repeat(one, part.n_rounds)
         else:
             array = table.column(name)
         if name in types and array.type != types[name]:

@@ -26,10 +26,10 @@ FAMILY_WORLDS = [
 ]
 
 
-def check_numbers(folder, seed=0):
+def check_numbers(folder, seed=0, worlds=FAMILY_WORLDS):
     """Every family has the numbers of memory, however the files are cut."""
     rng = np.random.RandomState(seed)
-    for k, (name, grouped) in enumerate(FAMILY_WORLDS):
+    for k, (name, grouped) in enumerate(worlds):
         logs, atol = world_of(name, grouped)
         policy = WORLDS[name][1]().policies[0]
         evaluators = {str(i): one for i, one in enumerate(FAMILIES[name])}
@@ -83,7 +83,7 @@ def notebook_policy(**given):
                 with open(self.dies, "w"):
                     pass
                 os._exit(1)
-            preferred = (logs.context[:, 0] > 0).astype(int)
+            preferred = (np.asarray(logs.context)[:, 0] > 0).astype(int)
             return 0.7 * np.eye(logs.n_actions)[preferred] + 0.3 / logs.n_actions
 
     return NotebookPolicy(**given).fit(some_logs())

@@ -365,27 +365,23 @@ class BaseEvaluator(BaseEstimator):
         """Return the `Overlap` from a `Summary` of all parts."""
         return Overlap.of_sums(summary)
 
-    def _value_of_sums(self, joint, policy, log=None, **about):
+    def _value_of_sums(self, summary, log=None, **about):
         """Return the `SummedValue` of a policy.
 
         Parameters
         ----------
-        joint : JointSummary
+        summary : Summary
             Sums of all parts.
-        policy : str
-            Name of the policy.
         log : LogSums, default=None
             What is known of the log.
         **about : dict
-            Parameters of `SummedValue`: n_rounds, counted, by, columns, propensities.
+            Parameters of `SummedValue`: n_rounds, counted, joint, owner, by, columns,
+            propensities.
         """
-        summary = joint.summary(policy)
         estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
         return SummedValue(
             estimate,
             estimator=type(self).__name__,
-            joint=joint,
-            name=policy,
             leaves_bias_out=self._leaves_bias_out,
             **known,
             **about,
