@@ -300,7 +300,6 @@ class Walks:
             policy=self.policies[policy],
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
-            name=policy,
             propensities=propensities_of(facts.log),
             reach=range_alone(facts.log),
         )
