@@ -91,6 +91,7 @@ class _MeanReward:
 
     _moves = -1  # by the weight of the round
     _uses_model = _uses_range = False
+    _uses_weights = True  # all are one
 
     @staticmethod
     def _terms(rounds):

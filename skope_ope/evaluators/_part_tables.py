@@ -17,6 +17,7 @@ from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._validation import plain
+from skope_ope.policies._learned_rounds import LearnedRounds
 
 FUNCTIONS = (
     _functions.mean,
@@ -38,6 +39,10 @@ def tables_of(sums):
         "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
         "by": {
             name: [repr(plain(k)) for k in parts] for name, parts in sums.by.items()
+        },
+        "learned": {
+            name: [one.n, one.count, list(one.rows)]
+            for name, one in sums.learned.items()
         },
         "known": [sums.counts is not None, _is_stored(sums.log)],
     }
@@ -92,6 +97,10 @@ def sums_of_tables(table, evaluators, make):
         {
             column: _nested(by_prefix, column, map(literal_eval, labels), like)
             for column, labels in header["by"].items()
+        },
+        {
+            name: LearnedRounds(n, count, tuple(rows))
+            for name, (n, count, rows) in header["learned"].items()
         },
     )
 

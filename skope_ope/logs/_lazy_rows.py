@@ -34,7 +34,7 @@ def first_rows(logs, n):
         rows.append(part.position(kept[:left]))
         left -= len(tables[-1])
     reader.close()
-    return _logs(logs, tables, np.concatenate(rows))
+    return _logs(logs, tables, np.concatenate(rows) if rows else None)
 
 
 def some_rows(logs, n, random_state, n_jobs):
@@ -45,7 +45,7 @@ def some_rows(logs, n, random_state, n_jobs):
         return _logs(logs, [table], rows)
     sizes = kept_sizes(logs, n_jobs)
     ends = np.cumsum(sizes)
-    total = int(ends[-1])
+    total = int(ends[-1]) if len(ends) else 0
     if n >= total:
         drawn = np.arange(total)
     else:  # of many rounds no list of all is made

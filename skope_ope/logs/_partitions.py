@@ -121,12 +121,6 @@ class Partition:
     start : int or None
         Rows of the source before it.
 
-    Examples
-    --------
-    >>> from skope_ope import scan_logs
-    >>> logs = scan_logs("day.parquet", action="item", reward="click")  # doctest: +SKIP
-    >>> logs.partitions[0].name  # doctest: +SKIP
-    'day.parquet, row group 0'
     """
 
     part: object

@@ -69,13 +69,19 @@ def scan_logs(
     actions : array-like, default=None
         Ordered labels of all actions. `None`: found by one pass over their column
         where they are needed.
-    logging_proba, logger_proba : list of str, default=None
-        Names of the columns with the probabilities, or of one column of lists, in the
-        order of `actions` and of the sorted loggers.
-    logger, timestamp, sample_weight : str, default=None
-        Names of further columns.
+    logging_proba : list of str, default=None
+        Names of the columns with the probabilities, in the order of `actions`, or of
+        one column of lists.
+    logger : str, default=None
+        Name of the column that says which logger acted.
+    logger_proba : list of str, default=None
+        As `logging_proba`, in the order of the sorted loggers.
+    timestamp : str, default=None
+        Name of the column.
     group : str or list of str, default=None
         Name of the column, or of the columns whose tuples are the labels.
+    sample_weight : str, default=None
+        Name of the column.
     columns : list of str or dict, default=None
         Columns that go along as named row fields. A dict tells the column of every
         name, or a list of columns, which becomes an array with a column for each.
@@ -116,8 +122,8 @@ def scan_logs(
     >>> logs = scan_logs(
     ...     f"{folder.name}/*.parquet", action="item", reward="click", propensity="p"
     ... )
-    >>> len(logs), [part.name[-24:] for part in logs.partitions]
-    (4, ['day1.parquet, row group 0', 'day2.parquet, row group 0'])
+    >>> len(logs), [part.n_rounds for part in logs.partitions]
+    (4, [2, 2])
     >>> logs.partitions[1].read()
     BanditLogs(n_rounds=2, n_features=0, n_actions=2)
     >>> folder.cleanup()

@@ -49,7 +49,17 @@ class RoundEnds:
         self.fronts = [np.zeros((0, 2))] * 2
         self.limits = None
 
-    def add_weights(self, w, reward, omega=None, p=None, loggers=None, yes_no=None):
+    def add_weights(
+        self,
+        w,
+        reward,
+        omega=None,
+        p=None,
+        loggers=None,
+        yes_no=None,
+        rewarded=None,
+        extremes=None,
+    ):
         """Add the weights of some rounds.
 
         Parameters
@@ -62,9 +72,14 @@ class RoundEnds:
             Labels of the loggers and codes of the rounds; `None`: there is one.
         yes_no : bool, default=None
             Whether all rewards are 0 or 1, where that is known.
+        rewarded : ndarray of int, default=None
+            Rows of the rounds whose reward is not zero; `None`: found out.
+        extremes : callable, default=None
+            Takes an array and returns the smallest and the largest entry.
         """
+        extremes = _ends_of if extremes is None else extremes
         if loggers is None:
-            self.weights[None] = max(self.weights.get(None, 0.0), float(w.max()))
+            self.weights[None] = max(self.weights.get(None, 0.0), extremes(w)[1])
         else:
             labels, codes = loggers
             largest = np.full(len(labels), -inf)
@@ -74,11 +89,11 @@ class RoundEnds:
                     self.weights[label] = max(self.weights.get(label, 0.0), found)
         low, high = 1.0, 1.0
         if omega is not None:
-            low, high = float(omega.min()), float(omega.max())
+            low, high = extremes(omega)
         self.omega = min(self.omega[0], low), max(self.omega[1], high)
         if p is not None:
-            self.propensity = min(self.propensity, float(p.min()))
-        self.yes_no.add(w, reward, yes_no)
+            self.propensity = min(self.propensity, extremes(p)[0])
+        self.yes_no.add(w, reward, yes_no, rewarded, extremes)
 
     def add_terms(self, terms, powers=False):
         """Add the terms of some rounds, k arrays of shape (n,).
@@ -89,7 +104,7 @@ class RoundEnds:
         found = np.array([(term.min(), term.max()) for term in terms])
         self.terms = found if self.terms is None else _wider(self.terms, found)
         if powers:
-            found = np.array([_powers(term) for term in terms])
+            found = powers_of(terms)
             self.powers = found if self.powers is None else self.powers + found
 
     def add_model(self, v, q):
@@ -125,6 +140,41 @@ class RoundEnds:
             _front(side, one, *two.T)
             for side, one, two in zip(SIDES, self.fronts, other.fronts, strict=True)
         ]
+        return out
+
+    def beside(self, weights=None, model=None):
+        """Return the same terms with weights and model values that others have seen.
+
+        Parameters
+        ----------
+        weights, model : RoundEnds, default=None
+            Who saw them; `None`: nobody else.
+        """
+        out = copy(self)
+        if weights is not None:
+            out.weights, out.yes_no = weights.weights, weights.yes_no
+            out.omega, out.propensity = weights.omega, weights.propensity
+            out.limits = weights.limits
+        if model is not None:
+            out.fronts = model.fronts
+        return out
+
+    def moved(self, step, moves):
+        """Return bounds of the terms where all rewards are larger.
+
+        Parameters
+        ----------
+        step : float
+            By how much.
+        moves : tuple
+            How the terms follow, see `Sums`.
+        """
+        out, terms = copy(self), self.terms.copy()
+        for term, by in enumerate(moves):
+            if by is not None:
+                change = [step, step] if by < 0 else sorted(step * self.terms[by])
+                terms[term] += change
+        out.terms, out.powers = terms, None
         return out
 
     def largest_weights(self, strata):
@@ -185,8 +235,12 @@ class RoundEnds:
         return out
 
 
+def powers_of(terms):
+    """Return the sums of the powers 0 to 4 of some terms, a row for each."""
+    return np.array([_powers(term) for term in terms])
+
+
 def _powers(term):
-    """Return the sums of the powers 0 to 4."""
     square = term * term
     return (
         len(term),
@@ -195,6 +249,10 @@ def _powers(term):
         dot(square, term),
         dot(square, square),
     )
+
+
+def _ends_of(values):
+    return float(values.min()), float(values.max())
 
 
 def _wider(one, two):

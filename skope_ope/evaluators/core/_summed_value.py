@@ -202,18 +202,37 @@ class SummedValue(PolicyValue):
     def _ends(self):
         """Bounds of the deviations of the round values that were seen."""
         find = self._find_reach
-        if not (isinstance(find, SummedReach) and find.is_exact(self._estimate)):
-            reach = None if self._limits is None else self._usual_reach
-            if reach is None and isinstance(find, SummedReach):
-                reach = find.of_seen_rewards(self)  # a bound of what was seen
-            if reach is not None and not isnan(reach.up):
-                return -reach.down, reach.up
         if self._pair is not None:
+            if all(one._follows_weights for one in self._pair):
+                reach = self._reach_of_all()
+                if reach is not None:
+                    return -reach.down, reach.up
             (low, high), (less, more) = (one._ends for one in self._pair)
             return low - more, high - less
-        if isinstance(find, SummedReach):
-            return find.observed(self._estimate)
-        return -np.inf, np.inf
+        if not isinstance(find, SummedReach):
+            return -np.inf, np.inf
+        if not find.is_exact(self._estimate) and self._follows_weights:
+            reach = self._reach_of_all()
+            if reach is not None:
+                return -reach.down, reach.up
+        return find.observed(self._estimate)
+
+    def _reach_of_all(self):
+        """Return a `Reach` that bounds what was seen, or None."""
+        reach = None if self._limits is None else self._usual_reach
+        if reach is None and self._find_reach is not None:
+            reach = self._find_reach.of_seen_rewards(self)
+        return None if reach is None or isnan(reach.up) else reach
+
+    @property
+    def _follows_weights(self):
+        """Whether no round lies further out than one of the largest weight may."""
+        if self._pair is not None:
+            return all(one._follows_weights for one in self._pair)
+        find = self._find_reach
+        if not isinstance(find, SummedReach) or not find.evaluator._uses_weights:
+            return False
+        return find.is_monotone
 
     def by(self, key):
         """Values of groups of rounds, by a column that was asked for beforehand.

@@ -43,7 +43,7 @@ class YesNoSums:
         out.least, out.largest = np.ones((2, 2))
         return out
 
-    def add(self, w, reward, yes_no=None):
+    def add(self, w, reward, yes_no=None, rewarded=None, extremes=None):
         """Add rounds.
 
         Parameters
@@ -52,6 +52,10 @@ class YesNoSums:
             Importance weights and rewards.
         yes_no : bool, default=None
             Whether all rewards are 0 or 1; `None`: found out here.
+        rewarded : ndarray of int, default=None
+            Rows of the rounds whose reward is not zero; `None`: found out here.
+        extremes : callable, default=None
+            Takes an array and returns the smallest and the largest entry.
         """
         if np.isnan(self.sums[0, 0]) or not len(w):
             return
@@ -61,9 +65,12 @@ class YesNoSums:
             self.sums[:] = np.nan
             return
         whole = _powers(w)
-        some = w[np.flatnonzero(reward * w)]
-        self.largest[1] = max(self.largest[1], float(w.max()))
-        self.least[1] = min(self.least[1], float(w.min()))
+        some = w[np.flatnonzero(reward) if rewarded is None else rewarded]
+        least, largest = (w.min(), w.max()) if extremes is None else extremes(w)
+        if least <= 0:
+            some = some[some > 0]
+        self.largest[1] = max(self.largest[1], float(largest))
+        self.least[1] = min(self.least[1], float(least))
         if len(some):
             powers = _powers(some)
             self.sums[0] += powers

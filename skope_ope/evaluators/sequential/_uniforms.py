@@ -32,6 +32,10 @@ class UniformStream:
             n -= CHUNK
         return self
 
+    def seed(self):
+        """Return the seed that a fit draws after the numbers of all rounds."""
+        return self._rng.randint(2**31 - 1)
+
 
 def stream_state(random_state, n_rounds):
     """Return a random state for streams, and move the given one as a `fit` moves it.

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a value of a static evaluator is told beside its estimate, from merged sums."""
 
+from copy import copy
 from functools import partial
 from math import isfinite, isnan, nan
 from types import SimpleNamespace
@@ -107,8 +108,10 @@ def _entries(evaluator, summary, overlap, log):
 def _reach(evaluator, summary, overlap, log, n_rounds):
     """Return what finds how far the value of a round may lie from the estimate."""
     limits = None if log is None else known_range(log)
-    if overlap is None or summary.ends is None:
+    if summary.ends is None:
         return range_only(limits)
+    if overlap is None:
+        return SummedReach(evaluator, limits, summary.ends, n_rounds)
     shift = 0.0
     if log is not None and log.reward_range is not None:
         shift = min(log.reward_range[0], 0.0)
@@ -117,13 +120,14 @@ def _reach(evaluator, summary, overlap, log, n_rounds):
         frame, near = weights.frame, weights.origin[0]
         cells = weights.totals[0] + near * weights.totals[-1]
         of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
-    plain = None
+    plain, ends = None, summary.ends
     if evaluator._uses_model and summary.sums.frame.n_strata == 1:
-        plain = partial(_without_model, summary, limits, n_rounds)
+        given = limits, overlap.missing_mass, of_groups, n_rounds
+        plain = partial(_without_model, summary, *given)
     return SummedReach(
         evaluator,
         limits,
-        summary.ends,
+        ends,
         n_rounds,
         shift,
         summary.counts.reward_range,
@@ -133,13 +137,18 @@ def _reach(evaluator, summary, overlap, log, n_rounds):
     )
 
 
-def _without_model(summary, limits, n_rounds):
-    """Return the value by weights and 0/1 rewards alone, None where it is not known."""
+def _without_model(summary, limits, lost, of_groups, n_rounds):
+    """Return the value by weights and rewards alone, None where it is not known."""
     from skope_ope.evaluators.static._snips import SNIPS
 
-    sums = summary.ends.yes_no.ratio_sums(summary.sums.frame)
-    if sums is None or summary.ends.omega != (1.0, 1.0):
+    ends = copy(summary.ends)
+    ends.limits = None  # rounds are as heavy as they were seen to be
+    sums = summary.plain
+    if sums is None and ends.omega == (1.0, 1.0):
+        sums = ends.yes_no.ratio_sums(summary.sums.frame)
+    if sums is None:
         return None
-    reach = SummedReach(SNIPS(), limits, summary.ends, n_rounds, lost=0.0)
-    estimate = Estimate(sums, ratio)
-    return SummedValue(estimate, n_rounds, estimator="SNIPS", reach=reach)
+    reach = SummedReach(
+        SNIPS(), limits, ends, n_rounds, lost=lost, group_weights=of_groups
+    )
+    return SummedValue(Estimate(sums, ratio), n_rounds, estimator="SNIPS", reach=reach)
