@@ -211,7 +211,7 @@ def labels_of(table, name, listed=None, all_of_them=False):
     _refuse_nulls(column, name)
     coded = column_codes(column)
     if coded is None:
-        values = _numpy(column)
+        values = _numpy(column, exact=True)
         if listed is None or not len(values):
             return values
         codes = label_codes(listed, values)  # the constructor names a row that has -1
@@ -301,8 +301,8 @@ def _one_chunk(column):
     return column
 
 
-def _numpy(column):
-    """Return an array of which no copy needs to be made."""
+def _numpy(column, exact=False):
+    """Return an array of which no copy needs to be made; `exact` keeps decimals."""
     from pyarrow import float64, types
 
     if types.is_dictionary(column.type) or is_text(column.type):
@@ -311,7 +311,7 @@ def _numpy(column):
             return np.asarray(coded.values).view(Own)
         if types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
-    elif types.is_decimal(column.type):
+    elif types.is_decimal(column.type) and not exact:
         column = column.cast(float64())
     array = _one_chunk(column).to_numpy(zero_copy_only=False)
     return array.view(Own)

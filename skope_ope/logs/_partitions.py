@@ -12,7 +12,6 @@ from skope_ope.logs._part_columns import Reading, logs_of_table
 
 STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
-FAR = 1 << 40  # rounds between partitions of which nobody knows where they begin
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class Partition:
         What is read, and what it means.
     index : int
         Number of the partition in its source.
-    start : int or None
+    start : int
         Rows of the source before it.
 
     """
@@ -230,8 +229,7 @@ class Partition:
 
     def position(self, rows):
         """Return the positions of some rows of the partition in the source."""
-        start = self.index * FAR if self.start is None else self.start
-        return np.asarray(rows, dtype=np.int64) + start
+        return np.asarray(rows, dtype=np.int64) + self.start
 
     def up_to(self, n_rows):
         """Return the partition of the first rows of this one, at most so many."""
@@ -249,9 +247,9 @@ class Partition:
         if not len(table):
             return None
         whole = isinstance(rows, range)
-        start = self.index * FAR if self.start is None else self.start
         with self.named(None if whole else rows.__getitem__):
-            return logs_of_table(self.reading, table, start, None if whole else rows)
+            rows = None if whole else rows
+            return logs_of_table(self.reading, table, self.start, rows)
 
 
 class PartReader:
@@ -359,6 +357,8 @@ def _typed(table, names, part, types):
             array = table.column(name)
         if name in types and array.type != types[name]:
             try:
+                if pyarrow.types.is_dictionary(types[name]):
+                    array = array.dictionary_encode()  # as other files have it
                 array = array.cast(types[name])
             except pyarrow.ArrowException as error:
                 raise TypeError(
