@@ -24,6 +24,7 @@ def frame_sums(
     lazy,
     *,
     sources=None,
+    reward_model=None,
     shares=None,
     by=None,
     n_groups=N_GROUPS,
@@ -43,6 +44,8 @@ def frame_sums(
     sources : dict, default=None
         Numbers and names of columns (one per action) that stand for reward models, or
         their sources, by the name of the evaluator; otherwise the evaluators' own.
+    reward_model : float or str, default=None
+        The model of evaluators that have none of their own.
     shares : dict, default=None
         Share of every logger in the rounds, by label, where their mixture enters.
         `None`: those of the rounds.
@@ -66,7 +69,7 @@ def frame_sums(
         If rows are not what they should be: they are counted, and none is left out.
     """
     ready = {
-        name: _ready(evaluator, (sources or {}).get(name))
+        name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
     counts = counts_of(lazy)
@@ -118,8 +121,10 @@ class Asked:
         origins = {
             name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
         }
-        if offset or any(near != 0.0 for one in origins.values() for near in one):
-            about = About(offset, origins)
+        moved = offset or any(near != 0.0 for one in origins.values() for near in one)
+        unknown = any(one.reward_range is None for one in whole[None].tallies.values())
+        if moved or unknown:
+            about = About(offset, origins, unknown)
             whole = self.passed(about)
         return whole, about
 
@@ -182,7 +187,7 @@ def check_fields(evaluator, rounds):
         )
 
 
-def _ready(evaluator, source):
+def _ready(evaluator, source, reward_model):
     """Return an evaluator that can be asked for its terms, as if it were fitted."""
     out = copy(evaluator)
     if not evaluator._uses_model:
@@ -190,5 +195,6 @@ def _ready(evaluator, source):
     if source is None:
         model = evaluator._model_of_fit
         source = evaluator.reward_model if model is None else model
+        source = reward_model if source is None else source
     out.reward_source_ = source
     return out

@@ -43,8 +43,17 @@ class LazyLogs:
     Examples
     --------
     >>> from skope_ope import scan_logs
-    >>> logs = scan_logs("logs/day=*", action="item", reward="click", propensity="p")
-    ... # doctest: +SKIP
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> frame = pd.DataFrame({"item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]})
+    >>> frame.to_parquet(f"{folder.name}/monday.parquet")
+    >>> logs = scan_logs(folder.name, action="item", reward="click", propensity="p")
+    >>> logs.n_rounds, logs.partitions
+    (2, (Partition('monday.parquet, row group 0', n_rounds=2),))
+    >>> logs.describe().action_counts
+    array([1, 1])
+    >>> folder.cleanup()
     """
 
     def __init__(self, reading, scanned, source=""):
@@ -223,7 +232,7 @@ class LazyLogs:
         logs : BanditLogs, SlateLogs or None
             Its rounds; `None` where there are none.
         """
-        return read_partitions(self.partitions)
+        yield from read_partitions(self.partitions)
 
     def head(self, n=5):
         """Return the first rounds as ordinary logs.

@@ -109,13 +109,9 @@ class Scanned:
             For every column that is read, whether it is used as "number", "label",
             "time" or "feature".
         """
-        import pyarrow
-
         types = dict(self._constants)
         for name, role in roles.items():
             if name in types:
-                if role == "time" and types[name] == pyarrow.string():
-                    types[name] = pyarrow.timestamp("us")  # of day=2026-01-01
                 continue
             found = [(file, self._type(file, s, name)) for file, s in self._schemas]
             types[name] = common_type(name, role, found)
