@@ -14,7 +14,7 @@ from skope_ope.evaluators.core._weight_findings import slate_weight_findings
 from skope_ope.logs._known_range import known_range
 
 SUMMED = ("unsupported_share", "outside_range_share", "negative_weight_share")
-SUMMED += ("altered_rows",)  # means over all rounds
+SUMMED += ("altered_rows", "correction")  # means over all rounds
 N_TERMS = 4  # of a choice of weights
 
 
@@ -52,8 +52,8 @@ def tally_of(found, positive, part):
     told = {"n_rounds": n, "mass": n if omega is None else float(omega.sum())}
     known = found.diagnostics
     told |= {name: n * known[name] for name in SUMMED if name in known}
-    if "uncovered_rounds" in known:
-        told["uncovered_rounds"] = known["uncovered_rounds"]
+    if "uncovered_rounds" in known:  # the source knows those of all parts
+        tally.most["uncovered_rounds"] = float(known["uncovered_rounds"])
     left_out = found.left_out(part.omega)
     if left_out is not None:
         told["left_out"] = float((left_out * (1.0 if omega is None else omega)).sum())
@@ -120,8 +120,8 @@ def known_of_slates(evaluator, summary, log):
             warned += warnings_of(found)
     if sums.get("left_out"):
         entries["left_out_share"] = sums["left_out"] / sums["mass"]
-    if "uncovered_rounds" in sums:
-        entries["uncovered_rounds"] = int(sums["uncovered_rounds"])
+    if "uncovered_rounds" in summary.tally.most:
+        entries["uncovered_rounds"] = int(summary.tally.most["uncovered_rounds"])
     if isnan(estimate.value):
         warned.append(estimate.combine.warning(type(evaluator).__name__, estimate))
     return estimate, {
