@@ -22,6 +22,9 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
 
 STAYS = -2  # in tables: a term that does not follow the rewards
+FEW = 50  # strata whose rounds are taken one after the other
+MANY = 12  # terms whose products one matrix gives faster than a dot product each
+PIECE = 5000  # rounds of such a matrix
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
@@ -129,11 +132,27 @@ class Sums:
         if self._buffer is None or len(self._buffer) < len(x[0]):
             self._buffer = np.empty(len(x[0]))
         buffer = self._buffer[: len(x[0])]
-        second = [
-            [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
-            for i, one in enumerate(columns)
-        ]
+        if len(columns) > MANY and self.frame.n_strata <= FEW:
+            second = self._rows_by_stratum(columns, block, len(x))
+        else:
+            second = [
+                [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
+                for i, one in enumerate(columns)
+            ]
         return [total(column) for column in x], second
+
+    def _rows_by_stratum(self, columns, block, k):
+        """Return products of many terms, stratum by stratum."""
+        some = [
+            products_of_rows([column[rows] for column in columns])
+            if len(rows)
+            else np.zeros((len(columns),) * 2)
+            for rows in block.rows_of_strata
+        ]
+        found = np.stack(some, axis=-1)
+        return [
+            [found[i, j] for j in range(min(i + 1, k))] for i in range(len(columns))
+        ]
 
     def _add_cells(self, block, terms, x, begins):
         """Sum over the cells; an array that two jobs bring is summed once for both."""
@@ -483,10 +502,30 @@ def _middle(term):
 
 
 def _products_of(x, block):
+    if len(x) > MANY:
+        rows = x if block.omega is None else [*x, block.omega]
+        return _triangle(products_of_rows(rows), len(x))
     second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
     if block.omega is not None:
         second.append([block.dot(block.omega, b) for b in x])
     return second
+
+
+def products_of_rows(rows):
+    """Return the sums of products of any two arrays, as a matrix does."""
+    n, out = len(rows[0]), np.zeros((len(rows), len(rows)))
+    piece = np.empty((len(rows), min(n, PIECE)))
+    for start in range(0, n, PIECE):
+        some = piece[:, : min(PIECE, n - start)]
+        for row, values in zip(some, rows, strict=True):
+            row[:] = values[start : start + PIECE]
+        out += some @ some.T
+    return out
+
+
+def _triangle(products, k):
+    """Return the lower triangle of products as lists; the last row without its end."""
+    return [row[: min(i + 1, k)] for i, row in enumerate(products.tolist())]
 
 
 def _plus(old, new):
