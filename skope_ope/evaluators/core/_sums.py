@@ -20,11 +20,10 @@ import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
 
 STAYS = -2  # in tables: a term that does not follow the rewards
 FEW = 50  # strata whose rounds are taken one after the other
-MANY = 12  # terms whose products one matrix gives faster than a dot product each
-PIECE = 5000  # rounds of such a matrix
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
@@ -98,7 +97,7 @@ class Sums:
         x = [block.entry(term, near) for term, near in pairs]
         if self._single:
             first = first or [float(np.add.reduce(column)) for column in x]
-            second = _products_of(x, block) if self._products else []
+            second = products_of(x, block) if self._products else []
         else:
             # two jobs with the same terms need one sum
             key = (self._products, *map(id, terms), *self.origin)
@@ -499,33 +498,6 @@ def _middle(term):
         return 0.0, whole
     # the mean of equal terms may differ from them by rounding
     return float(term[0]) if (term == term[0]).all() else whole / n, whole
-
-
-def _products_of(x, block):
-    if len(x) > MANY:
-        rows = x if block.omega is None else [*x, block.omega]
-        return _triangle(products_of_rows(rows), len(x))
-    second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
-    if block.omega is not None:
-        second.append([block.dot(block.omega, b) for b in x])
-    return second
-
-
-def products_of_rows(rows):
-    """Return the sums of products of any two arrays, as a matrix does."""
-    n, out = len(rows[0]), np.zeros((len(rows), len(rows)))
-    piece = np.empty((len(rows), min(n, PIECE)))
-    for start in range(0, n, PIECE):
-        some = piece[:, : min(PIECE, n - start)]
-        for row, values in zip(some, rows, strict=True):
-            row[:] = values[start : start + PIECE]
-        out += some @ some.T
-    return out
-
-
-def _triangle(products, k):
-    """Return the lower triangle of products as lists; the last row without its end."""
-    return [row[: min(i + 1, k)] for i, row in enumerate(products.tolist())]
 
 
 def _plus(old, new):
