@@ -46,9 +46,7 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
         actions=np.arange(N_ACTIONS),
         logging_proba=mu if full else None,
         **given,
-    ).with_columns(
-        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
-    )
+    ).with_columns(q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1)))
 
 
 def cut(n, seed=0, n_parts=4):
