@@ -156,7 +156,8 @@ class PartSums:
                 f"{list(other.policies)}."
             )
         n = self.n + other.n
-        log = self.log + other.log if self.log and other.log else None
+        logs = self.log, other.log  # one of no rounds is false, and is a part
+        log = None if any(one is None for one in logs) else self.log + other.log
         by = {
             name: _union(self.by.get(name, {}), other.by.get(name, {}))
             for name in [*self.by, *(one for one in other.by if one not in self.by)]
@@ -252,7 +253,6 @@ class PartSums:
                 moved.terms = ends.terms + step * np.eye(len(ends.terms))[0][:, None]
             else:
                 moved.terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
-                out[owner].powers = None
         return out
 
     def __radd__(self, other):
