@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How many rounds a lazy frame has, by logger and action."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from skope_ope.evaluators._columns import label_known
 from skope_ope.evaluators._frame_query import FrameQuery
 from skope_ope.logs._validation import plain
 
@@ -46,62 +46,77 @@ class FrameCounts:
         return np.flatnonzero((never.any if each else never.all)(axis=0)).tolist()
 
 
-def counts_of(lazy):
-    """Return the `FrameCounts` of lazy logs that are a frame."""
+def counts_of(lazy, by=None):
+    """Return the `FrameCounts` of lazy logs that are a frame.
+
+    Parameters
+    ----------
+    lazy : LazyLogs
+        The frame.
+    by : str, default=None
+        Name of a column: a dict of those of every label is returned.
+    """
     query, roles = FrameQuery(lazy.frame), lazy.roles
     names = {role: roles[role][0] for role in ("logger", "action") if roles.get(role)}
-    keys = []
-    for role, name in names.items():
-        keys.append(query.label(name, role))
-        query.check(label_known(keys[-1]), f"column {name!r}: {role} is missing")
+    keys = [query.label(name, role) for role, name in names.items()]
     asking, weight = query.asking(), None
     if roles.get("sample_weight"):
         omega = query.number(roles["sample_weight"][0], "sample_weight")
-        weight = asking.sum(omega), asking.sum((omega > 0).astype(float))
-    answers = asking.run(keys)
-    codes, labels = [], {}
-    for role, found in zip(names, answers.keys, strict=True):
-        codes.append(_codes(found, getattr(lazy, f"{role}s"), names[role], role))
-        labels[role] = codes[-1].labels
-    loggers = labels.get("logger")
-    shape = len(loggers or [None]), len(labels["action"])
-    place = codes[-1].codes
-    if loggers:
-        place = codes[0].codes * shape[1] + place
-    mass, n = (answers.n, answers.n) if weight is None else map(answers.of, weight)
-    by = [
+        weight = asking.sum((omega > 0).astype(float)), asking.sum(omega)
+    first = [] if by is None else [query.label(by, f"by={by!r}")]
+    answers = asking.run([*first, *keys])
+    for role, found in zip([*first, *names], answers.keys, strict=True):
+        _refuse_missing(found, answers.n, names.get(role, by), role)
+    parts = {None: answers} if by is None else answers.by_first_key()
+    labels = {
+        role: _labels(found, getattr(lazy, f"{role}s"), names[role], role)
+        for role, found in zip(names, answers.keys[len(first) :], strict=True)
+    }
+    out = {label: _counts(part, labels, weight) for label, part in parts.items()}
+    return out[None] if by is None else out
+
+
+def _counts(answers, labels, weight):
+    """Return the `FrameCounts` of answers by logger, if any, and action."""
+    place = np.zeros(len(answers), dtype=np.intp)
+    for known, found in zip(labels.values(), answers.keys, strict=True):
+        position = {label: k for k, label in enumerate(known)}
+        codes = [position[plain(label)] for label in found.tolist()]
+        place = place * len(known) + np.array(codes, dtype=np.intp)
+    loggers, actions = labels.get("logger"), labels["action"]
+    shape = len(loggers or [None]), len(actions)
+    n, mass = (answers.n, answers.n) if weight is None else map(answers.of, weight)
+    tables = [
         np.bincount(place, values, shape[0] * shape[1]).reshape(shape)
         for values in (n, mass)
     ]
-    if not n.sum() > 0:
-        raise ValueError("no round of the lazy frame has a positive sample weight.")
-    return FrameCounts(
-        int(answers.n.sum()), int(n.sum()), labels["action"], loggers, *by
-    )
+    about = int(answers.n.sum()), int(n.sum())
+    return FrameCounts(*about, actions, loggers, *tables)
 
 
-@dataclass
-class _Codes:
-    labels: list
-    codes: np.ndarray
+def _refuse_missing(found, n, name, role):
+    """Raise where labels are null, or NaN."""
+    missing = np.array([label is None or label != label for label in found.tolist()])
+    if missing.any():
+        raise ValueError(
+            f"column {name!r}: the {role} is missing ({int(n[missing].sum()):,} rows, "
+            f"of {int(n.sum()):,}). Drop or fill these rows."
+        )
 
 
-def _codes(found, stated, name, role):
-    """Return the codes of labels among those that were stated, or found."""
-    found = [plain(label) for label in found.tolist()]
+def _labels(found, stated, name, role):
+    """Return the labels that were stated, or found, a list."""
+    found = list(dict.fromkeys(plain(label) for label in found.tolist()))
     if stated is None:
-        try:
-            labels = sorted(set(found))
-        except TypeError:
-            labels = list(dict.fromkeys(found))
-    else:
-        labels = [plain(label) for label in stated.tolist()]
-        unknown = [label for label in found if label not in labels]
-        if unknown:
-            raise ValueError(
-                f"column {name!r}: {role} {unknown[0]!r} is none of the {len(labels)} "
-                f"{role}s that were stated"
-                f"{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}."
-            )
-    place = {label: k for k, label in enumerate(labels)}
-    return _Codes(labels, np.array([place[label] for label in found], dtype=np.intp))
+        with suppress(TypeError):  # labels of several kinds stay as they appear
+            found = sorted(found)
+        return found
+    labels = [plain(label) for label in stated.tolist()]
+    unknown = [label for label in found if label not in set(labels)]
+    if unknown:
+        raise ValueError(
+            f"column {name!r}: {role} {unknown[0]!r} is none of the {len(labels)} "
+            f"{role}s that were stated"
+            f"{f', nor are {len(unknown) - 1} others' * (len(unknown) > 1)}."
+        )
+    return labels

@@ -6,7 +6,8 @@ Evaluators enter a `FramePass` as they enter the pass over a part of a log in me
 Their formulas are the same; what comes back is the same sums.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -36,10 +37,13 @@ class About:
         What is subtracted from rewards and model values.
     origins : dict of list
         What is subtracted from the terms, by the name of the stack.
+    rewards_used : bool
+        Whether it is asked which rewards have a weight that is not zero.
     """
 
     offset: float = 0.0
     origins: dict = field(default_factory=dict)
+    rewards_used: bool = False
 
 
 class FrameStack:
@@ -56,8 +60,6 @@ class FrameStack:
     ----------
     places : dict
         Numbers of the terms of every owner among all.
-    sums : Sums
-        Those of all terms; set by `take`.
     """
 
     def __init__(self, role, whole):
@@ -119,8 +121,8 @@ class FrameStack:
             out += [own] * len(numbers)
         return out
 
-    def take(self, strata, count, cells=None):
-        """Take the answers.
+    def taken(self, strata, count, cells=None):
+        """Return the `Sums` from the answers.
 
         Parameters
         ----------
@@ -141,24 +143,31 @@ class FrameStack:
             totals = np.stack([cells.answers.of(name) for name in self._by_cell])
             frame = cells.frame(strata, count, totals[-1])
         about = frame, self.whole.about.offset, self.moves, self.origin
-        self.sums = Sums._of(*about, first, second, totals)
+        return Sums._of(*about, first, second, totals)
 
-    def best_origin(self, offset):
-        """Return what the terms are best measured from: zeros where that serves.
 
-        None stands for the value in the first row: in all rows it may be the same.
-        """
-        sums = self.sums
-        mass, square = total(sums.mass), total(sums.square)
-        first, moved = sums._plain(sums.offset), sums._plain(offset)
-        origin = []
-        for j in range(sums.n_terms):
-            whole = first[j] * first[j] * square
-            part = total(sums.product(j, j)) * mass * mass
-            share = whole / part if part else 0.0
-            near = None if share > EQUAL else moved[j] / mass
-            origin.append(near if share > FAR else 0.0)
-        return origin
+def best_origin(sums, offset):
+    """Return what terms are best measured from: zeros where that serves.
+
+    None stands for the value in the first row: in all rows it may be the same.
+
+    Parameters
+    ----------
+    sums : Sums
+        About zero.
+    offset : float
+        What will be subtracted from the rewards.
+    """
+    mass, square = total(sums.mass), total(sums.square)
+    first, moved = sums._plain(sums.offset), sums._plain(offset)
+    origin = []
+    for j in range(sums.n_terms):
+        whole = first[j] * first[j] * square
+        part = total(sums.product(j, j)) * mass * mass
+        share = whole / part if part else 0.0
+        near = None if share > EQUAL else moved[j] / mass
+        origin.append(near if share > FAR else 0.0)
+    return origin
 
 
 def _sum(asking, one):
@@ -215,18 +224,15 @@ class Cells:
 
     Parameters
     ----------
-    answers : Answers
+    asked : CellAnswers
         Sums by the stratum, where there is one, and by the cluster.
-    count : str
-        Name of the number of rounds that weigh something.
-    n_buckets : int, default=None
-        Number of hash buckets that stand for the clusters; `None`: they are groups.
     """
 
-    def __init__(self, answers, count, n_buckets=None):
+    def __init__(self, asked):
+        self.answers = answers = asked.answers
         self.strata = Strata(answers, 0 if len(answers.keys) > 1 else None)
         self.clusters, self.cluster = factorise(answers.keys[-1])
-        self.answers, self.count, self.n_buckets = answers, count, n_buckets
+        self.count, self.n_buckets = asked.count, asked.n_buckets
 
     def frame(self, whole, count, mass):
         """Return the `Frame` of the cells, with the strata of the whole.
@@ -281,10 +287,8 @@ class FramePass:
     ----------
     stacks : dict of FrameStack
         By the name of the design.
-    places, ends, tallies : dict
+    places : dict
         See `PartPass`.
-    reward_limits : tuple (float, float)
-        Smallest and largest reward; set by `run`.
     """
 
     def __init__(
@@ -303,7 +307,7 @@ class FramePass:
         self.query = FrameQuery(lazy.frame)
         self.rounds = FrameRounds(self.query, lazy, counts, shares)
         self.moved = self.rounds.less(self.about.offset)
-        self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
+        self.stacks, self.places = {}, {}
         self._targets, self._weights, self._limits = {}, {}, {}
         self.asking = self.query.asking()
         self._rewards = self._ends_of(self.rounds.reward)
@@ -366,56 +370,123 @@ class FramePass:
         return found if omega is None else where(omega > 0, found, None)
 
     # -- answers -----------------------------------------------------------------
-    def run(self):
-        """Ask the frame, and take its answers.
+    def run(self, by=None):
+        """Ask the frame.
 
-        Sums of squares of what lies far from zero lose the digits that tell it apart:
-        `far` says from where they are better taken.
+        Parameters
+        ----------
+        by : str, default=None
+            Name of a column of the frame: answers come by its labels.
+
+        Returns
+        -------
+        found : dict of Taken
+            By label; the only one is None where no column is named.
         """
         rounds, cells = self.rounds, {}
-        count = rounds.count(self.asking)
+        self._count = rounds.count(self.asking)
         for name, stack in self.stacks.items():
             if rounds.has("group") and stack.role not in cells:
                 cells[stack.role] = self.query.asking()
             stack.ask(self.about.origins.get(name), self.asking, cells.get(stack.role))
-        roles = [stack.role for stack in self.stacks.values() if stack.role]
-        roles = list(dict.fromkeys(roles))
-        answers = self.asking.run([rounds.label(role) for role in roles])
-        strata = {
-            role: Strata(answers, roles.index(role) if role else None)
-            for role in dict.fromkeys([None, *roles])
-        }
-        by_cell = {role: self._cells(role, one) for role, one in cells.items()}
-        for name, stack in self.stacks.items():
-            role = stack.role
-            stack.take(strata[role], count, by_cell.get(role))
             for owner, numbers in stack.places.items():
                 self.places[name if owner == REWARD else owner] = name, numbers
+        roles = [stack.role for stack in self.stacks.values() if stack.role]
+        self._roles = list(dict.fromkeys(roles))
+        first = [] if by is None else [self.rounds.column_label(by)]
+        keys = [rounds.label(role) for role in self._roles]
+        answers = self.asking.run([*first, *keys])
+        by_cell = {role: self._by_cell(first, role, one) for role, one in cells.items()}
+        if by is None:
+            return {None: self._taken(answers, by_cell)}
+        return {
+            label: self._taken(part, {r: one.of(label) for r, one in by_cell.items()})
+            for label, part in answers.by_first_key().items()
+        }
+
+    def _by_cell(self, first, role, asking):
+        """Return the answers by stratum and cluster."""
+        rounds, asked = self.rounds, CellAnswers()
+        asked.count = rounds.count(asking)
+        keys = [*first, *([rounds.label(role)] if role else [])]
+        group = rounds.label("group")
+        answers = asking.run([*keys, group], self.n_groups)
+        if len(answers) > self.n_groups:
+            asked.n_buckets = self.n_buckets
+            number = rounds.bucket("group", self.n_buckets)
+            answers = asking.run([*keys, number or group])
+            if number is None:
+                answers = answers.bucketed(self.n_buckets)
+        asked.answers = answers
+        return asked
+
+    def _taken(self, answers, by_cell):
+        """Return what the answers are for one label, or for all rounds."""
+        roles, out = self._roles, Taken()
+        strata = {
+            role: Strata(answers, roles.index(role) if role else None)
+            for role in [None, *roles]
+        }
+        for name, stack in self.stacks.items():
+            cells = by_cell.get(stack.role)
+            cells = None if cells is None else Cells(cells)
+            out.sums[name] = stack.taken(strata[stack.role], self._count, cells)
         whole = strata[None]
-        self.reward_limits = tuple(
+        out.n_logged = int(answers.n.sum())
+        out.reward_limits = tuple(
             _of(whole, end, k) for k, end in enumerate(self._rewards)
         )
         for owner, (terms, values) in self._limits.items():
-            self.ends[owner] = _round_ends(whole, terms, values)
+            out.ends[owner] = _round_ends(whole, terms, values)
         for owner, weights in self._weights.items():
-            self.tallies[owner], ends = weights.take(strata)
+            out.tallies[owner], ends = weights.taken(strata, out.reward_limits)
             if ends is not None:
-                self.ends[owner] = ends
+                out.ends[owner] = ends
+        return out
 
-    def _cells(self, role, asking):
-        """Return the `Cells` of a stratum and the clusters."""
-        rounds = self.rounds
-        count = rounds.count(asking)
-        stratum = [rounds.label(role)] if role else []
-        group, n_buckets = rounds.label("group"), None
-        answers = asking.run([*stratum, group], self.n_groups)
-        if len(answers) > self.n_groups:
-            n_buckets = self.n_buckets
-            number = rounds.bucket("group", n_buckets)
-            answers = asking.run([*stratum, number or group])
-            if number is None:
-                answers = answers.bucketed(n_buckets)
-        return Cells(answers, count, n_buckets)
+
+@dataclass
+class Taken:
+    """What a lazy frame answered of some rounds: as a `PartPass` has it.
+
+    Attributes
+    ----------
+    n_logged : int
+        Number of rounds.
+    reward_limits : tuple (float, float)
+        Smallest and largest reward of those that weigh something.
+    sums, ends, tallies : dict
+        See `PartPass`.
+    """
+
+    n_logged: int = 0
+    reward_limits: tuple = (inf, -inf)
+    sums: dict = field(default_factory=dict)
+    ends: dict = field(default_factory=dict)
+    tallies: dict = field(default_factory=dict)
+
+
+@dataclass
+class CellAnswers:
+    """Answers by stratum and cluster.
+
+    Attributes
+    ----------
+    answers : Answers
+        The sums.
+    count : str
+        Name of the number of rounds that weigh something.
+    n_buckets : int or None
+        Number of hash buckets that stand for the clusters; `None`: they are groups.
+    """
+
+    answers: object = None
+    count: str = "n"
+    n_buckets: int | None = None
+
+    def of(self, label):
+        """Return those of one label of the first key."""
+        return replace(self, answers=self.answers.by_first_key()[label])
 
 
 def _round_ends(whole, terms, values):

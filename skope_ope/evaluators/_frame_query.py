@@ -17,8 +17,10 @@ from skope_ope.evaluators._columns import (
     expression,
     where,
 )
+from skope_ope.logs._factorise import factorise
 from skope_ope.logs._frames import import_narwhals
-from skope_ope.logs._label_hash import PRIME, ROOT
+from skope_ope.logs._label_hash import PRIME, ROOT, label_hash
+from skope_ope.logs._validation import plain
 
 GUARD = "guard"  # the column that is null where a row is refused
 LARGEST = float(np.finfo(np.float64).max)
@@ -179,7 +181,7 @@ class FrameQuery:
     def first_row(self, columns):
         """Return what some columns are in one row, a list of floats."""
         names = [found.key[1] for found in columns]
-        row = self.prepared(names).select(*names).head(1).collect()
+        row = self.prepared(names).select(*dict.fromkeys(names)).head(1).collect()
         return [float(row[name].to_numpy()[0]) for name in names]
 
     def asking(self):
@@ -269,7 +271,7 @@ class Asking:
             raise TypeError(
                 f"{query.backend} cannot compute these sums: {error} {INSTEAD}"
             ) from error
-        found = Answers(keys, rows)
+        found = Answers.of_rows(keys, rows)
         n, n_good = found.n.sum(), found.of(good).sum()
         if not n:
             raise ValueError(
@@ -311,17 +313,51 @@ class Answers:
         The labels.
     """
 
-    def __init__(self, keys, rows):
-        self._rows = rows
-        self.n = self.of("n")
-        self.keys = [_labels(rows[name]) for name in keys]
+    def __init__(self, n, keys, columns):
+        self.n, self.keys, self._columns = n, keys, columns
+
+    @classmethod
+    def of_rows(cls, keys, rows):
+        """Return the answers in the rows of a frame of narwhals."""
+        columns = {
+            name: np.asarray(rows[name].to_numpy(), dtype=np.float64)
+            for name in rows.columns
+            if name not in keys
+        }
+        return cls(columns["n"], [_labels(rows[name]) for name in keys], columns)
 
     def of(self, name):
         """Return the answers of a name, an array of floats."""
-        return np.asarray(self._rows[name].to_numpy(), dtype=np.float64)
+        return self._columns[name]
 
     def __len__(self):
         return len(self.n)
+
+    def by_first_key(self):
+        """Return the answers of every label of the first key, without that key."""
+        labels, codes = factorise(self.keys[0])
+        return {
+            plain(label): self._some(np.flatnonzero(codes == k))
+            for k, label in enumerate(labels.tolist())
+        }
+
+    def _some(self, rows):
+        columns = {name: values[rows] for name, values in self._columns.items()}
+        return Answers(self.n[rows], [key[rows] for key in self.keys[1:]], columns)
+
+    def bucketed(self, n_buckets):
+        """Return the sums over hash buckets of the last key; extremes are lost."""
+        buckets = label_hash(self.keys[-1]) % n_buckets
+        keys, codes = [*self.keys[:-1], buckets], np.zeros(len(self), dtype=np.intp)
+        for key in keys:
+            labels, code = factorise(key)
+            codes = codes * len(labels) + code
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        columns = {
+            name: np.bincount(codes, values, len(first))
+            for name, values in self._columns.items()
+        }
+        return Answers(columns["n"], [key[first] for key in keys], columns)
 
 
 def _labels(series):

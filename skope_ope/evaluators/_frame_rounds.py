@@ -112,6 +112,12 @@ class FrameRounds:
         self.query.check(label_known(found), f"column {name!r}: {role} is missing")
         return found
 
+    def column_label(self, name):
+        """Return the name of the labels of a column of the frame."""
+        found = self.query.label(name, f"by={name!r}")
+        self.query.check(label_known(found), f"column {name!r}: a label is missing")
+        return found
+
     def bucket(self, role, n_buckets):
         """Return the name of the hash buckets of integer labels, or None.
 
@@ -204,6 +210,13 @@ class FrameRounds:
 
     def _columns_of(self, what, who):
         """Return the names of the columns that stand for a policy or a model."""
+        if what is None:
+            raise TypeError(
+                f"{who} is None, the mean reward of every action out of fold, which is "
+                "fitted to rounds in memory. Inside a lazy frame a number may stand "
+                "for it, or the name of columns of predictions, one per action. "
+                f"{INSTEAD}"
+            )
         if not isinstance(what, str):
             raise TypeError(
                 f"{who} is a {type(what).__name__}: inside a lazy frame it must be "

@@ -11,7 +11,7 @@ from copy import copy
 import numpy as np
 
 from skope_ope.evaluators._frame_counts import counts_of
-from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass
+from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass, best_origin
 from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
@@ -24,6 +24,7 @@ def frame_sums(
     lazy,
     *,
     sources=None,
+    reward_model=None,
     shares=None,
     by=None,
     n_groups=N_GROUPS,
@@ -43,6 +44,8 @@ def frame_sums(
     sources : dict, default=None
         Numbers and names of columns (one per action) that stand for reward models, or
         their sources, by the name of the evaluator; otherwise the evaluators' own.
+    reward_model : float or str, default=None
+        The model of evaluators that have none of their own.
     shares : dict, default=None
         Share of every logger in the rounds, by label, where their mixture enters.
         `None`: those of the rounds.
@@ -66,70 +69,99 @@ def frame_sums(
         If rows are not what they should be: they are counted, and none is left out.
     """
     ready = {
-        name: _ready(evaluator, (sources or {}).get(name))
+        name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
     }
     counts = counts_of(lazy)
-    how = {"n_groups": n_groups, "n_buckets": n_buckets}
+    if not counts.n:
+        raise ValueError("no round of the lazy frame has a positive sample weight.")
     if shares is None and lazy.roles.get("logger_proba"):
         shares = counts.shares
-    asked = Asked(policies, ready, lazy, counts, shares, how)
-    whole = asked.found()
-    bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
-    loggers = [None] if counts.loggers is None else counts.loggers
-    limits = whole.reward_limits
-    return PartSums(
-        counts.n_logged,
-        policies,
-        bare,
-        RoundCounts(
-            counts.n,
-            float(counts.mass.sum()),
-            counts.actions,
-            loggers,
-            counts.counts,
-            limits,
-        ),
-        {name: stack.sums for name, stack in whole.stacks.items()},
-        whole.places,
-        whole.tallies,
-        whole.ends,
-        {None: {"logger_proba": whole.rounds.logger_proba is not None}},
-    )
+    how = {"n_groups": n_groups, "n_buckets": n_buckets, "shares": shares}
+    asked = Asked(policies, ready, lazy, counts, how)
+    whole, about = asked.found()
+    out = asked.part_sums(whole[None], counts, evaluators)
+    for name in [by] if isinstance(by, str) else by or ():
+        parts, tallied = asked.passed(about, name), counts_of(lazy, name)
+        out.by[name] = {
+            label: asked.part_sums(part, tallied[label], evaluators)
+            for label, part in parts.items()
+        }
+    return out
 
 
 class Asked:
-    """What is asked of a lazy frame, once or twice."""
+    """What is asked of a lazy frame.
 
-    def __init__(self, policies, evaluators, lazy, counts, shares, how):
+    Parameters
+    ----------
+    policies, evaluators : dict
+        See `frame_sums`; the evaluators can be asked for their terms.
+    lazy : LazyLogs
+        The frame.
+    counts : FrameCounts
+        How many rounds there are.
+    how : dict
+        Further arguments of `FramePass`.
+    """
+
+    def __init__(self, policies, evaluators, lazy, counts, how):
         self.policies, self.evaluators, self.lazy = policies, evaluators, lazy
-        self.counts, self.shares, self.how = counts, shares, how
+        self.counts, self.how = counts, how
 
     def found(self):
-        """Return the `FramePass`, after its answers.
+        """Return what the frame answers, and from where sums were taken.
 
         Sums of squares of what lies far from zero lose the digits that tell it apart:
         then the same is asked once more, about what was found.
         """
-        whole = self._passed(About())
-        offset = offset_of(np.array(whole.reward_limits))
+        about = About()
+        whole = self.passed(about)
+        offset = offset_of(np.array(whole[None].reward_limits))
         origins = {
-            name: stack.best_origin(offset) for name, stack in whole.stacks.items()
+            name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
         }
-        if not offset and all(near == 0.0 for one in origins.values() for near in one):
-            return whole
-        return self._passed(About(offset, origins))
+        moved = offset or any(near != 0.0 for one in origins.values() for near in one)
+        unknown = any(one.reward_range is None for one in whole[None].tallies.values())
+        if moved or unknown:
+            about = About(offset, origins, unknown)
+            whole = self.passed(about)
+        return whole, about
 
-    def _passed(self, about):
-        shares = self.shares
-        whole = FramePass(
-            self.lazy, self.policies, self.counts, shares, about, **self.how
+    def passed(self, about, by=None):
+        """Return what one pass finds, a dict of `Taken` by label."""
+        self.whole = whole = FramePass(
+            self.lazy, self.policies, self.counts, about=about, **self.how
         )
         for name, evaluator in self.evaluators.items():
             check_fields(evaluator, whole.rounds)
             evaluator._enter_frame(whole, name)
-        whole.run()
-        return whole
+        return whole.run(by)
+
+    def part_sums(self, taken, counts, evaluators):
+        """Return the `PartSums` of all rounds, or of those of one label."""
+        bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
+        loggers = [None] if counts.loggers is None else counts.loggers
+        if not counts.n:
+            return PartSums(counts.n_logged, self.policies, bare)
+        return PartSums(
+            counts.n_logged,
+            self.policies,
+            bare,
+            RoundCounts(
+                counts.n,
+                float(counts.mass.sum()),
+                counts.actions,
+                loggers,
+                counts.counts,
+                taken.reward_limits,
+            ),
+            taken.sums,
+            self.whole.places,
+            taken.tallies,
+            taken.ends,
+            {None: {"logger_proba": self.whole.rounds.logger_proba is not None}},
+        )
 
 
 def check_fields(evaluator, rounds):
@@ -144,9 +176,9 @@ def check_fields(evaluator, rounds):
     several = rounds.loggers is not None and len(rounds.loggers) > 1
     if evaluator._mixes_loggers(rounds) and several and rounds.logger_proba is None:
         raise ValueError(
-                f"{name} mixes the loggers and needs the probability of the logged "
-                "action under each of them: scan_logs(..., logger_proba=[columns])."
-            )
+            f"{name} mixes the loggers and needs the probability of the logged "
+            "action under each of them: scan_logs(..., logger_proba=[columns])."
+        )
     if evaluator._uses_range and rounds.reward_range is None:
         rounds.query.check_number(
             rounds.reward,
@@ -155,7 +187,7 @@ def check_fields(evaluator, rounds):
         )
 
 
-def _ready(evaluator, source):
+def _ready(evaluator, source, reward_model):
     """Return an evaluator that can be asked for its terms, as if it were fitted."""
     out = copy(evaluator)
     if not evaluator._uses_model:
@@ -163,5 +195,6 @@ def _ready(evaluator, source):
     if source is None:
         model = evaluator._model_of_fit
         source = evaluator.reward_model if model is None else model
+        source = reward_model if source is None else source
     out.reward_source_ = source
     return out

@@ -5,6 +5,7 @@
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
 from skope_ope.evaluators._prepared import check_policies, refuse_learning
+from skope_ope.evaluators._pushdown import frame_sums
 from skope_ope.evaluators._stated import Stated
 from skope_ope.evaluators._summary_facts import facts
 from skope_ope.evaluators._value_summary import ValueSummary
@@ -39,6 +40,16 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     refuse_learning(policies)
     check_policies(policies, asked.head)
     told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
+    if asked.lazy and logs.frame is not None:
+        sums = frame_sums(
+            policies,
+            evaluators,
+            logs,
+            sources=sources,
+            reward_model=asked.reward_model,
+            by=asked.by,
+        )
+        return _summary(asked, sums, told, Counted.of_frame())
     if sources is None:
         sources = asked.sources(verbose)
     shares = None
@@ -52,12 +63,16 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     else:
         sums = stated.sums_of(logs, sample_weight)
         counted = Counted.of_logs(logs)
+    return _summary(asked, sums, told, counted)
+
+
+def _summary(asked, sums, told, counted):
     return ValueSummary(
         sums,
-        evaluators=evaluators,
+        evaluators=asked.evaluators,
         facts=told,
         counted=counted,
-        single=list(policies) == [None],
+        single=list(asked.policies) == [None],
         left_out=asked.left_out,
     )
 

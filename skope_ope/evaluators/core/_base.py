@@ -180,6 +180,20 @@ class BaseEvaluator(BaseEstimator):
             found |= self._fitted_model(logs, reward_model)
         return found
 
+    def _fitted_in_parts(self, head, reward_model, n_rounds):
+        """Return the fitted attributes on logs that are read in parts.
+
+        Parameters
+        ----------
+        head : BanditLogs or SlateLogs
+            A few rounds.
+        reward_model : source or None
+            What predicts the rewards of the whole log.
+        n_rounds : int or None
+            Rounds of the whole log, None where they are not known.
+        """
+        return self._fitted(head, reward_model)
+
     def _fitted_model(self, logs, reward_model):
         return {"reward_source_": self._fit_reward_model(logs, reward_model)}
 

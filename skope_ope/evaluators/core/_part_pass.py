@@ -37,8 +37,8 @@ class PartPass:
         Reward sources by the name of the evaluator.
     n_total : int or None
         Number of rounds of the whole log.
-    log : LogSums
-        What is known of the rounds.
+    log : LogSums or None
+        What is known of the rounds, where that is wanted.
 
     Attributes
     ----------
@@ -57,8 +57,7 @@ class PartPass:
         self.part, self.logs = part, part.all_logs
         self.policies, self.sources, self.n_total = policies, sources, n_total
         self.offset = offset_of(self.logs.reward)
-        self.yes_no = log._says_yes_and_no or not log.n_rewarded
-        self.bounded = log._says_yes_and_no  # by themselves, where nothing was stated
+        self._log = log
         self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
         self.combines = {}  # of slates: functions of the means, by owner
         self._targets, self._given, self._views = {}, [], {}
@@ -69,6 +68,19 @@ class PartPass:
     def loggers(self):
         """Who acted."""
         return PartLoggers(self.part)
+
+    @cached_property
+    def yes_no(self):
+        """Whether all rewards are 0 or 1."""
+        if self._log is not None:
+            return self._log._says_yes_and_no or not self._log.n_rewarded
+        reward = self.logs.reward
+        return bool((reward * reward == reward).all())
+
+    @property
+    def bounded(self):
+        """Whether rewards are bounded by themselves, where nothing was stated."""
+        return self.yes_no and bool(self.logs.reward.any())
 
     @cached_property
     def by_action(self):

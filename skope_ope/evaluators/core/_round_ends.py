@@ -15,6 +15,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
+from skope_ope.logs._label_texts import texts_of_labels
 
 FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
@@ -161,6 +162,24 @@ class RoundEnds:
             out.fronts = model.fronts
         return out
 
+    def moved(self, step, moves):
+        """Return bounds of the terms where all rewards are larger.
+
+        Parameters
+        ----------
+        step : float
+            By how much.
+        moves : tuple
+            How the terms follow, see `Sums`.
+        """
+        out, terms = copy(self), self.terms.copy()
+        for term, by in enumerate(moves):
+            if by is not None:
+                change = [step, step] if by < 0 else sorted(step * self.terms[by])
+                terms[term] += change
+        out.terms, out.powers = terms, None
+        return out
+
     def largest_weights(self, strata):
         """Return the largest weight of every stratum, by the labels of the loggers."""
         whole = max(self.weights.values(), default=0.0)
@@ -191,7 +210,7 @@ class RoundEnds:
 
     def to_table(self):
         """Return the extremes as a dict of arrays."""
-        labels = np.array([repr(label) for label in self.weights], dtype=str)
+        labels = texts_of_labels(self.weights)
         return {
             "ends_loggers": labels,
             "ends_weights": np.array(list(self.weights.values()), dtype=float),

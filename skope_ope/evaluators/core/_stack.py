@@ -29,14 +29,13 @@ class Stack:
     ----------
     places : dict
         Numbers of the terms of every owner among all.
-    sums : Sums
-        Those of all terms.
     """
 
     def __init__(self, design, offset):
         self.design, self.offset = design, offset
-        self.places, self.sums = {}, None
+        self.places, self._sums = {}, None
         self._waiting, self._moves, self._block = {}, (), None
+        self._heads = self._same = None  # where each array comes first
 
     def put(self, owner, block, terms, moves=None):
         """Take the terms of an owner in a block.
@@ -63,15 +62,34 @@ class Stack:
         self._waiting[owner] = terms
 
     def flush(self):
-        """Add what was put of a block."""
+        """Add what was put of a block; the array of several owners is summed once."""
         if not self._waiting:
             return
-        if self.sums is None:
-            self.sums = Sums(self.design, self.offset, self._moves)
-        terms = [self._waiting[owner] for owner in self.places]
+        terms = [term for owner in self.places for term in self._waiting[owner]]
         block, self._waiting = self._block, {}
         block = block.of(self.design) if hasattr(block, "of") else block
-        self.sums.add(block, tuple(term for some in terms for term in some))
+        if self._sums is None:
+            self._sums = Sums(self.design, self.offset)
+            self._tell_apart(terms, [0] * len(terms))
+        elif any(
+            terms[i] is not terms[self._heads[j]] for i, j in enumerate(self._same)
+        ):
+            before = self._same
+            self._tell_apart(terms, before)
+            self._sums = self._sums.repeated([before[i] for i in self._heads])
+        self._sums.add(block, tuple(terms[i] for i in self._heads))
+
+    def _tell_apart(self, terms, before):
+        """Find which of the arrays are the same one, in this block as before."""
+        place = {}
+        pairs = [(known, id(term)) for known, term in zip(before, terms, strict=True)]
+        self._same = [place.setdefault(pair, len(place)) for pair in pairs]
+        self._heads = [self._same.index(number) for number in range(len(place))]
+
+    @property
+    def sums(self):
+        """Sums of all terms."""
+        return self._sums.repeated(self._same, self._moves, self.offset)
 
 
 @dataclass

@@ -13,13 +13,13 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 whatever origins they were taken about.
 """
 
-from ast import literal_eval
 from copy import copy
 
 import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 STAYS = -2  # in tables: a term that does not follow the rewards
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
@@ -269,6 +269,32 @@ class Sums:
             out.moves, out.offset = None, 0.0
         return out
 
+    def repeated(self, numbers, moves=None, offset=0.0):
+        """Return sums of the same terms, some of them several times, to go on with.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            The term that stands in each place.
+        moves, offset : object
+            See `Sums`.
+        """
+        out = Sums(self.frame, offset, moves)
+        columns = range(len(numbers))
+        out.origin = [self.origin[i] for i in numbers]
+        out.first = [self.first[i] for i in numbers]
+        out.second = [
+            [self.product(numbers[i], numbers[j]) for j in range(i + 1)]
+            for i in columns
+        ]
+        k = self.n_terms
+        if len(self.second) > k:  # weights differ
+            out.second.append([self.product(k, i) for i in numbers])
+        if self.totals is not None:
+            out.totals = [self.totals[i].copy() for i in numbers] + [self.totals[-1]]
+            out._owned = set(columns)
+        return out
+
     def without_rows(self):
         """Return the sums over a frame that holds no rows, and no empty cells."""
         frame, cells = self.frame.filled()
@@ -372,7 +398,7 @@ class Sums:
             "heaviest": np.array(self.frame.heaviest),
         }
         if self.frame.strata != [None]:
-            table["strata"] = np.array([repr(label) for label in self.frame.strata])
+            table["strata"] = texts_of_labels(self.frame.strata)
         if totals is not None:
             clusters = self.frame.clusters
             if clusters.dtype == object:
@@ -400,7 +426,7 @@ class Sums:
             cells["cell_mass"] = table["totals"][-1]
         strata = None
         if "strata" in table:
-            strata = [literal_eval(text) for text in table["strata"].tolist()]
+            strata = labels_of_texts(table["strata"])
         heaviest = float(table["heaviest"])
         frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
         moves = [None if by == STAYS else by for by in table["moves"].tolist()]
