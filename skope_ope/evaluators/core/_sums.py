@@ -13,7 +13,6 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 whatever origins they were taken about.
 """
 
-from ast import literal_eval
 from copy import copy
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 STAYS = -2  # in tables: a term that does not follow the rewards
 FEW = 50  # strata whose rounds are taken one after the other
@@ -416,7 +416,7 @@ class Sums:
             "heaviest": np.array(self.frame.heaviest),
         }
         if self.frame.strata != [None]:
-            table["strata"] = np.array([repr(label) for label in self.frame.strata])
+            table["strata"] = texts_of_labels(self.frame.strata)
         if totals is not None:
             clusters = self.frame.clusters
             if clusters.dtype == object:
@@ -444,7 +444,7 @@ class Sums:
             cells["cell_mass"] = table["totals"][-1]
         strata = None
         if "strata" in table:
-            strata = [literal_eval(text) for text in table["strata"].tolist()]
+            strata = labels_of_texts(table["strata"])
         heaviest = float(table["heaviest"])
         frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
         moves = [None if by == STAYS else by for by in table["moves"].tolist()]
