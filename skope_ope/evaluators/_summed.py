@@ -50,8 +50,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
             reward_model=asked.reward_model,
             by=asked.by,
         )
-        # rows of a query have no names, and nothing is fitted to them
-        return _summary(asked, sums, told, Counted(), {})
+        return _summary(asked, sums, told, Counted.of_frame(), {})
     if sources is None:
         sources = asked.sources(verbose)
     shares = None
