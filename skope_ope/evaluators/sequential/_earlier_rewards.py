@@ -3,7 +3,6 @@
 """The mean reward of the rounds before, where a log is read part by part."""
 
 import numpy as np
-from sklearn.model_selection import TimeSeriesSplit
 
 from skope_ope.evaluators.sequential._drns_model import EarlierMeans, middle_reward
 from skope_ope.reward_models._cross_fit import MeanReward
@@ -23,6 +22,8 @@ def takes_earlier(evaluator, reward_model=None):
     """
     if not evaluator._uses_model or isinstance(evaluator.cv, str):
         return False
+    from sklearn.model_selection import TimeSeriesSplit  # its import takes long
+
     none = reward_model is None and evaluator.reward_model is None
     return none and isinstance(evaluator.cv, TimeSeriesSplit)
 

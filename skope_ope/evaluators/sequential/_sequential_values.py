@@ -44,7 +44,7 @@ from skope_ope.evaluators.sequential._summed_sequential_value import (
 )
 from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
-from skope_ope.logs._partitions import Partition, read_partitions
+from skope_ope.logs._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_rounds import LearnedRounds
 from skope_ope.reward_models._part_models import part_models
@@ -99,12 +99,7 @@ def sequential_values(
         If the log lacks what an evaluator needs, or a part cannot be read; the message
         names file and row group.
     """
-    if lazy.partitions is None:
-        raise TypeError(
-            f"{', '.join(evaluators)} take the rounds in the order of time, and a lazy "
-            "frame has no order. Sort it by time, write it as parquet files, and scan "
-            "these."
-        )
+    check_walk(", ".join(evaluators), lazy)
     lazy = lazy.labelled(n_jobs=n_jobs)
     for evaluator in evaluators.values():
         evaluator._validate_params()
@@ -122,6 +117,15 @@ def sequential_values(
             sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
     walks = Walks(policies, evaluators, lazy.partitions, facts, sources, states)
     return walks.values(n_jobs, verbose, counted)
+
+
+def check_walk(who, lazy):
+    """Raise where lazy logs have no order in which to walk through them."""
+    if lazy.partitions is None:
+        raise TypeError(
+            f"{who} takes the rounds in the order of time, and a lazy frame has no "
+            "order. Sort it by time, write it as parquet files, and scan these."
+        )
 
 
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
@@ -226,7 +230,8 @@ class Walks:
     def values(self, n_jobs=None, verbose=0, counted=None):
         """Return the values by evaluator and policy."""
         n_rounds = self.facts.n_rounds
-        head = next(logs for _, logs in in_turn(self.partitions) if logs is not None)
+        found = (logs for _, logs in read_partitions(self.partitions))
+        head = next(logs for logs in found if logs is not None)
         kinds = {}  # whether a policy learns
         for policy, what in self.policies.items():
             if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
@@ -295,7 +300,6 @@ class Walks:
             policy=self.policies[policy],
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
-            name=policy,
             propensities=propensities_of(facts.log),
             reach=range_alone(facts.log),
         )
@@ -357,7 +361,7 @@ class Walks:
             if low < high:
                 some.append((part, start, low, high, size, reward))
             start, reward = start + size, reward + total
-        walk = in_turn([part for part, *_ in some])
+        walk = read_partitions([part for part, *_ in some])
         for part, start, low, high, size, reward in some:
             _, logs = next(walk)
             found = 0 if logs is None else len(logs)
@@ -369,15 +373,6 @@ class Walks:
             before = reward + float(logs.reward[:low].sum())
             whole = high - low == size
             yield part, start + low, logs if whole else logs[low:high], before
-
-
-def in_turn(parts):
-    """Yield parts and their rounds, None where a part has none."""
-    if all(isinstance(part, Partition) for part in parts):
-        yield from read_partitions(parts)
-        return
-    for part in parts:
-        yield part, part.read()
 
 
 def _walked(task, walks):
