@@ -14,6 +14,7 @@ from tests.engines import _laws
 pytestmark = [
     pytest.mark.frames,
     pytest.mark.filterwarnings("ignore:Spark"),  # what local mode does not have
+    pytest.mark.filterwarnings("ignore:`apply_async`:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 pytest.importorskip("pyarrow")
