@@ -3,14 +3,20 @@
 """Tasks that joblib works on, and what is said where one of its workers dies."""
 
 import os
+import traceback
 import warnings
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
+from pickle import PicklingError
 
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
+
+try:
+    import cloudpickle  # joblib depends on it from 1.6 on
+except ImportError:
+    from joblib.externals import cloudpickle
 
 
 def check_n_jobs(n_jobs):
@@ -64,6 +70,17 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
             "most often because memory ran out, so there is no result. Ask for fewer "
             "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
         ) from error
+    except (PicklingError, TypeError, AttributeError) as error:
+        # tasks return their errors, so this is of the engine
+        if "pickle" not in str(error):
+            raise
+        # joblib has the cause as a traceback in words
+        why = str(error.__cause__ or error).strip('"\n').splitlines()[-1]
+        raise type(error)(
+            "a model, a policy or an evaluator cannot be sent to the workers, or back "
+            f"from them ({why}). Pass n_jobs=1, or take threads: "
+            'joblib.parallel_config("threading").'
+        ) from error
     for result, heard in done:
         for one in heard:
             key = (str(one[0]), *one[1:])
@@ -71,16 +88,41 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
                 warnings.warn_explicit(*one)
             if told is not None:
                 told.add(key)
-        if isinstance(result, _Failed):  # the first in order, not in time
+        if isinstance(result, Failed):  # the first in order, not in time
             raise result.error
     return [result for result, _ in done]
 
 
-@dataclass
-class _Failed:
-    """In place of the result of a task in a thread, which raised an error."""
+class Failed:
+    """In place of a result: an error. It can be pickled whatever the error holds.
 
-    error: Exception
+    Some engines lose what their workers raise, so that it is returned.
+
+    Parameters
+    ----------
+    error : Exception
+        What was raised.
+    """
+
+    def __init__(self, error):
+        self.error = error
+
+    def __reduce__(self):
+        text = "".join(traceback.format_exception(self.error.__cause__ or self.error))
+        error = self.error.with_traceback(None)
+        error.__cause__ = None
+        error.add_note(f"In a worker:\n{text}")
+        try:
+            packed = cloudpickle.dumps(error)
+            cloudpickle.loads(packed)
+        except Exception:  # whatever its pickling raises
+            text = f"{type(error).__name__}: {error}"
+            packed = cloudpickle.dumps(RuntimeError(text))
+        return _failed, (packed,)
+
+
+def _failed(packed):
+    return Failed(cloudpickle.loads(packed))
 
 
 def _heard(home, config, task):
@@ -91,13 +133,17 @@ def _heard(home, config, task):
     """
     with config_context(**config):
         if os.getpid() == home:
-            try:
-                return task(), []
-            except Exception as error:  # told to the caller by `run_tasks`
-                return _Failed(error), []
+            return _result(task), []
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            result = task()
+            result = _result(task)
     return result, [
         (one.message, one.category, one.filename, one.lineno) for one in heard
     ]
+
+
+def _result(task):
+    try:
+        return task()
+    except Exception as error:  # told to the caller by `run_tasks`
+        return Failed(error)

@@ -7,7 +7,6 @@ back. Whatever a part raises comes back as a result, because some engines lose w
 their workers raise, and is raised here with the name of the part.
 """
 
-import traceback
 import warnings
 from contextlib import ExitStack
 
@@ -16,12 +15,7 @@ from joblib import Parallel, delayed
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
-from skope_ope._parallel import check_n_jobs
-
-try:
-    import cloudpickle  # joblib depends on it from 1.6 on
-except ImportError:
-    from joblib.externals import cloudpickle
+from skope_ope._parallel import Failed, check_n_jobs, cloudpickle
 
 
 def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
@@ -76,7 +70,7 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
             stack.enter_context(threadpool_limits(1))
         stack.callback(shared.stop)
         for result in _results(calls, n_jobs, verbose, shared):
-            if isinstance(result, _Failed):
+            if isinstance(result, Failed):
                 raise result.error
             if result is not None:
                 total = result if total is None else total + result
@@ -131,30 +125,6 @@ def _arrived(packed):
     return Carried(cloudpickle.loads(packed.data), away=True)
 
 
-class _Failed:
-    """In place of a result: an error. It can be pickled whatever the error holds."""
-
-    def __init__(self, error):
-        self.error = error
-
-    def __reduce__(self):
-        text = "".join(traceback.format_exception(self.error.__cause__ or self.error))
-        error = self.error.with_traceback(None)
-        error.__cause__ = None
-        error.add_note(f"In a worker:\n{text}")
-        try:
-            packed = cloudpickle.dumps(error)
-            cloudpickle.loads(packed)
-        except Exception:  # whatever its pickling raises
-            text = f"{type(error).__name__}: {error}"
-            packed = cloudpickle.dumps(RuntimeError(text))
-        return _failed, (packed,)
-
-
-def _failed(packed):
-    return _Failed(cloudpickle.loads(packed))
-
-
 def named(error, place):
     """Return an error whose text names a place, of the same type where it can be."""
     text = str(error)
@@ -176,7 +146,8 @@ def like(error, text):
             found = kind(text)
         except Exception:  # it wants other arguments
             continue
-        if found.args == (text,):
+        said = str(found.args[0]) if isinstance(found, KeyError) else str(found)
+        if said == text:
             return found
     return RuntimeError(f"{type(error).__name__}: {text}")
 
@@ -204,7 +175,7 @@ def _merged(shared, parts, config):
                     total = found if total is None else total + found
                 del one, found  # before the next is read
     except Exception as error:
-        return _Failed(named(error, place))
+        return Failed(named(error, place))
     return Carried(total)
 
 

@@ -9,12 +9,13 @@ from skope_ope.audit._checks import (
     SLATE_POLICY_CHECKS,
 )
 from skope_ope.audit._explained import explained
+from skope_ope.audit._lazy_audit import lazy_audit, refuse_frame, small_logs
 from skope_ope.audit._result import Audit
-from skope_ope.logs import BanditLogs, SlateLogs
+from skope_ope.logs import BanditLogs, LazyLogs, SlateLogs
 from skope_ope.policies._adaptive import AdaptivePolicy
 
 
-def audit(policy, logs=None, *, random_state=0):
+def audit(policy, logs=None, *, random_state=0, n_jobs=None):
     """Check whether a log can answer, alone or for a policy.
 
     `evaluate` warns of what its sums show. An audit runs all checks, those that fit
@@ -23,13 +24,17 @@ def audit(policy, logs=None, *, random_state=0):
 
     Parameters
     ----------
-    policy : policy, array or str, or BanditLogs or SlateLogs
+    policy : policy, array or str, or BanditLogs, SlateLogs or LazyLogs
         What is to be evaluated. The logs may stand here in its place:
         ``audit(logs)`` checks the log alone.
-    logs : BanditLogs or SlateLogs, default=None
-        The logged rounds.
+    logs : BanditLogs, SlateLogs or LazyLogs, default=None
+        The logged rounds. Of lazy logs of files with more than 200,000 rounds, counts
+        and what follows from sums are those of all rounds; what looks at rounds one by
+        one looks at 200,000 of them, which the facts say.
     random_state : int, RandomState instance or None, default=0
         Which rounds are drawn for the checks that fit models.
+    n_jobs : int, default=None
+        Tasks at a time over the partitions of lazy logs, as in scikit-learn.
 
     Returns
     -------
@@ -51,15 +56,15 @@ def audit(policy, logs=None, *, random_state=0):
     """
     if logs is None:
         policy, logs = None, policy
-    elif isinstance(policy, (BanditLogs, SlateLogs)):
+    elif isinstance(policy, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
             "the policy comes before the logs: audit(policy, logs), got "
             f"audit({type(policy).__name__}, {type(logs).__name__})."
         )
-    if not isinstance(logs, (BanditLogs, SlateLogs)):
+    if not isinstance(logs, (BanditLogs, SlateLogs, LazyLogs)):
         raise TypeError(
-            f"logs must be BanditLogs or SlateLogs, got {type(logs).__name__}. The "
-            "call is audit(logs) or audit(policy, logs)."
+            "logs must be BanditLogs, SlateLogs or LazyLogs, got "
+            f"{type(logs).__name__}. The call is audit(logs) or audit(policy, logs)."
         )
     if isinstance(policy, AdaptivePolicy):
         raise TypeError(
@@ -67,6 +72,12 @@ def audit(policy, logs=None, *, random_state=0):
             "that a log could be checked for. Audit the log alone, or what the policy "
             "has learned already, policy.frozen()."
         )
+    if isinstance(logs, LazyLogs):
+        refuse_frame(logs)
+        few = small_logs(logs, n_jobs)
+        if few is None:
+            return lazy_audit(policy, logs, random_state, n_jobs)
+        logs = few
     if not len(logs):
         raise ValueError("the logs are empty: an audit needs a round.")
     policies = {} if policy is None else {"": policy}

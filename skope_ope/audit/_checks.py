@@ -46,3 +46,20 @@ SLATE_CHECKS = (
 )
 POLICY_CHECKS = (policy_findings,)
 SLATE_POLICY_CHECKS = (slate_policy_findings,)
+# Of lazy logs: what looks at a sample of the rounds, and at those from the start on.
+LAZY_SAMPLED = (
+    logger_findings,
+    exploration_findings,
+    column_findings,
+    action_leak_findings,
+    repeated_findings,
+    reward_leak_findings,
+    fitted_propensity_findings,
+)
+LAZY_FIRST = (adaptive_logger_findings, shift_findings)
+LAZY_SLATES_SAMPLED = (
+    column_findings,
+    repeated_findings,
+    reward_leak_findings,
+    slate_logger_findings,
+)

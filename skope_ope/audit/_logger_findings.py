@@ -157,10 +157,11 @@ def _contradictions(logs):
         return []
     of = np.unique(logs.logger_index[off])
     row = int(off[0])
+    name = logs._called(off)[0]
     clipped = bool((p[off] > own[off]).all() and np.ptp(p[off]) == 0)
     found = (
         f"In {len(off)} of {len(p)} rounds the propensity is not what logger_proba has "
-        f"for the logger that acted: {p[row]:.4g} and {own[row]:.4g} in row {row}, of "
+        f"for the logger that acted: {p[row]:.4g} and {own[row]:.4g} in row {name}, of "
         f"logger {_label(logs, logs.logger_index[row])}."
     )
     if clipped:

@@ -163,14 +163,19 @@ def _contradictions(drawn, rows, proba):
         _alarm(
             "contradicting_propensity",
             f"The recorded propensities of {len(off)} of {len(drawn)} slates are not "
-            f"the logging policy's: row {rows[row]} has {drawn.propensity[row]:.4g}, "
-            f"the policy gives {proba[row]:.4g}.",
+            f"the logging policy's: row {_named(drawn, rows, row)} has "
+            f"{drawn.propensity[row]:.4g}, the policy gives {proba[row]:.4g}.",
             ("One of the two was not in force: leave it out.", *ADVICE[:2]),
             number=len(off) / len(drawn),
             effect=float(np.median(gap[off])),
             rows=np.sort(rows[worst]).tolist(),
         )
     ]
+
+
+def _named(drawn, rows, row):
+    """Return what messages call a drawn row: in samples, its place in the log."""
+    return int(drawn._called(np.array([row]))[0]) if drawn._by_position else rows[row]
 
 
 def _impossible(drawn, rows, never, proba):
@@ -181,8 +186,8 @@ def _impossible(drawn, rows, never, proba):
     return _alarm(
         "impossible_slates",
         f"The logging policy cannot compose {len(never)} of {len(drawn)} logged "
-        f"slates: slot {slot} of row {rows[row]} {what}, which has probability 0 "
-        "there.",
+        f"slates: slot {slot} of row {_named(drawn, rows, row)} {what}, which has "
+        "probability 0 there.",
         ADVICE,
         number=len(never) / len(drawn),
         effect=len(never) / len(drawn),

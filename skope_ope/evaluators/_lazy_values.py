@@ -7,6 +7,8 @@ from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import recommended_row
 from skope_ope.evaluators._summed import summed, walks
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.adaptive_logger._base import AdaptiveLoggerEvaluator
+from skope_ope.evaluators.sequential._earlier_rewards import takes_earlier
 from skope_ope.evaluators.sequential._sequential_values import sequential_values
 from skope_ope.reward_models._part_models import part_models, source_on
 
@@ -36,7 +38,8 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     found = {}
     if in_parts.evaluators:
         found |= summed(in_parts, sample_weight, kept=False, verbose=verbose).values()
-    found |= _walked(in_order, in_order.sources(verbose), verbose)
+    fitted = in_order.some(lambda one: not takes_earlier(one, asked.reward_model))
+    found |= _walked(in_order, fitted.sources(verbose), verbose)
     single = list(asked.policies) == [None]
     keys = [
         name if single else (policy, name)
@@ -48,8 +51,12 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     return ValueTable(values, asked.left_out, recommended=row, reason=reason)
 
 
-def _walked(asked, sources, verbose=0):
-    """Return the values of evaluators that walk through the rounds, by key."""
+def _walked(asked, sources, verbose=0, states=None):
+    """Return the values of evaluators that walk through the rounds, by key.
+
+    `states` are what their uniform numbers come from, where a fit has drawn them.
+    """
+    refuse_adaptive(asked.evaluators)
     found = sequential_values(
         asked.policies,
         asked.evaluators,
@@ -57,12 +64,26 @@ def _walked(asked, sources, verbose=0):
         sources=sources,
         n_jobs=asked.n_jobs,
         verbose=verbose,
+        states=states,
     )
     return {
         name if policy is None else (policy, name): value
         for name, values in found.items()
         for policy, value in values.items()
     }
+
+
+def refuse_adaptive(evaluators):
+    """Raise where weights follow from what all earlier rounds tell of later ones."""
+    for evaluator in evaluators.values():
+        if isinstance(evaluator, AdaptiveLoggerEvaluator):
+            raise ValueError(
+                f"{type(evaluator).__name__} weighs every round by what all earlier "
+                "ones tell, which lazy logs do not keep. Take the rounds of some files "
+                "into memory, lazy.partitions[k].read() or lazy.sample(100_000, "
+                "random_state=0); or watch them with ConfidenceSequence, whose "
+                "update(lazy, policy) reads part by part."
+            )
 
 
 def fitted_on_lazy(evaluator, lazy, reward_model):
@@ -81,12 +102,15 @@ def fitted_on_lazy(evaluator, lazy, reward_model):
     head = head_of(lazy)
     evaluator._check_kind(head)
     evaluator._check_logs(head)
+    refuse_adaptive({ONE: evaluator})
     source = reward_model
-    if evaluator._uses_model:
-        model = evaluator._one_model(reward_model)
-        fits = part_models({ONE: evaluator}, model, None, lazy)
-        source = fits[ONE]
-    found = evaluator._fitted(head, source)
+    if evaluator._uses_model and not takes_earlier(evaluator, reward_model):
+        model, source = evaluator._one_model(reward_model), None
+        if lazy.frame is not None:  # columns and numbers need no fit
+            source = evaluator._given_source(model, head)
+        if source is None:
+            source = part_models({ONE: evaluator}, model, None, lazy)[ONE]
+    found = evaluator._fitted_in_parts(head, source, lazy.n_rounds)
     return found | {"logs_": lazy, "_model_of_fit": reward_model}
 
 
@@ -109,9 +133,11 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     if lazy is not evaluator.logs_:
         evaluator._match_those_of_fit(asked.head)
     sources = {}
-    if evaluator._uses_model:
+    if evaluator._uses_model and not takes_earlier(evaluator, model):
         sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}
     if walks(evaluator):
-        return _walked(asked, sources)[ONE]
+        own = lazy is evaluator.logs_
+        state = evaluator._uniform_state if own else evaluator.seed_
+        return _walked(asked, sources, states={ONE: state})[ONE]
     found = summed(asked, sample_weight, sources=sources, kept=False)
     return found.values()[ONE]

@@ -12,9 +12,13 @@ from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
 from skope_ope.evaluators.core._reach import CornerReach, terms_at
+from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
-from skope_ope.evaluators.core._sums import Sums
+from skope_ope.evaluators.core._summed_reach import SummedReach
+from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.core._sums import Sums, total
+from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 from skope_ope.logs._known_range import known_range
 
 
@@ -55,3 +59,67 @@ def _corners(n, limits, max_weight=None, spare=0.0):
     """Return the rewards that rounds might have had; there are no weights."""
     own = [terms_at(np.broadcast_to(end, n)) for end in limits]
     return [[one] for one in own], own, None, None
+
+
+def logged_value_of_sums(summary, log, n_rounds, **about):
+    """Return the same from merged sums.
+
+    Parameters
+    ----------
+    summary : Summary
+        Sums of the logged rewards.
+    log : LogSums or None
+        What is known of the log.
+    n_rounds : int
+        Number of rounds, those of sample weight zero included.
+    **about : dict
+        More parameters of `SummedValue`.
+    """
+    mass, square = total(summary.sums.mass), total(summary.sums.square)
+    return SummedValue(
+        summary.estimate(),
+        n_rounds,
+        estimator="mean reward",
+        effective_sample_size=mass * mass / square,
+        reach=_reach_of_sums(summary, log, n_rounds),
+        **about,
+    )
+
+
+class _MeanReward:
+    """The formula of a mean reward, as an evaluator has it."""
+
+    _moves = -1  # by the weight of the round
+    _uses_model = _uses_range = False
+    _uses_weights = True  # all are one
+
+    @staticmethod
+    def _terms(rounds):
+        return (rounds.r,)
+
+
+def _reach_of_sums(summary, log, n_rounds):
+    """Return the reach of a mean reward: there are no importance weights."""
+    frame, counts = summary.sums.frame, summary.counts
+    ends = RoundEnds()
+    ends.weights[None] = 1.0
+    ends.terms = np.array([counts.reward_range]) - summary.sums.offset
+    limits = None
+    if log is not None:
+        limits, ends.omega = known_range(log), (log.weight_low, log.weight_high)
+        if log._says_yes_and_no:
+            rewarded = log.n_rewarded
+            ends.yes_no = YesNoSums.alike(rewarded, counts.n - rewarded)
+    groups = None
+    if frame.clustered:
+        n = len(frame.clusters)
+        groups = np.bincount(frame.cell_cluster, frame.cell_mass, n)
+    return SummedReach(
+        _MeanReward(),
+        limits,
+        ends,
+        n_rounds,
+        seen=counts.reward_range,
+        group_weights=groups,
+        weighted=False,
+    )

@@ -28,8 +28,10 @@ from skope_ope.evaluators.core._summary import (
     stated_shares,
 )
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.evaluators.static._snips import SNIPS
 from skope_ope.logs import BanditLogs
 from skope_ope.logs._log_sums import LogSums
+from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 
 class PartSums:
@@ -57,7 +59,9 @@ class PartSums:
     log : LogSums, default=None
         What is known of the log itself.
     by : dict, default=None
-        By column: a dict of `PartSums` by label.
+        By column: a dict of `PartSums` by label, which know nothing of the log.
+    learned : dict, default=None
+        `LearnedRounds` by the name of a policy that has learned from logs.
     """
 
     def __init__(
@@ -73,11 +77,13 @@ class PartSums:
         facts=None,
         log=None,
         by=None,
+        learned=None,
     ):
         self.n, self.policies, self.evaluators = n, tuple(policies), evaluators
         self.counts, self.sums, self.places = counts, sums or {}, places or {}
         self.tallies, self.ends = tallies or {}, ends or {}
         self.facts, self.log, self.by = facts or {}, log, by or {}
+        self.learned = learned or {}
 
     @property
     def by_evaluator(self):
@@ -108,19 +114,35 @@ class PartSums:
         kind = getattr(evaluator, "_weight_kind", name)
         weighted = "weights", kind, policy
         weights = self._some(weighted) if weighted in self.places else None
-        known = [self.ends[one] for one in (weighted, owner) if one in self.ends]
+        ends = self.ends.get(owner)
+        if ends is not None:
+            ends = ends.beside(weights=self.ends.get(weighted))
         counts = self.counts
         if kind == "wanted of loggers":
             counts = counts.of_loggers()  # they are the arms
-        return Summary(
+        found = Summary(
             evaluator,
             self._some(owner),
             counts,
             weights,
             self.tallies.get(weighted),
-            sum(known[1:], known[0]) if known else None,
+            ends,
             self.facts.get(None, {}) | self.facts.get(owner, {}),
         )
+        found.plain = self._plain(evaluator, kind, policy)
+        return found
+
+    def _plain(self, evaluator, kind, policy):
+        """Return the sums of SNIPS on a policy, for an evaluator with a model."""
+        if kind != "plain" or not evaluator._uses_model:
+            return None
+        alike = (
+            name
+            for name, one in self.evaluators.items()
+            if type(one) is SNIPS and one.cmax is None
+        )
+        name = next(alike, None)
+        return None if name is None else self._some((name, policy))
 
     def _some(self, owner):
         """Return the sums of the terms of an owner."""
@@ -139,28 +161,33 @@ class PartSums:
                 f"{list(other.policies)}."
             )
         n = self.n + other.n
-        log = self.log + other.log if self.log and other.log else None
+        both = self.log is not None and other.log is not None
+        log = self.log + other.log if both else None
+        learned = _union(self.learned, other.learned)
         by = {
             name: _union(self.by.get(name, {}), other.by.get(name, {}))
             for name in [*self.by, *(one for one in other.by if one not in self.by)]
         }
         if self.counts is None or other.counts is None:
             out = copy(other if self.counts is None else self)
-            out.n, out.log, out.by = n, log, by
+            out.n, out.log, out.by, out.learned = n, log, by, learned
             return out
         one, two = _apart(self, other), _apart(other, self)
+        sums = {name: part + two.sums[name] for name, part in one.sums.items()}
+        offsets = {name: both.offset for name, both in sums.items()}
         out = PartSums(
             n,
             policies,
             self.evaluators,
             self.counts + other.counts,
-            {name: sums + two.sums[name] for name, sums in one.sums.items()},
+            sums,
             one.places,
             _union(self.tallies, other.tallies),
-            _union(self._plain_ends(other), other._plain_ends(self)),
+            _union(one._moved_ends(offsets), two._moved_ends(offsets)),
             self.facts | other.facts,
             log,
             by,
+            learned,
         )
         return out.bucketed() if out._has_too_many_groups else out
 
@@ -216,18 +243,15 @@ class PartSums:
         bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
         return sums_of_tables(table, bare, cls)
 
-    def _plain_ends(self, other):
-        """Return the ends, without those of terms that were not moved alike."""
+    def _moved_ends(self, offsets):
+        """Return the ends of terms of rewards less other offsets, by design."""
         out = dict(self.ends)
         for owner, ends in self.ends.items():
-            if owner not in self.places or ends.terms is None:
-                continue
-            mine, others = (
-                one.sums[one.places[owner][0]].offset for one in (self, other)
-            )
-            if mine != others and self._some(owner).moves is not None:
-                out[owner] = copy(ends)
-                out[owner].terms = np.full(ends.terms.shape, np.inf) * [-1, 1]
+            if owner in self.places and ends.terms is not None:
+                sums = self._some(owner)
+                step = sums.offset - offsets[self.places[owner][0]]
+                if sums.moves is not None and step:
+                    out[owner] = ends.moved(step, sums.moves)
         return out
 
     def __radd__(self, other):
@@ -310,12 +334,19 @@ def sums_of_part(
     if by is not None and len(logs):
         cells = Cells(logs, [by] if isinstance(by, str) else by)
         return _sums_by(cells, policies, evaluators, logs, given, sample_weight)
-    log = LogSums.of(logs)
+    return _sums_of_rounds(policies, evaluators, logs, sample_weight, **given)
+
+
+def _sums_of_rounds(
+    policies, evaluators, logs, sample_weight, sources, n_total, shares, about=True
+):
+    """Return the sums, of the log itself only if it is asked for."""
     bare = {name: bare_evaluator(one) for name, one in evaluators.items()}
     part = Part(logs, plain_weights(logs, sample_weight)) if len(logs) else None
+    log, learned = _of_the_log(policies, logs, part) if about else (None, {})
     if part is None or not part.n:
-        return PartSums(len(logs), policies, bare, log=log)
-    whole = PartPass(part, policies, sources or {}, n_total)
+        return PartSums(len(logs), policies, bare, log=log, learned=learned)
+    whole = PartPass(part, policies, sources or {}, n_total, log)
     ready = {}
     for name, evaluator in evaluators.items():
         evaluator._check_kind(logs)
@@ -343,6 +374,7 @@ def sums_of_part(
         whole.ends,
         facts,
         log,
+        learned=learned,
     )
     return found.bucketed() if found._has_too_many_groups else found
 
@@ -357,13 +389,26 @@ def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
     for labels, rows in cells:
         some = {name: _rows_of(one, rows, len(logs)) for name, one in policies.items()}
         weight = None if sample_weight is None else sample_weight[rows]
-        part = sums_of_part(some, evaluators, logs[rows], sample_weight=weight, **given)
+        part = logs[rows]
+        part = _sums_of_rounds(some, evaluators, part, weight, about=False, **given)
         total = total + part
         for name, label in zip(cells.names, labels, strict=True):
             known = found[name]
             known[label] = known[label] + part if label in known else part
+    part = Part(logs, plain_weights(logs, sample_weight))
+    total.log, total.learned = _of_the_log(policies, logs, part)
     total.by = found
     return total
+
+
+def _of_the_log(policies, logs, part):
+    """Return what is known of the rounds themselves, and of what policies learned."""
+    learned = {
+        name: LearnedRounds.of(policy, logs, by_position=True)
+        for name, policy in policies.items()
+        if has_learned(policy)
+    }
+    return LogSums.of(logs, logs if part is None else part.logs), learned
 
 
 def _rows_of(policy, rows, n):

@@ -17,7 +17,9 @@ from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._validation import plain
+from skope_ope.policies._learned_rounds import LearnedRounds
 
+SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
 FUNCTIONS = (
     _functions.mean,
     _functions.second_mean,
@@ -39,6 +41,10 @@ def tables_of(sums):
         "by": {
             name: [repr(plain(k)) for k in parts] for name, parts in sums.by.items()
         },
+        "learned": {
+            name: [one.n, one.count, list(one.rows)]
+            for name, one in sums.learned.items()
+        },
         "known": [sums.counts is not None, _is_stored(sums.log)],
     }
     out = {"header": np.array(json.dumps(header))}
@@ -50,7 +56,8 @@ def tables_of(sums):
         parts[f"by {column}"] = labels.values()
     for name, some in parts.items():
         for k, one in enumerate(some):
-            out |= {f"{name} {k}: {key}": v for key, v in one.to_table().items()}
+            given = {} if name != "log" else {"n_rows": SAMPLE}
+            out |= {f"{name} {k}: {key}": v for key, v in one.to_table(**given).items()}
     return out
 
 
@@ -92,6 +99,10 @@ def sums_of_tables(table, evaluators, make):
         {
             column: _nested(by_prefix, column, map(literal_eval, labels), like)
             for column, labels in header["by"].items()
+        },
+        {
+            name: LearnedRounds(n, count, tuple(rows))
+            for name, (n, count, rows) in header["learned"].items()
         },
     )
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums that become values: parts of a log, days and machines add up."""
 
-from functools import partial
+from functools import cached_property, partial
 
 from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._logged_value import logged_value_of_sums
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._summary_facts import (
     common_facts,
@@ -14,7 +15,11 @@ from skope_ope.evaluators._summary_facts import (
 )
 from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators.core._design import in_order
+from skope_ope.evaluators.core._grounds import propensities_of_sums
 from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.core._summed_value import JointTerms
+from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.logs._html import table_html
 
 FORMAT = 1  # of the files
@@ -129,11 +134,10 @@ class ValueSummary:
             If there are no rounds.
         """
         sums = self._some_sums()
-        results = {}
-        for policy in sums.policies:
-            for name in self.evaluators:
-                key = name if self._single else (policy, name)
-                results[key] = self._value(sums, policy, name)
+        results = {
+            name if self._single else (policy, name): value
+            for (policy, name), value in self._values_of(sums).items()
+        }
         recommended, reason = None, ""
         if sums.log is not None:
             recommended, reason = recommended_row(sums.log, self.evaluators)
@@ -159,43 +163,71 @@ class ValueSummary:
         """
         sums = self._some_sums()
         name = next(iter(self.evaluators)) if evaluator is None else evaluator
-        return self._logged(sums, name)
+        summary = sums.by_evaluator[name].summary(LOGGER)
+        return logged_value_of_sums(
+            summary, sums.log, sums.n, **self._about(sums, (name, LOGGER))
+        )
 
     def _some_sums(self):
-        if self._sums is None:
+        if self._sums is None or self._sums.counts is None:
             raise ValueError(
                 "nothing was summed yet: the parts had no rounds. Add a summary of "
                 "some rounds, summarize(policies, logs)."
             )
         return self._sums
 
-    def _value(self, sums, policy, name):
+    def _values_of(self, sums):
+        """Return the values of some sums by (policy, evaluator)."""
+        joint = sums.by_evaluator
+        return {
+            (policy, name): self._value(sums, joint[name].summary(policy), policy, name)
+            for policy in sums.policies
+            for name in self.evaluators
+        }
+
+    def _value(self, sums, summary, policy, name):
         """Return one value."""
-        evaluator, joint = self.evaluators[name], sums.by_evaluator[name]
-        return evaluator._value_of_sums(
-            joint,
-            policy,
+        evaluator, by = self.evaluators[name], None
+        if sums.by:
+            by = partial(self._values_by, sums, policy, name)
+        value = evaluator._value_of_sums(
+            summary,
             sums.log,
             n_rounds=sums.n,
-            counted=self.counted,
-            by=partial(self._values_by, sums, policy, name),
+            by=by,
             columns=tuple(sums.by),
+            **self._about(sums, (name, policy)),
         )
+        return value._with_warnings(rounds_warnings_of_sums(sums, policy))
+
+    def _about(self, sums, owner):
+        """Return what a value is told of its rounds."""
+        joint = self._joint
+        if sums is not self._sums:
+            joint = JointTerms(sums.sums, sums.places)
+        return {
+            "counted": self.counted,
+            "joint": joint,
+            "owner": owner,
+            "propensities": propensities_of_sums(sums.log),
+        }
+
+    @cached_property
+    def _joint(self):
+        return JointTerms(self._sums.sums, self._sums.places)
 
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""
         parts = sums.by[column]
-        try:
-            labels = sorted(parts)
-        except TypeError:  # of several kinds
-            labels = list(parts)
-        return {label: self._value(parts[label], policy, name) for label in labels}
-
-    def _logged(self, sums, name):
-        joint = sums.by_evaluator[name]
-        return self.evaluators[name]._logged_value_of_sums(
-            joint, LOGGER, sums.log, n_rounds=sums.n, counted=self.counted
-        )
+        return {
+            label: self._value(
+                parts[label],
+                parts[label].by_evaluator[name].summary(policy),
+                policy,
+                name,
+            )
+            for label in in_order(parts)
+        }
 
     def __add__(self, other):
         """Return the summary of the rounds of both."""

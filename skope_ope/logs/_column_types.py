@@ -10,7 +10,7 @@ def common_type(name, role, found):
     ----------
     name : str
         Name of the column.
-    role : {"number", "label", "feature"}
+    role : {"number", "label", "time", "feature"}
         What it is used as: numbers of several types are read as floats, labels must be
         of one kind, because 1, 1.0 and "1" are not one label in all libraries.
     found : list of tuple (str, pyarrow DataType)

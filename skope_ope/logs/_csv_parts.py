@@ -68,17 +68,24 @@ class CsvPart:
     def __str__(self):
         return f"{self.name}, block {self.block}"
 
-    def batches(self, names, reading, n_rows):
+    def up_to(self, n_rows):
+        """Return this part: a block is read as a whole."""
+        return self
+
+    def opened(self, reading):
+        """Open the file."""
+        return opened(self.path, self.file_system)
+
+    def batches(self, file, names, reading, n_rows):
         """Yield the rows in record batches."""
-        with opened(self.path, self.file_system) as file:
-            file.seek(self.span[0])
-            data = file.read(self.span[1])
+        file.seek(self.span[0])
+        data = file.read(self.span[1])
         types = {n: reading.types[n] for n in names if n in reading.types}
-        table = parsed(data, self.header, names, types)
+        whole = len(data) == self.span[1]
+        table = parsed(data, self.header, names, types) if whole else ()
         if len(table) != self.n_rounds:
             raise ValueError(
-                f"it has {len(table)} rows, and had {self.n_rounds} when it was "
-                "scanned. Scan it again."
+                "the file has other rows than when it was scanned. Scan it again."
             )
         yield from table.combine_chunks().to_batches()
 
@@ -123,7 +130,7 @@ class ScannedCsv(Scanned):
                 continue
             if pyarrow.types.is_null(kind):
                 types[name] = pyarrow.string()
-            elif uses[name] == "number" or (uses[name] == "feature" and numeric):
+            elif uses[name] == "number" or (uses[name] != "label" and numeric):
                 # a whole number may be followed by fractions
                 types[name] = pyarrow.float64()
         return types

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from skope_ope.logs._known_rows import rows_among
+from skope_ope.logs._known_rows import places_among, rows_among
 
 FULL, UNCOVERED = -1, -2  # folds of rows that were not in fit, and of uncovered rows
 
@@ -52,9 +52,9 @@ class HeldOut:
             )
         if position is not None:
             covered = self.fold != UNCOVERED
-            table = np.full(position.max() + 1, UNCOVERED)
-            table[position[covered]] = self.fold[covered]
-            self.fold[~covered] = table[position[~covered]]
+            place = places_among(position[~covered], position[covered])
+            fold = self.fold[covered][place]
+            self.fold[~covered] = np.where(place < 0, UNCOVERED, fold)
 
     @classmethod
     def of_folds(cls, logs, fold):

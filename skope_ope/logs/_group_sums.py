@@ -58,6 +58,8 @@ class GroupSums:
 
     def __add__(self, other):
         """Return the sums of both parts."""
+        if not len(self.words) or not len(other.words):
+            return self if len(self.words) else other
         complete = self.complete and other.complete
         place = np.searchsorted(self.words, other.words)
         known = self.words.take(place, mode="clip") == other.words

@@ -148,8 +148,13 @@ class Grouped:
         state = self.__dict__
         state["group"] = state["_group_labels"] = state["_group_code"] = None
         if group is not None:
-            state["group"], *coded = _coded_group(group, len(self))
-            state["_group_labels"], state["_group_code"] = in_order(*coded)
+            known = column_codes(group)
+            found, labels, codes = _coded_group(known or group, len(self))
+            tidy = known is None and labels.dtype.kind in "iu"
+            if not (tidy and (labels[1:] > labels[:-1]).all()):
+                labels, codes = in_order(labels, codes)
+            state["group"], state["_group_labels"] = found, read_only(labels)
+            state["_group_code"] = read_only(codes)
         return self.group
 
     @cached_property

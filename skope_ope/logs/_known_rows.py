@@ -22,6 +22,7 @@ DISTINCT = 0.999  # share of the fitted rows whose content tells them apart
 WHOLE = 0.99  # share of the contexts that come back whose action comes back, too
 CHANCE = 1e-3  # that rounds drawn anew look like those that come back
 _SITUATION = ~np.uint64(2**24 - 1)  # 40 bits tell the situation, 24 what was done
+SPARSE = 64  # positions per row from which on rows are few of many
 _REST = np.uint64(40)
 _RATES = np.logspace(-9, 0, 400)
 
@@ -43,17 +44,39 @@ def rows_among(logs, known):
     """
     if logs._origin != known._origin:
         return known._content.rows_of(logs)
-    mine, theirs = logs.row_id.position, known.row_id.position
-    table = np.full(max(mine.max(initial=-1), theirs.max(initial=-1)) + 1, -1)
-    table[theirs] = np.arange(len(known))
-    return table[mine]
+    return places_among(logs.row_id.position, known.row_id.position)
+
+
+def places_among(numbers, known):
+    """Return the place of every number among known ones; -1: it is not there.
+
+    Of a number that is known several times the last place.
+
+    Parameters
+    ----------
+    numbers, known : ndarray of int
+        Not negative.
+    """
+    if not known.size:
+        return np.full(len(numbers), -1)
+    most = max(numbers.max(initial=-1), known.max())
+    if most < SPARSE * (len(numbers) + len(known)):
+        table = np.full(most + 1, -1)
+        table[known] = np.arange(len(known))
+        return table[numbers]
+    # of few rows of a log that is not in memory no table could be made
+    order = np.argsort(known, kind="stable")
+    last = np.searchsorted(known, numbers, side="right", sorter=order) - 1
+    places = order[np.maximum(last, 0)]
+    return np.where((last >= 0) & (known[places] == numbers), places, -1)
 
 
 class KnownRows:
     """What tells whether rows are some of those that something was fitted on.
 
-    A bit for every row of the logs as they were built, and 8 bytes for the content of
-    every row where it tells them apart.
+    A bit for every row of the logs as they were built (of a log that is not in memory
+    8 bytes for every row that is known), and 8 bytes for the content of every row where
+    it tells them apart.
 
     Parameters
     ----------
@@ -63,19 +86,14 @@ class KnownRows:
 
     def __init__(self, logs):
         rows = logs.row_id
-        known = np.zeros(rows.position.max(initial=-1) + 1, dtype=bool)
-        known[rows.position] = True
-        self._origin, self._bits = rows.origin, np.packbits(known)
+        self._origin, self._bits = rows.origin, Bits(rows.position)
         self._content = logs._content.without_rows()
 
     def has(self, logs):
         """Tell of every row of logs whether it is known, shape (n_rounds,)."""
         if logs._origin != self._origin:
             return self._content.places_of(logs) >= 0
-        known = np.unpackbits(self._bits).view(bool)
-        rows = logs.row_id.position
-        inside = rows < len(known)
-        return inside & known[np.where(inside, rows, 0)]
+        return self._bits.has(logs.row_id.position)
 
     def share_in_doubt(self, logs):
         """Return the share of rows of logs that may be known though nothing tells it.
@@ -89,6 +107,34 @@ class KnownRows:
     def repeats(self):
         """Share of the known rows whose content an earlier one has."""
         return self._content.repeats
+
+
+class Bits:
+    """A set of numbers that are not negative, as bits where that is smaller.
+
+    Parameters
+    ----------
+    numbers : ndarray of int
+        The numbers.
+    """
+
+    def __init__(self, numbers):
+        size = numbers.max(initial=-1) + 1
+        self._is_sparse = size > SPARSE * len(numbers)
+        if self._is_sparse:
+            self._known = np.unique(numbers)
+        else:
+            known = np.zeros(size, dtype=bool)
+            known[numbers] = True
+            self._known = np.packbits(known)
+
+    def has(self, numbers):
+        """Tell of every number whether it is in the set."""
+        if self._is_sparse:
+            return places_among(numbers, self._known) >= 0
+        known = np.unpackbits(self._known).view(bool)
+        inside = numbers < len(known)
+        return inside & known[np.where(inside, numbers, 0)]
 
 
 class Content:

@@ -8,6 +8,7 @@ import numpy as np
 
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._coded_labels import coded_labels, encoded
+from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._frames import import_narwhals
 from skope_ope.logs._part_columns import labels_of, table_of
 from skope_ope.logs._partitions import PartReader
@@ -60,14 +61,14 @@ def labelled(logs, n_jobs=None):
 
 def _of_parts(wanted, partitions):
     """Return the distinct labels by field, of some partitions."""
-    found, reader = {}, PartReader()
-    for partition in partitions:
-        table, _ = partition.kept(reader)
-        with partition.named():
-            for field, names in wanted.items():
-                if len(table):
-                    _add(found, field, table, names)
-    reader.close()
+    found = {}
+    with PartReader() as reader:
+        for partition in partitions:
+            table, _ = partition.kept(reader)
+            with partition.named():
+                for field, names in wanted.items():
+                    if len(table):
+                        _add(found, field, table, names)
     return found
 
 
@@ -76,11 +77,17 @@ def _add(found, field, table, names):
         most = int(np.max(table_of(table, names, len(names) == 1), initial=-1))
         found[field] = max(most, found.get(field, -1))
         return
-    labels = coded_labels(field, labels_of(table, names[0]), copy=False)[1]
+    labels = _distinct(field, table, names[0])
     if field in found:
         labels = np.concatenate([found[field], labels])
         labels = coded_labels(field, labels, copy=False)[1]
     found[field] = labels
+
+
+def _distinct(field, table, name):
+    """Return the labels that occur; dictionaries may hold others."""
+    _, labels, codes = coded_labels(field, labels_of(table, name), copy=False)
+    return labels[count_codes(codes, len(labels)) > 0]
 
 
 def _of_frame(frame, wanted):
@@ -92,5 +99,5 @@ def _of_frame(frame, wanted):
             found[field] = int(np.max(most.to_numpy()))
             continue
         table = frame.select(*names).unique().collect("pyarrow").to_native()
-        found[field] = coded_labels(field, labels_of(table, names[0]))[1]
+        found[field] = _distinct(field, table, names[0])
     return found

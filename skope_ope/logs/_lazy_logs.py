@@ -43,8 +43,17 @@ class LazyLogs:
     Examples
     --------
     >>> from skope_ope import scan_logs
-    >>> logs = scan_logs("logs/day=*", action="item", reward="click", propensity="p")
-    ... # doctest: +SKIP
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> frame = pd.DataFrame({"item": ["a", "b"], "click": [0, 1], "p": [0.5, 0.2]})
+    >>> frame.to_parquet(f"{folder.name}/monday.parquet")
+    >>> logs = scan_logs(folder.name, action="item", reward="click", propensity="p")
+    >>> logs.n_rounds, logs.partitions
+    (2, (Partition('monday.parquet, row group 0', n_rounds=2),))
+    >>> logs.describe().action_counts
+    array([1, 1])
+    >>> folder.cleanup()
     """
 
     def __init__(self, reading, scanned, source=""):
@@ -223,7 +232,7 @@ class LazyLogs:
         logs : BanditLogs, SlateLogs or None
             Its rounds; `None` where there are none.
         """
-        return read_partitions(self.partitions)
+        yield from read_partitions(self.partitions)
 
     def head(self, n=5):
         """Return the first rounds as ordinary logs.
@@ -292,6 +301,28 @@ class LazyLogs:
             Rounds, actions and their counts, rewards, propensities, loggers, groups.
         """
         return describe(self, n_jobs)
+
+    def audit(self, policy=None, *, random_state=0, n_jobs=None):
+        """Check whether the logs can answer, see :func:`~skope_ope.audit`.
+
+        Parameters
+        ----------
+        policy : policy or str, default=None
+            What is to be evaluated; `None` checks the logs alone.
+        random_state : int, RandomState instance or None, default=0
+            Which rounds are drawn for the checks that look at them one by one.
+        n_jobs : int, default=None
+            Number of tasks at a time, as in scikit-learn.
+
+        Returns
+        -------
+        audit : Audit
+            What the logs hold, and the findings: the worst first.
+        """
+        from skope_ope.audit import audit
+
+        given = (self,) if policy is None else (policy, self)
+        return audit(*given, random_state=random_state, n_jobs=n_jobs)
 
     def __repr__(self):
         n_rounds, n_parts = self.n_rounds, len(self.partitions or ())

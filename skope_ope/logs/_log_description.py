@@ -122,16 +122,14 @@ def describe(logs, n_jobs=None):
     if not parts:
         return LogDescription(0, source=logs.source)
     sums = sum(parts)
-    found, z = sums.propensities, sums.inverse_propensity_z
+    found, z = sums.propensities, float(sums.inverse_propensity_z)
     return LogDescription(
         n_rounds=sums.n_logged,
         actions=sums.actions,
         action_counts=sums.action_counts,
         reward=(sums.reward_low, sums.reward_high, sums.reward_sum / max(sums.n, 1)),
         propensity=None if found is None else (found.low, found.high),
-        inverse_propensity_z=None
-        if found is None
-        else float(sums.inverse_propensity_z),
+        inverse_propensity_z=None if found is None else z,
         loggers=sums.loggers,
         logger_counts=sums.logger_counts,
         n_groups=sums.n_groups,

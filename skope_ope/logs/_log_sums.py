@@ -38,6 +38,7 @@ FIELDS = (
     "group",
     "sample_weight",
 )
+PLURAL = {"group": "groups", "propensity": "propensities", "timestamp": "timestamps"}
 LABELS = ("actions", "action_counts"), ("loggers", "logger_counts")
 
 
@@ -160,12 +161,15 @@ class LogSums:
         """Sum propensities, and return what is summed by group."""
         self.propensity_estimated = getattr(logs, "propensity_estimated", False)
         self.propensities = self.pairs = None
-        if self.actions is None or logs.propensity is None or not self.n:
+        if self.actions is None or logs.propensity is None:
             return {}
-        self.propensities, gap = PropensitySums.of(logs)
+        gap = np.zeros(0)
+        if self.n:
+            self.propensities, gap = PropensitySums.of(logs)
         if logs.group is None:
             return {}
-        self.pairs = _pair_sums.of(logs, words)
+        if self.n:
+            self.pairs = _pair_sums.of(logs, words)
         weight = logs.sample_weight
         return {"gap": gap, "mass": np.ones(self.n) if weight is None else weight}
 
@@ -208,6 +212,8 @@ class LogSums:
         for name in ("propensities", "groups", "pairs", "sample", "first"):
             one, more = (part[name] for part in parts)
             setattr(out, name, _sum_of_known(one, more))
+        if any(one.n and one.pairs is None for one in (self, other)):
+            out.pairs = None  # a part in which all actions were logged tells none
         out._merge_orders(self, other)
         times = [one for one in (self, other) if one.first_time is not None]
         out.first_time = min((one.first_time for one in times), default=None)
@@ -277,6 +283,7 @@ class LogSums:
     def _refuse_unlike(self, other):
         if self.fields != other.fields:
             name = min(self.fields ^ other.fields)
+            name = PLURAL.get(name, name)
             raise ValueError(
                 f"one part of the log has {name} and another has none: build all parts "
                 "with the same fields."
@@ -330,6 +337,10 @@ class LogSums:
     def propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
         return self.propensities.below(limit)
+
+    def _called(self, rows):
+        """Return what messages call rows by their positions: these."""
+        return rows
 
     @property
     def propensity_by_action(self):

@@ -106,8 +106,8 @@ class Scanned:
         Parameters
         ----------
         roles : dict
-            For every column that is read, whether it is used as "number", "label" or
-            "feature".
+            For every column that is read, whether it is used as "number", "label",
+            "time" or "feature".
         """
         types = dict(self._constants)
         for name, role in roles.items():

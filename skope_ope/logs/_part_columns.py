@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Logs from the columns of an arrow table: the rows of one partition."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -63,11 +64,11 @@ class Reading:
 
     @property
     def uses(self):
-        """What every column is used as: number, label or feature."""
+        """What every column is used as: number, label, time or feature."""
         found = {}
         for role, names in self.roles.items():
             kind = "label" if role in LABELS else "number"
-            kind = "feature" if role == "context" else kind
+            kind = {"context": "feature", "timestamp": "time"}.get(role, kind)
             found |= {name: kind for name in names if found.get(name) != "label"}
         for name in self.names:
             found.setdefault(name, "feature")
@@ -120,7 +121,7 @@ def logs_of_table(reading, table, start, rows=None):
         weight = fields.pop("sample_weight", None)
         fields.setdefault("reward", None)
     context = reading.roles.get("context", ())
-    features = table.select(list(context)) if context else np.empty((len(table), 0))
+    features = frame_of(table.select(list(context)), len(table))
     nothing = fields.get("sample_weight")
     if nothing is not None and not np.any(nothing):  # other parts weigh something
         fields["sample_weight"] = np.ones(len(table))
@@ -138,16 +139,60 @@ def logs_of_table(reading, table, start, rows=None):
     return logs.with_columns(**added) if added else logs
 
 
+def frame_of(table, n_rows):
+    """Return a table of pyarrow as a frame that scikit-learn's transformers take.
+
+    Parameters
+    ----------
+    table : pyarrow Table
+        Columns of the context.
+    n_rows : int
+        Number of rows; a table without a column has forgotten it.
+
+    Returns
+    -------
+    frame : pandas DataFrame, polars DataFrame or pyarrow Table
+        The first of them that is installed; an array where there is no column.
+    """
+    if not table.num_columns:
+        return np.empty((n_rows, 0))
+    with suppress(ImportError):
+        import pandas  # noqa: F401
+
+        return table.to_pandas(split_blocks=True)  # without copies
+    with suppress(ImportError):
+        import polars
+
+        return polars.from_arrow(table)
+    return table
+
+
 def _field(reading, name, names, table):
     """Return the values of a field as the constructor takes them."""
     if name in TABLES:
         return table_of(table, names, len(names) == 1)
+    if name == "timestamp":
+        return _times(table, names[0])
     if name not in LABELS:
         return plain_values(table, names[0])
     if len(names) > 1:  # parts of a composite group
         return table.select(list(names))
     listed = {"action": reading.stated.get("actions"), "logger": reading.loggers}
     return labels_of(table, names[0], listed.get(name), name == "logger")
+
+
+def _times(table, name):
+    """Return a column of times; texts such as 2026-01-01, which folders tell, too."""
+    import pyarrow
+
+    from skope_ope.logs._column_types import is_text
+
+    at = table.column_names.index(name)
+    column = table.column(at)
+    if is_text(column.type):
+        with suppress(pyarrow.ArrowException):  # the constructor refuses them
+            table = table.set_column(at, name, column.cast(pyarrow.timestamp("us")))
+    return plain_values(table, name)
 
 
 def labels_of(table, name, listed=None, all_of_them=False):
@@ -262,6 +307,9 @@ def _numpy(column):
     """Return an array of which no copy needs to be made."""
     from pyarrow import float64, types
 
+    coded = column_codes(column)
+    if coded is not None:  # texts: rows share their labels
+        return np.asarray(coded.values).view(Own)
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     elif types.is_decimal(column.type):

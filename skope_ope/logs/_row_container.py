@@ -97,6 +97,7 @@ class RowContainer:
     _row_fields = ()
     _carried_fields = ()
     _in_order = True  # whether rows were taken in the order in which they are stored
+    _by_position = False  # whether messages call rows by their positions
 
     _says_yes_and_no = cached_property(says_yes_and_no)  # every value asks for it
 
@@ -121,6 +122,16 @@ class RowContainer:
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         return rows + first if first else rows
+
+    def _called(self, rows):
+        """Return what messages call some rows: in samples, their place in the log."""
+        return self._positions_at(rows) if self._by_position else rows
+
+    def _sampled(self):
+        """Return the same rows, which messages call by their positions in the log."""
+        out = self._copy()
+        out.__dict__["_by_position"] = True
+        return out
 
     @property
     def shape(self):
@@ -183,6 +194,7 @@ class RowContainer:
         state["columns"] = columns
         state["_origin"] = self._origin
         state["_position"] = position = freeze(self._positions_at(key))
+        state["_by_position"] = self._by_position
         if isinstance(key, np.ndarray):
             state["_in_order"] = _ascends(key) or _ascends(position)
         return out
@@ -255,7 +267,14 @@ class RowContainer:
         """Copy shallowly: the same rows, without cached properties."""
         out = object.__new__(type(self))
         names = (*self._row_fields, *self._carried_fields)
-        for name in (*names, "columns", "_origin", "_position", "_in_order"):
+        for name in (
+            *names,
+            "columns",
+            "_origin",
+            "_position",
+            "_in_order",
+            "_by_position",
+        ):
             out.__dict__[name] = getattr(self, name)
         return out
 

@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from numbers import Real
+from numbers import Integral, Real
+
+import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._csv_parts import scan_csv
 from skope_ope.logs._dataset_parts import scan_dataset
@@ -17,8 +20,8 @@ from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
 from skope_ope.logs._part_columns import Reading, as_tuple
-from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import check_labels
+from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
+from skope_ope.logs._validation import check_labels, check_reward_range
 
 
 def scan_logs(
@@ -69,13 +72,19 @@ def scan_logs(
     actions : array-like, default=None
         Ordered labels of all actions. `None`: found by one pass over their column
         where they are needed.
-    logging_proba, logger_proba : list of str, default=None
-        Names of the columns with the probabilities, or of one column of lists, in the
-        order of `actions` and of the sorted loggers.
-    logger, timestamp, sample_weight : str, default=None
-        Names of further columns.
+    logging_proba : list of str, default=None
+        Names of the columns with the probabilities, in the order of `actions`, or of
+        one column of lists.
+    logger : str, default=None
+        Name of the column that says which logger acted.
+    logger_proba : list of str, default=None
+        As `logging_proba`, in the order of the sorted loggers.
+    timestamp : str, default=None
+        Name of the column.
     group : str or list of str, default=None
         Name of the column, or of the columns whose tuples are the labels.
+    sample_weight : str, default=None
+        Name of the column.
     columns : list of str or dict, default=None
         Columns that go along as named row fields. A dict tells the column of every
         name, or a list of columns, which becomes an array with a column for each.
@@ -116,8 +125,8 @@ def scan_logs(
     >>> logs = scan_logs(
     ...     f"{folder.name}/*.parquet", action="item", reward="click", propensity="p"
     ... )
-    >>> len(logs), [part.name[-24:] for part in logs.partitions]
-    (4, ['day1.parquet, row group 0', 'day2.parquet, row group 0'])
+    >>> len(logs), [part.n_rounds for part in logs.partitions]
+    (4, [2, 2])
     >>> logs.partitions[1].read()
     BanditLogs(n_rounds=2, n_features=0, n_actions=2)
     >>> folder.cleanup()
@@ -176,8 +185,8 @@ def _meaning(single, tables, columns, stated):
     for field, name in single.items():
         if field == "propensity" and isinstance(name, Real):
             stated[field] = _number(name)
-        elif field == "group" and name is not None and not isinstance(name, str):
-            roles[field] = tuple(name)
+        elif field == "group" and isinstance(name, (list, tuple)) and name:
+            roles[field] = tuple(_name(field, one) for one in name)
         elif name is not None:
             roles[field] = (_name(field, name),)
     for field, names in tables.items():
@@ -193,9 +202,26 @@ def _meaning(single, tables, columns, stated):
         raise ValueError("scan_logs needs the name of the action column, or slate=...")
     if "reward" not in roles and "slot_reward" not in roles:
         raise ValueError("scan_logs needs the name of the reward column.")
-    if "actions" in stated:
-        stated["actions"] = check_labels("actions", stated["actions"])
+    _check_stated(stated)
     return roles, _named(columns), stated, SlateLogs if is_slate else BanditLogs
+
+
+def _check_stated(stated):
+    """Check what is stated of all rounds now, not in every partition."""
+    if "actions" in stated:
+        actions = check_labels("actions", stated["actions"])
+        stated["actions"], _ = encode_labels("actions", actions, actions, "actions")
+    if "reward_range" in stated:
+        no_reward = np.zeros(0)
+        stated["reward_range"] = check_reward_range(stated["reward_range"], no_reward)
+    if "logging_policy" in stated:
+        check_logging_policy(stated["logging_policy"])
+    number = stated.get("n_candidates", 1)
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
+        raise ValueError(
+            f"n_candidates must be a number of candidates, got {number!r}: rounds with "
+            "several numbers of them are read as SlateLogs in memory."
+        )
 
 
 _BANDIT = ("action", "actions", "logging_proba", "logger", "logger_proba")

@@ -82,7 +82,7 @@ class LearnedRounds:
             Whether rows are called by their positions in the log that these rounds are
             a part of.
         """
-        if not any(True for _ in _learned_from(policy)):
+        if not has_learned(policy):
             return cls(len(logs), 0)
         rows = learned_rounds(policy, logs).nonzero()[0]
         count, rows = len(rows), rows[:MOST_NAMED]
@@ -99,6 +99,11 @@ class LearnedRounds:
         """Return the same of both parts."""
         rows = tuple(sorted(self.rows + other.rows)[:MOST_NAMED])
         return LearnedRounds(self.n + other.n, self.count + other.count, rows)
+
+
+def has_learned(policy):
+    """Tell whether a policy, or a part of it, remembers what it has learned from."""
+    return any(True for _ in _learned_from(policy))
 
 
 def rounds_in_doubt(policy, logs):

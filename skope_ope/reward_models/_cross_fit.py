@@ -120,8 +120,9 @@ def summands(reward, weight):
 class FoldModels:
     """A model per fold, which predicts the rounds of that fold.
 
-    A subclass has `models_`, a dict of models by fold, and tells in `_folds(logs)` the
-    fold of every round; `_of_all` is the model for rounds of the fold `FULL`.
+    A subclass has `model`, what was fitted, and `models_`, a dict by fold, and tells in
+    `_folds(logs)` the fold of every round; `_of_all` is the model for rounds of the
+    fold `FULL`.
     """
 
     def bind(self, logs):
@@ -138,12 +139,15 @@ class FoldModels:
         present = (np.bincount(fold - UNCOVERED).nonzero()[0] + UNCOVERED).tolist()
         if len(present) == 1:  # most chunks lie in one fold: no copy of the rows
             return self._model(present[0]).predict_logs(rounds)
+        if isinstance(self.model, MeanReward) and present:  # a row for every fold
+            means = np.empty((present[-1] - UNCOVERED + 1, rounds.n_actions))
+            for k in present:
+                means[k - UNCOVERED] = self._model(k).predict_logs(rounds)[0]
+            return means.take(fold - UNCOVERED, axis=0)
         q_hat = np.empty((len(rounds), rounds.n_actions))
         for k in present:
-            model, rows = self._model(k), np.flatnonzero(fold == k)
-            # means are the same in all rounds: no context is taken for them
-            part = rounds if isinstance(model, MeanReward) else rounds[rows]
-            q_hat[rows] = model.predict_logs(part)[: len(rows)]
+            rows = np.flatnonzero(fold == k)
+            q_hat[rows] = self._model(k).predict_logs(rounds[rows])
         return q_hat
 
     def _model(self, fold):

@@ -259,9 +259,9 @@ def test_slates_are_audited(build, policy):
             TypeError,
             "policy comes before the logs",
         ),
-        (lambda: audit(UniformPolicy()), TypeError, "logs must be BanditLogs or Slate"),
+        (lambda: audit(UniformPolicy()), TypeError, "logs must be BanditLogs, SlateLogs or Lazy"),
         (lambda: audit(UniformPolicy(), X), TypeError, "logs must be .* got ndarray"),
-        (lambda: audit(None), TypeError, "logs must be BanditLogs or Slate"),
+        (lambda: audit(None), TypeError, "logs must be BanditLogs, SlateLogs or Lazy"),
         (lambda: audit("log.csv"), TypeError, "logs must be .* got str"),
         (lambda: audit(logs_of()[:0]), ValueError, "the logs are empty"),
         (

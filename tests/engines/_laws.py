@@ -26,10 +26,10 @@ FAMILY_WORLDS = [
 ]
 
 
-def check_numbers(folder, seed=0):
+def check_numbers(folder, seed=0, worlds=FAMILY_WORLDS):
     """Every family has the numbers of memory, however the files are cut."""
     rng = np.random.RandomState(seed)
-    for k, (name, grouped) in enumerate(FAMILY_WORLDS):
+    for k, (name, grouped) in enumerate(worlds):
         logs, atol = world_of(name, grouped)
         policy = WORLDS[name][1]().policies[0]
         evaluators = {str(i): one for i, one in enumerate(FAMILIES[name])}
@@ -83,7 +83,7 @@ def notebook_policy(**given):
                 with open(self.dies, "w"):
                     pass
                 os._exit(1)
-            preferred = (logs.context[:, 0] > 0).astype(int)
+            preferred = (np.asarray(logs.context)[:, 0] > 0).astype(int)
             return 0.7 * np.eye(logs.n_actions)[preferred] + 0.3 / logs.n_actions
 
     return NotebookPolicy(**given).fit(some_logs())
@@ -112,7 +112,7 @@ def check_notebook_classes(folder):
         assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
 
 
-def check_errors_are_named(folder):
+def check_errors_are_named(folder, again=True):
     """An error of a worker keeps its type, and names file and row group."""
     logs = some_logs(60)
     lazy = lazy_world(logs, folder, np.random.RandomState(2), n_files=3)
@@ -121,8 +121,9 @@ def check_errors_are_named(folder):
     with pytest.raises(ValueError, match="no such user") as told:
         summarize({"new": policy}, lazy, evaluators=["IPS"])
     assert str(told.value) == f"{where}: no such user"
-    found = summarize({"new": notebook_policy()}, lazy, evaluators=["IPS"])
-    assert found.n_rounds == 60  # the next call works
+    if again:  # the next call works
+        found = summarize({"new": notebook_policy()}, lazy, evaluators=["IPS"])
+        assert found.n_rounds == 60
 
 
 def check_corrupt_files_are_named(folder):

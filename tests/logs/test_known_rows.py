@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows come back: which are recognised, and which must never be."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -16,7 +18,8 @@ from skope_ope import (
     UniformPolicy,
 )
 from skope_ope.datasets import make_bandit_logs, make_slate_logs
-from skope_ope.logs._known_rows import KnownRows, rows_among
+from skope_ope.logs._folds import HeldOut
+from skope_ope.logs._known_rows import KnownRows, places_among, rows_among
 
 N = 400
 RNG = np.random.RandomState(0)
@@ -249,3 +252,33 @@ def test_worlds_of_this_package():
     assert (found(second, first) < 0).all()
     again = make_bandit_logs(300, random_state=0)
     assert_array_equal(found(again, first), np.arange(300))
+
+
+@pytest.mark.parametrize("far", [0, 10**12])
+def test_few_rows_of_a_huge_log_need_no_table_of_it(far):
+    logs = make_bandit_logs(50, random_state=0)
+    position = np.array([3, 7, 8, far + 20, far + 21])
+    some = logs[:5]._copy()
+    some.__dict__["_position"] = position
+    known = KnownRows(some)
+    asked = logs[:6]._copy()
+    asked.__dict__["_position"] = np.array([far + 21, 4, 8, 3, far + 22, 0])
+    assert known.has(asked).tolist() == [True, False, True, True, False, False]
+    assert rows_among(asked, some).tolist() == [4, -1, 2, 0, -1, -1]
+    assert rows_among(some, asked).tolist() == [3, -1, 2, -1, 0]
+    assert len(pickle.dumps(known)) < 3000
+    twice = some[[0, 1, 1, 4]]
+    assert rows_among(asked, twice).tolist() == [3, -1, -1, 0, -1, -1]
+    assert HeldOut(twice, [([0], [1]), ([1], [0, 3])]).fold.tolist() == [1, 0, 0, 1]
+
+
+def test_places_among_are_those_of_a_table():
+    rng = np.random.RandomState(0)
+    for spread in (10, 10**9):
+        known = rng.randint(spread, size=40)
+        asked = np.concatenate([rng.choice(known, 20), rng.randint(spread, size=20)])
+        last = {number: place for place, number in enumerate(known.tolist())}
+        expected = [last.get(number, -1) for number in asked.tolist()]
+        assert places_among(asked, known).tolist() == expected
+        assert places_among(asked, known[:0]).tolist() == [-1] * 40
+        assert places_among(asked[:0], known).tolist() == []

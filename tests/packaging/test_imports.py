@@ -54,6 +54,7 @@ EXEMPT = {"__init__", "__main__", "_shell", "base"}
 DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
+    ("logs/_lazy_logs.py", "audit"),
     ("logs/_log_sums.py", "checks"),
     ("logs/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms

@@ -180,6 +180,20 @@ class BaseEvaluator(BaseEstimator):
             found |= self._fitted_model(logs, reward_model)
         return found
 
+    def _fitted_in_parts(self, head, reward_model, n_rounds):
+        """Return the fitted attributes on logs that are read in parts.
+
+        Parameters
+        ----------
+        head : BanditLogs or SlateLogs
+            A few rounds.
+        reward_model : source or None
+            What predicts the rewards of the whole log.
+        n_rounds : int or None
+            Rounds of the whole log, None where they are not known.
+        """
+        return self._fitted(head, reward_model)
+
     def _fitted_model(self, logs, reward_model):
         return {"reward_source_": self._fit_reward_model(logs, reward_model)}
 
@@ -351,27 +365,23 @@ class BaseEvaluator(BaseEstimator):
         """Return the `Overlap` from a `Summary` of all parts."""
         return Overlap.of_sums(summary)
 
-    def _value_of_sums(self, joint, policy, log=None, **about):
+    def _value_of_sums(self, summary, log=None, **about):
         """Return the `SummedValue` of a policy.
 
         Parameters
         ----------
-        joint : JointSummary
+        summary : Summary
             Sums of all parts.
-        policy : str
-            Name of the policy.
         log : LogSums, default=None
             What is known of the log.
         **about : dict
-            Parameters of `SummedValue`: n_rounds, counted, by, columns, propensities.
+            Parameters of `SummedValue`: n_rounds, counted, joint, owner, by, columns,
+            propensities.
         """
-        summary = joint.summary(policy)
         estimate, known = self._known_of_sums(summary, log, about["n_rounds"])
         return SummedValue(
             estimate,
             estimator=type(self).__name__,
-            joint=joint,
-            name=policy,
             leaves_bias_out=self._leaves_bias_out,
             **known,
             **about,

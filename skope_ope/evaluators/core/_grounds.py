@@ -88,3 +88,14 @@ def propensities_of(logs):
         return ESTIMATED if logs.propensity_estimated else RECORDED
     known = logs.logging_policy is not None or logs.propensity is not None
     return RECORDED if known else UNKNOWN
+
+
+def propensities_of_sums(log):
+    """Return where the propensities of a log come from, from its `LogSums`."""
+    if log is None:
+        return None
+    if log.actions is None:  # slates
+        return RECORDED
+    if not log.has_propensity:
+        return UNKNOWN
+    return ESTIMATED if log.propensity_estimated else RECORDED

@@ -17,6 +17,7 @@ from skope_ope.evaluators.core._part_weights import KINDS
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._stack import Stack, StackedJob
 from skope_ope.evaluators.core._target import Target
+from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
 WEIGHT = -1  # rewards move by the weight of their round
@@ -36,6 +37,8 @@ class PartPass:
         Reward sources by the name of the evaluator.
     n_total : int or None
         Number of rounds of the whole log.
+    log : LogSums or None
+        What is known of the rounds, where that is wanted.
 
     Attributes
     ----------
@@ -50,14 +53,16 @@ class PartPass:
         By (kind of weights, policy).
     """
 
-    def __init__(self, part, policies, sources, n_total):
+    def __init__(self, part, policies, sources, n_total, log):
         self.part, self.logs = part, part.all_logs
         self.policies, self.sources, self.n_total = policies, sources, n_total
         self.offset = offset_of(self.logs.reward)
+        self._log = log
         self.stacks, self.places, self.ends, self.tallies = {}, {}, {}, {}
         self.combines = {}  # of slates: functions of the means, by owner
         self._targets, self._given, self._views = {}, [], {}
         self._passes, self._weights, self._terms = {}, {}, []
+        self._models, self._model_of = {}, {}
 
     @cached_property
     def loggers(self):
@@ -67,8 +72,29 @@ class PartPass:
     @cached_property
     def yes_no(self):
         """Whether all rewards are 0 or 1."""
-        rewards = (self.logs.reward[one.rows] for one in blocks(len(self.logs)))
-        return all(bool((r * r == r).all()) for r in rewards)
+        if self._log is not None:
+            return self._log._says_yes_and_no or not self._log.n_rewarded
+        reward = self.logs.reward
+        return bool((reward * reward == reward).all())
+
+    @property
+    def bounded(self):
+        """Whether rewards are bounded by themselves, where nothing was stated."""
+        return self.yes_no and bool(self.logs.reward.any())
+
+    @cached_property
+    def by_action(self):
+        """Propensities of the actions, where they belong to these alone."""
+        return by_action_alone(self.logs)
+
+    @property
+    def tells_limits(self):
+        """Whether the part tells how large weights may be that it does not hold."""
+        logs = self.logs
+        bounded = logs.reward_range is not None or self.yes_no
+        return bounded and (
+            logs.logging_proba is not None or self.by_action is not None
+        )
 
     def stack(self, name, design=None):
         """Return the `Stack` of a design, by its name."""
@@ -125,9 +151,14 @@ class PartPass:
         logs : BanditLogs, default=None
             The rounds as `seen_as` shows them; `None`: as they are.
         """
-        ends = self.ends[owner] = RoundEnds()
-        job = StackedJob(formula, target, source)
-        job.owner, job.stack, job.ends = owner, stack, ends
+        job = StackedJob(formula, target, source, owner=owner, stack=stack)
+        known = self.logs.reward_range is not None or self.bounded
+        job.wants_powers = not (known and getattr(formula, "_uses_weights", True))
+        if source is not None:
+            key = id(source), id(target)
+            if key not in self._models:
+                self._models[key] = job.of_model = RoundEnds()
+        self._model_of[owner] = self._models.get((id(source), id(target)))
         self.pass_over(self.logs if logs is None else logs).jobs.append(job)
 
     def pass_over(self, logs):
@@ -159,6 +190,10 @@ class PartPass:
                 self.offset,
                 tables=any(getattr(see, "needs_tables", False) for see in observers),
             )
+            for job in one.jobs:
+                self.ends[job.owner] = job.ends.beside(model=self._model_of[job.owner])
+        for observer in self._weights.values():
+            observer.finish()
         self._sum_terms()
         for name, stack in self.stacks.items():
             stack.flush()

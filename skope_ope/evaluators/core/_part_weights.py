@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._loggers import SURE, label_list
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._tally import Tally, both_ranges
+from skope_ope.evaluators.core._weight_limits import LimitsInPass, WeightLimits
 
 UNKNOWN_LENGTH = 1_000_000  # rounds of a log, where their number is not known
 
@@ -38,7 +39,13 @@ class PartWeights:
         self.n_total = UNKNOWN_LENGTH if n_total is None else n_total
         self.actions = self.part.all_logs.actions.tolist()
         self.labels, self.stack = self._strata()
-        self.lacking = self._lacking()
+        self.lacking, self.limits = self._lacking(), {}
+        self.tells_limits = self._tells_limits()
+
+    def _tells_limits(self):
+        """Whether weights that the part does not hold can be bounded."""
+        several = self.kind != "plain" and len(label_list(self.part.all_logs)) > 1
+        return not several and self.whole.tells_limits
 
     def _strata(self):
         """Return the labels of the loggers that are told apart, and the stack."""
@@ -47,7 +54,7 @@ class PartWeights:
     @property
     def needs_tables(self):
         """Whether all policies are asked for all actions."""
-        return len(self.lacking) > 0
+        return len(self.lacking) > 0 or self.tells_limits
 
     def _lacking(self):
         """Return the codes of actions that a logger never took in this part."""
@@ -66,13 +73,27 @@ class PartWeights:
             known = target.table is not None or target.mass_on is not None
             tallies[owner] = Tally(self.labels, self.actions, known)
             ends[owner] = RoundEnds()
+            if self.tells_limits:
+                about = self.part.all_logs, self.whole.by_action
+                self.limits[owner] = LimitsInPass(*about)
+        if owner in self.limits:
+            self.limits[owner].see(target)
         tally, w = tallies[owner], self.weights(target)
         if w is not None:
-            small = bounded(w, self.n_total, float(w.max()))
+            small = bounded(w, self.n_total, target.block.extremes(w)[1])
             self.stack.put(owner, target.block, (w, small))
             self._add_extremes(tally, target.block, w)
             self._add_ends(ends[owner], target.block, w)
         self._add_missing(tally, target)
+
+    def finish(self):
+        """Keep what is known when all rounds were seen."""
+        n = len(self.part.all_logs)
+        for policy in self.names.values():
+            owner = "weights", self.kind, policy
+            seen = self.limits.get(owner)
+            known = WeightLimits(None, n) if seen is None else seen.limits()
+            self.whole.ends[owner].limits = known
 
     def weights(self, target):
         """Return the importance weights."""
@@ -80,31 +101,34 @@ class PartWeights:
 
     def _add_extremes(self, tally, block, w):
         """Add what is the largest, and the rewards that are used."""
-        reward, lowest = block.reward, float(w.min())
+        reward, lowest = block.reward, block.extremes(w)[0]
         tally.lowest = min(tally.lowest, lowest)
         self._add_largest(tally, block, w)
         if lowest <= 0 or block.omega is not None:
             reward = reward[(w if block.omega is None else w * block.omega) != 0]
         if len(reward):
-            found = float(reward.min()), float(reward.max())
-            tally.reward_range = both_ranges(tally.reward_range, found)
+            tally.reward_range = both_ranges(tally.reward_range, block.extremes(reward))
 
     def _add_ends(self, ends, block, w):
         """Add what intervals need to know of the weights."""
         given = [w, block.reward, block.omega, block.p]
-        if block.omega is not None and not block.omega.all():
-            given = [x if x is None else x[block.omega > 0] for x in given]
+        about = {"loggers": self._loggers_of(block), "yes_no": self.whole.yes_no}
+        if block.entering is None:
+            about |= {"rewarded": block.rewarded, "extremes": block.extremes}
+        else:
+            given = [x if x is None else x[block.entering] for x in given]
         if len(given[0]):
-            loggers = self._loggers_of(block)
-            ends.add_weights(*given, loggers=loggers, yes_no=self.whole.yes_no)
+            ends.add_weights(*given, **about)
 
     def _loggers_of(self, block):
         """Return labels and codes of the loggers, where they are told apart."""
         return None
 
     def _add_largest(self, tally, block, w):
-        w = w if block.omega is None else block.omega * w
-        tally.largest[0] = max(tally.largest[0], float(w.max()))
+        largest = block.extremes(w)[1]
+        if block.omega is not None:
+            largest = float((block.omega * w).max())
+        tally.largest[0] = max(tally.largest[0], largest)
 
     def _add_missing(self, tally, target):
         """Add what the policy wants and the logger could not do, or did not."""
@@ -188,8 +212,8 @@ class PartLoggerWeights(PartWeights):
 
     def _loggers_of(self, block):
         index = block.loggers.index
-        if block.omega is not None:
-            index = index[block.omega > 0]
+        if block.entering is not None:
+            index = index[block.entering]
         return self.loggers.labels, index
 
     def _add_largest(self, tally, block, w):

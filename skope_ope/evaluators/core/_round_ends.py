@@ -16,6 +16,7 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 
+FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
 
 
@@ -34,8 +35,9 @@ class RoundEnds:
         Smallest propensity.
     terms : ndarray of shape (k, 2) or None
         Smallest and largest of every term.
-    powers : ndarray of shape (k, 5) or None
-        Sums of the powers 0 to 4 of every term; None where they were not asked for.
+    powers : ndarray of shape (k, 5), or (1, 5, 5) for two terms, or None
+        Sums of the powers 0 to 4 of every term, or of the products of those of two;
+        None where they were not asked for.
     fronts : list of two ndarray of shape (n_points, 2)
         Model values (v, q) of policy and logged action that are extreme: with the best
         reward a round brings v - c q + constant for some c >= 0, with the worst -v +
@@ -49,7 +51,17 @@ class RoundEnds:
         self.fronts = [np.zeros((0, 2))] * 2
         self.limits = None
 
-    def add_weights(self, w, reward, omega=None, p=None, loggers=None, yes_no=None):
+    def add_weights(
+        self,
+        w,
+        reward,
+        omega=None,
+        p=None,
+        loggers=None,
+        yes_no=None,
+        rewarded=None,
+        extremes=None,
+    ):
         """Add the weights of some rounds.
 
         Parameters
@@ -62,9 +74,14 @@ class RoundEnds:
             Labels of the loggers and codes of the rounds; `None`: there is one.
         yes_no : bool, default=None
             Whether all rewards are 0 or 1, where that is known.
+        rewarded : ndarray of int, default=None
+            Rows of the rounds whose reward is not zero; `None`: found out.
+        extremes : callable, default=None
+            Takes an array and returns the smallest and the largest entry.
         """
+        extremes = _ends_of if extremes is None else extremes
         if loggers is None:
-            self.weights[None] = max(self.weights.get(None, 0.0), float(w.max()))
+            self.weights[None] = max(self.weights.get(None, 0.0), extremes(w)[1])
         else:
             labels, codes = loggers
             largest = np.full(len(labels), -inf)
@@ -74,11 +91,11 @@ class RoundEnds:
                     self.weights[label] = max(self.weights.get(label, 0.0), found)
         low, high = 1.0, 1.0
         if omega is not None:
-            low, high = float(omega.min()), float(omega.max())
+            low, high = extremes(omega)
         self.omega = min(self.omega[0], low), max(self.omega[1], high)
         if p is not None:
-            self.propensity = min(self.propensity, float(p.min()))
-        self.yes_no.add(w, reward, yes_no)
+            self.propensity = min(self.propensity, extremes(p)[0])
+        self.yes_no.add(w, reward, yes_no, rewarded, extremes)
 
     def add_terms(self, terms, powers=False):
         """Add the terms of some rounds, k arrays of shape (n,).
@@ -89,7 +106,7 @@ class RoundEnds:
         found = np.array([(term.min(), term.max()) for term in terms])
         self.terms = found if self.terms is None else _wider(self.terms, found)
         if powers:
-            found = np.array([_powers(term) for term in terms])
+            found = powers_of(terms)
             self.powers = found if self.powers is None else self.powers + found
 
     def add_model(self, v, q):
@@ -127,6 +144,41 @@ class RoundEnds:
         ]
         return out
 
+    def beside(self, weights=None, model=None):
+        """Return the same terms with weights and model values that others have seen.
+
+        Parameters
+        ----------
+        weights, model : RoundEnds, default=None
+            Who saw them; `None`: nobody else.
+        """
+        out = copy(self)
+        if weights is not None:
+            out.weights, out.yes_no = weights.weights, weights.yes_no
+            out.omega, out.propensity = weights.omega, weights.propensity
+            out.limits = weights.limits
+        if model is not None:
+            out.fronts = model.fronts
+        return out
+
+    def moved(self, step, moves):
+        """Return bounds of the terms where all rewards are larger.
+
+        Parameters
+        ----------
+        step : float
+            By how much.
+        moves : tuple
+            How the terms follow, see `Sums`.
+        """
+        out, terms = copy(self), self.terms.copy()
+        for term, by in enumerate(moves):
+            if by is not None:
+                change = [step, step] if by < 0 else sorted(step * self.terms[by])
+                terms[term] += change
+        out.terms, out.powers = terms, None
+        return out
+
     def largest_weights(self, strata):
         """Return the largest weight of every stratum, by the labels of the loggers."""
         whole = max(self.weights.values(), default=0.0)
@@ -134,14 +186,26 @@ class RoundEnds:
             return np.full(len(strata), whole)
         return np.array([self.weights.get(label, 0.0) for label in strata])
 
-    def fourth_moments(self):
-        """Return the sums of fourth powers of the terms about their means, or None."""
+    def fourth_root(self, slopes):
+        """Return a bound of the fourth root of the sum of c^4, inf where none is known.
+
+        It is exact for one term, and for two.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (k,)
+            A round is c = sum of these times the terms less their means.
+        """
         if self.powers is None:
-            return None
-        n, one, two, three, four = self.powers.T
+            return inf
+        if self.powers.ndim == 3:
+            return _fourth_of_pair(self.powers[0], *slopes) ** 0.25
+        used = np.flatnonzero(slopes)
+        n, one, two, three, four = self.powers[used].T
         mean = one / n
         found = four - 4 * mean * three + 6 * mean**2 * two - 3 * n * mean**4
-        return np.maximum(found, 0.0)
+        # the norm of a sum is at most the sum of the norms
+        return float(np.abs(slopes[used]) @ np.maximum(found, 0.0) ** 0.25)
 
     def to_table(self):
         """Return the extremes as a dict of arrays."""
@@ -185,8 +249,43 @@ class RoundEnds:
         return out
 
 
+def powers_of(terms):
+    """Return the sums of powers of some terms, as `RoundEnds` keeps them."""
+    if len(terms) == 2:
+        return _powers_of_pair(*terms)[None]
+    return np.array([_powers(term) for term in terms])
+
+
+def _powers_of_pair(t, u):
+    """Return the sums of t^i u^j for i + j <= 4, shape (5, 5)."""
+    tt, tu, uu = t * t, t * u, u * u
+    out = np.zeros((5, 5))
+    out[0, 0], out[1, 0], out[0, 1] = len(t), np.add.reduce(t), np.add.reduce(u)
+    out[2, 0], out[1, 1], out[0, 2] = (np.add.reduce(x) for x in (tt, tu, uu))
+    out[3, 0], out[2, 1] = dot(tt, t), dot(tt, u)
+    out[1, 2], out[0, 3] = dot(uu, t), dot(uu, u)
+    out[4, 0], out[3, 1], out[2, 2] = dot(tt, tt), dot(tt, tu), dot(tt, uu)
+    out[1, 3], out[0, 4] = dot(tu, uu), dot(uu, uu)
+    return out
+
+
+def _fourth_of_pair(sums, a, b):
+    """Return the sum of (a t + b u - its mean)^4 from sums of t^i u^j."""
+    c = -(a * sums[1, 0] + b * sums[0, 1]) / sums[0, 0]
+    found = sum(
+        FACTORIAL[4]
+        / (FACTORIAL[i] * FACTORIAL[j] * FACTORIAL[4 - i - j])
+        * a**i
+        * b**j
+        * c ** (4 - i - j)
+        * sums[i, j]
+        for i in range(5)
+        for j in range(5 - i)
+    )
+    return max(float(found), 0.0)
+
+
 def _powers(term):
-    """Return the sums of the powers 0 to 4."""
     square = term * term
     return (
         len(term),
@@ -195,6 +294,10 @@ def _powers(term):
         dot(square, term),
         dot(square, square),
     )
+
+
+def _ends_of(values):
+    return float(values.min()), float(values.max())
 
 
 def _wider(one, two):

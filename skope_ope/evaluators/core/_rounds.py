@@ -43,7 +43,7 @@ class Block:
         self.p = None if logs.propensity is None else logs.propensity[rows]
         self.omega = None if positive.omega is None else positive.omega[rows]
         self.available = None if logs.available is None else logs.available[rows]
-        self._designs = {}
+        self._designs, self._extremes = {}, {}
         self._offsets = offsets[: high - low]
 
     def of(self, design):
@@ -52,6 +52,26 @@ class Block:
         if key not in self._designs:
             self._designs[key] = design.block(self.low, self.high)
         return self._designs[key]
+
+    def extremes(self, values):
+        """Return the smallest and the largest of an array, once for all that ask."""
+        key = id(values)
+        if key not in self._extremes:  # the array stays alive: ids are its own
+            found = float(values.min()), float(values.max())
+            self._extremes[key] = found, values
+        return self._extremes[key][0]
+
+    @cached_property
+    def entering(self):
+        """Which rounds enter: a mask, or None for all."""
+        if self.omega is None or self.omega.all():
+            return None
+        return self.omega > 0
+
+    @cached_property
+    def rewarded(self):
+        """Rows of the rounds whose reward is not zero."""
+        return np.flatnonzero(self.reward != 0)
 
     @cached_property
     def _flat(self):

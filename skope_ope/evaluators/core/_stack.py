@@ -8,7 +8,10 @@ exact as if the rounds were at hand.
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from skope_ope.evaluators.core._engine import Job
+from skope_ope.evaluators.core._round_ends import RoundEnds, powers_of
 from skope_ope.evaluators.core._sums import Sums
 
 
@@ -26,14 +29,13 @@ class Stack:
     ----------
     places : dict
         Numbers of the terms of every owner among all.
-    sums : Sums
-        Those of all terms.
     """
 
     def __init__(self, design, offset):
         self.design, self.offset = design, offset
-        self.places, self.sums = {}, None
+        self.places, self._sums = {}, None
         self._waiting, self._moves, self._block = {}, (), None
+        self._heads = self._same = None  # where each array comes first
 
     def put(self, owner, block, terms, moves=None):
         """Take the terms of an owner in a block.
@@ -60,15 +62,34 @@ class Stack:
         self._waiting[owner] = terms
 
     def flush(self):
-        """Add what was put of a block."""
+        """Add what was put of a block; the array of several owners is summed once."""
         if not self._waiting:
             return
-        if self.sums is None:
-            self.sums = Sums(self.design, self.offset, self._moves)
-        terms = [self._waiting[owner] for owner in self.places]
+        terms = [term for owner in self.places for term in self._waiting[owner]]
         block, self._waiting = self._block, {}
         block = block.of(self.design) if hasattr(block, "of") else block
-        self.sums.add(block, tuple(term for some in terms for term in some))
+        if self._sums is None:
+            self._sums = Sums(self.design, self.offset)
+            self._tell_apart(terms, [0] * len(terms))
+        elif any(
+            terms[i] is not terms[self._heads[j]] for i, j in enumerate(self._same)
+        ):
+            before = self._same
+            self._tell_apart(terms, before)
+            self._sums = self._sums.repeated([before[i] for i in self._heads])
+        self._sums.add(block, tuple(terms[i] for i in self._heads))
+
+    def _tell_apart(self, terms, before):
+        """Find which of the arrays are the same one, in this block as before."""
+        place = {}
+        pairs = [(known, id(term)) for known, term in zip(before, terms, strict=True)]
+        self._same = [place.setdefault(pair, len(place)) for pair in pairs]
+        self._heads = [self._same.index(number) for number in range(len(place))]
+
+    @property
+    def sums(self):
+        """Sums of all terms."""
+        return self._sums.repeated(self._same, self._moves, self.offset)
 
 
 @dataclass
@@ -81,13 +102,22 @@ class StackedJob(Job):
         Whose the terms are.
     stack : Stack
         Where they go.
-    ends : RoundEnds
-        Extremes of the terms and of what the model says.
+    of_model : RoundEnds or None
+        Extremes of what the model says; None: another job sees them.
+    found : list of tuple
+        Smallest and largest of every term.
+    wants_powers : bool
+        Whether nothing but powers of the terms bounds the tail of the round values.
+    powers : ndarray of shape (k, 5)
+        Sums of powers of the terms.
     """
 
     owner: object = None
     stack: object = None
-    ends: object = None
+    of_model: object = None
+    found: object = None
+    wants_powers: bool = False
+    powers: object = 0.0
 
     def begin(self, block, design):
         """Nothing is to be made: the stack has a design."""
@@ -97,9 +127,40 @@ class StackedJob(Job):
         """Put the terms of a block."""
         terms = self.evaluator._terms(rounds)
         self.stack.put(self.owner, block, terms, self.evaluator._moves)
-        enter = ... if block.omega is None or block.omega.all() else block.omega > 0
-        self.ends.add_terms([term[enter] for term in terms])
-        if rounds.v is not None:
-            self.ends.add_model(
-                rounds.v[enter] + rounds.offset, rounds.q[enter] + rounds.offset
-            )
+        enter = block.entering
+        if enter is None:
+            found = [block.extremes(term) for term in terms]
+        elif enter.any():
+            found = [(term[enter].min(), term[enter].max()) for term in terms]
+        else:
+            return
+        self.found = (
+            found if self.found is None else list(map(wider, self.found, found))
+        )
+        if self.wants_powers:
+            some = terms if enter is None else [term[enter] for term in terms]
+            self.powers = self.powers + powers_of(some)
+        if self.of_model is not None and rounds.v is not None:
+            self._add_model(rounds, enter)
+
+    def _add_model(self, rounds, enter):
+        """Add what the model says, plain rewards."""
+        pair = [
+            one + rounds.offset if rounds.offset else one
+            for one in (rounds.v, rounds.q)
+        ]
+        self.of_model.add_model(*(one if enter is None else one[enter] for one in pair))
+
+    @property
+    def ends(self):
+        """The `RoundEnds` of the terms."""
+        out = RoundEnds()
+        if self.found is not None:
+            out.terms = np.array(self.found, dtype=float)
+            out.powers = self.powers if self.wants_powers else None
+        return out
+
+
+def wider(one, other):
+    """Return the range of two ranges."""
+    return min(one[0], other[0]), max(one[1], other[1])

@@ -53,7 +53,11 @@ class Summary:
         How far out rounds lie.
     facts : dict
         What else the evaluator must know of the logs.
+    plain : Sums or None
+        Sums of the terms of SNIPS on the same policy, where it is among the evaluators.
     """
+
+    plain = None
 
     def __init__(
         self, evaluator, sums, counts, weights=None, tally=None, ends=None, facts=None
@@ -160,12 +164,14 @@ def joint_difference(sums, a, b, place, other):
     for numbers, estimate, sign in ((place, a, 1), (other, b, -1)):
         for number, slope in zip((*numbers, k), estimate.slopes, strict=True):
             slopes[number] = slopes[number] + sign * slope
+    over = float if single else total
+    independent, _ = quadratic(slopes, sums.product, over)
     if sums.frame.clustered:
         changes = a.cluster_sums - b.cluster_sums
         variance = float(changes @ changes)
         noise = float(a.cluster_sums @ a.cluster_sums + b.cluster_sums @ b.cluster_sums)
     else:
-        variance, noise = quadratic(slopes, sums.product, float if single else total)
+        variance, noise = quadratic(slopes, sums.product, over)
     error = sqrt(max(variance, 0.0))
     if noise > 0 and not variance > ROUNDING * noise:
         # what is left is rounding: nothing, where the two policies act alike
@@ -176,7 +182,8 @@ def joint_difference(sums, a, b, place, other):
     freedom = min(
         a.degrees_of_freedom, b.degrees_of_freedom, freedom_of_difference(sums.frame)
     )
-    return GivenEstimate(value, error, freedom, None, sums.frame)
+    independent = sqrt(max(independent, 0.0))
+    return GivenEstimate(value, error, freedom, None, sums.frame, independent)
 
 
 ALIKE = 1e-12  # of the values: a smaller difference of two is rounding

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._rounds import StoredRounds
 from skope_ope.evaluators.core._weight_bound import LOGGED, stated_weight
 
 SMALLEST = "smallest propensity"
+MANY = 65  # weights that are tried where the largest may not be the worst
 
 
 class SummedReach:
@@ -51,20 +52,25 @@ class SummedReach:
         lost=0.0,
         group_weights=None,
         plain=None,
+        weighted=True,
     ):
         self.evaluator, self.limits, self.ends = evaluator, limits, ends
         self.n_rounds, self.shift, self.seen = n_rounds, shift, seen
         self.lost, self.group_weights, self.plain = lost, group_weights, plain
+        self.weighted = weighted
 
     def __call__(self, value, max_weight=None, error=None):
         """Return the `Reach` of a `SummedValue`, or None where no range is known."""
         if self.limits is None:
             return None
+        if not self.evaluator._uses_weights:  # model values are what they are
+            return Reach(*self.limits)
         return self._within(self.limits, value, max_weight, error)
 
     def of_seen_rewards(self, value):
         """Return the `Reach` if no reward were beyond those of the log, or None."""
-        if self.seen is None or not isfinite(self.seen[0]):
+        known = self.seen is not None and isfinite(self.seen[0])
+        if not (known and self.evaluator._uses_weights):
             return None
         return self._within(self.seen, value, error=inf)  # of seen weights, too
 
@@ -80,8 +86,8 @@ class SummedReach:
         largest, source = self._largest(strata, max_weight, spare)
         worst, best = (self._extremes(value, largest, end) for end in limits)
         of_group = self._of_group(value, high - low)
-        about = float(largest.max()), source, of_group, self.lost
-        return Reach(low, high, best, worst, *about)
+        bound = (float(largest.max()), source) if self.weighted else (None, None)
+        return Reach(low, high, best, worst, *bound, of_group, self.lost)
 
     def _largest(self, strata, max_weight, spare):
         """Return the largest weight of every stratum, and where it comes from."""
@@ -89,6 +95,8 @@ class SummedReach:
         known = 0.0
         if limits is not None and len(strata) == 1:
             known = limits.largest(spare)
+        if not self.weighted:
+            return largest, None
         if max_weight is not None:
             return np.full(len(largest), stated_weight(max_weight, largest)), "stated"
         if known > 0:
@@ -109,7 +117,7 @@ class SummedReach:
             points = np.concatenate(fronts) - offset
             (v, q), m = points.T, len(points)
         for stratum in range(estimate.frame.n_strata):
-            for weight in (largest[stratum], 0.0):
+            for weight in self._weights_up_to(largest[stratum]):
                 w, r = np.full(m, weight), np.full(m, end - offset)
                 about = {"n_rounds": self.n_rounds, "shift": self.shift}
                 rounds = StoredRounds(w=w, b=w, r=r, q=q, v=v, **about)
@@ -117,6 +125,28 @@ class SummedReach:
                 lows.append(change.min())
                 highs.append(change.max())
         return float(np.min(lows)), float(np.max(highs))  # NaN stays
+
+    def _weights_up_to(self, largest):
+        """Return the weights of which one takes a round furthest from the estimate."""
+        limits = self.ends.limits
+        known = limits is None or limits.source is None or limits.n_binned == limits.n
+        if known or self.is_monotone:
+            return largest, 0.0
+        return np.linspace(0, largest, MANY)  # a bound of the largest is no bound then
+
+    @property
+    def is_monotone(self):
+        """Whether a reward moves a round the more, the larger its weight is."""
+        top = max(self.ends.weights.values(), default=0.0)
+        w = np.linspace(0, top, MANY)
+        zeros = np.zeros(MANY)
+        about = {"n_rounds": self.n_rounds, "shift": self.shift, "q": zeros, "v": zeros}
+        low, high = (
+            self.evaluator._terms(StoredRounds(w=w, b=w, r=zeros + r, **about))
+            for r in (0.0, 1.0)
+        )
+        moves = np.array([more - less for less, more in zip(low, high, strict=True)])
+        return bool((np.diff(np.abs(moves)) >= 0).all())
 
     def _changes(self, estimate, terms, stratum):
         """Return the deviations of rounds with some terms, with all sample weights."""
@@ -149,12 +179,13 @@ class SummedReach:
         n = self.n_rounds
         scale, low, high = sqrt(n * max(n - 1, 1)), np.inf, -np.inf
         if terms is None:
-            return low, high
+            return -np.inf, np.inf
         for stratum in range(estimate.frame.n_strata):
             slopes = [_of_stratum(b, stratum) for b in estimate.slopes]
             parts = [
                 sorted((b * (one[0] - near), b * (one[1] - near)))
                 for b, one, near in zip(slopes, terms, estimate.origin, strict=False)
+                if b  # others may be unknown
             ]
             ends = (sum(part[side] for part in parts) + slopes[-1] for side in (0, 1))
             found = [scale * w * end for end in ends for w in self.ends.omega]
@@ -163,12 +194,10 @@ class SummedReach:
 
     def fourth_root(self, estimate):
         """Return a bound of the fourth root of the sum of c^4 over the deviations c."""
-        moments, omega = self.ends.fourth_moments(), self.ends.omega
-        if moments is None or omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
+        if self.ends.omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
             return np.inf
         n = self.n_rounds
-        slopes = np.abs(np.array(estimate.slopes[:-1], dtype=float))
-        root = float(slopes @ moments[: len(slopes)] ** 0.25)
+        root = self.ends.fourth_root(np.array(estimate.slopes[:-1], dtype=float))
         return sqrt(n * max(n - 1, 1)) * root
 
     def exact(self, estimate):

@@ -11,6 +11,7 @@ import numpy as np
 from skope_ope.evaluators.core._estimate import Estimate, difference
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._reach import DifferenceReach
+from skope_ope.evaluators.core._summary import LOGGER, joint_difference
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.exceptions import SupportWarning
 from skope_ope.intervals._gamma import DeviationBounds, deviations_of_blocks
@@ -56,6 +57,50 @@ class SummedRows:
         )
 
 
+class JointTerms:
+    """Sums of the terms of all policies and evaluators over the same rounds.
+
+    Parameters
+    ----------
+    sums : dict of Sums
+        By the name of the design.
+    places : dict
+        (name of the design, numbers of the terms) by owner: (evaluator, policy), or the
+        name of a design for the logged rewards.
+    """
+
+    def __init__(self, sums, places):
+        self.sums, self.places = sums, places
+
+    def difference(self, pair, estimates):
+        """Return the estimate of the difference of two owners.
+
+        Parameters
+        ----------
+        pair : tuple of two (str, str)
+            (evaluator, policy) of both; `LOGGER` stands for the logged rewards.
+        estimates : tuple of two Estimate
+            Theirs.
+        """
+        known = [self.places[owner] for owner in pair if owner[1] != LOGGER]
+        design = known[0][0] if known else "rounds"
+        places = [
+            self.places.get(design if owner[1] == LOGGER else owner) for owner in pair
+        ]
+        if any(place is None or place[0] != design for place in places):
+            return difference(*estimates)  # they are not about the same rounds
+        numbers = [numbers for _, numbers in places]
+        return joint_difference(self.sums[design], *estimates, *numbers)
+
+
+class SummedDifferenceReach(DifferenceReach):
+    """The reach of a difference of two values from merged sums."""
+
+    def without_model(self, value):
+        """Return None: the two values without models have no sums in common."""
+        return None
+
+
 class SummedValue(PolicyValue):
     """Estimated value of a policy, from sums over parts of a log.
 
@@ -74,10 +119,10 @@ class SummedValue(PolicyValue):
         How the value was estimated.
     counted : object, default=None
         What tells the rounds from others; values of equal rounds can be subtracted.
-    joint : JointSummary, default=None
+    joint : JointTerms, default=None
         Sums of this and other policies, by which paired differences are exact.
-    name : str, default=None
-        Name of the policy in `joint`.
+    owner : tuple (str, str), default=None
+        Names of the evaluator and of the policy in `joint`.
     propensities : {"recorded", "estimated", "unknown"}, default=None
         Where those of the log come from.
     by : callable, default=None
@@ -107,14 +152,14 @@ class SummedValue(PolicyValue):
         estimator,
         counted=None,
         joint=None,
-        name=None,
+        owner=None,
         propensities=None,
         by=None,
         columns=(),
         **about,
     ):
         rows = SummedRows(n_rounds, estimate.frame, counted)
-        self._joint, self._name = joint, name
+        self._joint, self._owner = joint, owner
         self._by, self._columns = by, tuple(columns)
         super().__init__(estimate, rows, estimator=estimator, **about)
         self._propensities = propensities
@@ -157,18 +202,37 @@ class SummedValue(PolicyValue):
     def _ends(self):
         """Bounds of the deviations of the round values that were seen."""
         find = self._find_reach
-        if not (isinstance(find, SummedReach) and find.is_exact(self._estimate)):
-            reach = None if self._limits is None else self._usual_reach
-            if reach is None and isinstance(find, SummedReach):
-                reach = find.of_seen_rewards(self)  # a bound of what was seen
-            if reach is not None and not isnan(reach.up):
-                return -reach.down, reach.up
         if self._pair is not None:
+            if all(one._follows_weights for one in self._pair):
+                reach = self._reach_of_all()
+                if reach is not None:
+                    return -reach.down, reach.up
             (low, high), (less, more) = (one._ends for one in self._pair)
             return low - more, high - less
-        if isinstance(find, SummedReach):
-            return find.observed(self._estimate)
-        return -np.inf, np.inf
+        if not isinstance(find, SummedReach):
+            return -np.inf, np.inf
+        if not find.is_exact(self._estimate) and self._follows_weights:
+            reach = self._reach_of_all()
+            if reach is not None:
+                return -reach.down, reach.up
+        return find.observed(self._estimate)
+
+    def _reach_of_all(self):
+        """Return a `Reach` that bounds what was seen, or None."""
+        reach = None if self._limits is None else self._usual_reach
+        if reach is None and self._find_reach is not None:
+            reach = self._find_reach.of_seen_rewards(self)
+        return None if reach is None or isnan(reach.up) else reach
+
+    @property
+    def _follows_weights(self):
+        """Whether no round lies further out than one of the largest weight may."""
+        if self._pair is not None:
+            return all(one._follows_weights for one in self._pair)
+        find = self._find_reach
+        if not isinstance(find, SummedReach) or not find.evaluator._uses_weights:
+            return False
+        return find.is_monotone
 
     def by(self, key):
         """Values of groups of rounds, by a column that was asked for beforehand.
@@ -248,7 +312,8 @@ class SummedValue(PolicyValue):
                 "summarized over the same files and row groups."
             )
         if self._joint is not None and self._joint is other._joint:
-            estimate = self._joint.difference(self._name, other._name)
+            owners = self._owner, other._owner
+            estimate = self._joint.difference(owners, (self._estimate, other._estimate))
         else:
             estimate = difference(*(_with_clusters(one) for one in (self, other)))
         out = self._derived_difference(estimate, other)
@@ -267,7 +332,7 @@ class SummedValue(PolicyValue):
             counted=self._rows.counted,
             propensities=self._propensities,
             diagnostics={"n_common_rounds": int(common)},
-            reach=DifferenceReach(self, other),
+            reach=SummedDifferenceReach(self, other),
             leaves_bias_out="; ".join(given) or False,
         )
         out._pair = self, other

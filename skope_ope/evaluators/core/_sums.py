@@ -269,6 +269,32 @@ class Sums:
             out.moves, out.offset = None, 0.0
         return out
 
+    def repeated(self, numbers, moves=None, offset=0.0):
+        """Return sums of the same terms, some of them several times, to go on with.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            The term that stands in each place.
+        moves, offset : object
+            See `Sums`.
+        """
+        out = Sums(self.frame, offset, moves)
+        columns = range(len(numbers))
+        out.origin = [self.origin[i] for i in numbers]
+        out.first = [self.first[i] for i in numbers]
+        out.second = [
+            [self.product(numbers[i], numbers[j]) for j in range(i + 1)]
+            for i in columns
+        ]
+        k = self.n_terms
+        if len(self.second) > k:  # weights differ
+            out.second.append([self.product(k, i) for i in numbers])
+        if self.totals is not None:
+            out.totals = [self.totals[i].copy() for i in numbers] + [self.totals[-1]]
+            out._owned = set(columns)
+        return out
+
     def without_rows(self):
         """Return the sums over a frame that holds no rows, and no empty cells."""
         frame, cells = self.frame.filled()

@@ -50,9 +50,12 @@ class RoundCounts:
                 loggers = logs.loggers.tolist()
                 codes = logs.logger_index * len(actions) + codes
             shape = len(loggers), len(actions)
-            counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
+            if part.mask is None and logs.loggers is None:
+                counts = logs.action_counts.reshape(shape)  # the logs remember them
+            else:
+                counts = part.counts(codes, shape[0] * shape[1]).reshape(shape)
         reward = part.of(logs.reward)
-        limits = (float(reward.min()), float(reward.max())) if part.n else (inf, -inf)
+        limits = float(reward.min(initial=inf)), float(reward.max(initial=-inf))
         return cls(part.n, mass, actions, loggers, counts.astype(float), limits)
 
     @property

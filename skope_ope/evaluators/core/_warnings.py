@@ -160,6 +160,23 @@ def warnings_of_rounds(learned, logs):
     return warnings_of(found)
 
 
+def rounds_warnings_of_sums(sums, policy):
+    """Return what is wrong with the rounds for any estimate, from `PartSums`.
+
+    Parameters
+    ----------
+    sums : PartSums
+        Sums of all parts.
+    policy : str
+        Name of the policy.
+    """
+    learned = getattr(sums, "learned", {}).get(policy)
+    found = [] if learned is None else findings_of_learned(learned)
+    if sums.log is not None:
+        found += trailing_zero_findings(sums.log, chance_below=LATE_REWARDS_CHANCE)
+    return warnings_of(found)
+
+
 def warnings_of(findings):
     """Return the warnings that carry the alarms among some findings."""
     return [one.warning() for one in findings if one.is_alarm]

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What parts of a log tell of weights that were not logged; it merges by addition."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from skope_ope.evaluators.core._weight_bound import (
@@ -11,6 +13,8 @@ from skope_ope.evaluators.core._weight_bound import (
     largest_but,
 )
 from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
+
+ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all
 
 
 class WeightLimits:
@@ -25,8 +29,10 @@ class WeightLimits:
         What tells them; None: nothing does.
     n : int
         Number of rounds.
+    n_binned : int
+        Number of those whose weights are in the bins.
     found : float
-        Largest weight, from the logging distribution.
+        Largest weight of these.
     bins, mass : ndarray of shape (n_bins,)
         Bins of the weights, and the policy's probability of these.
     actions : dict
@@ -35,7 +41,7 @@ class WeightLimits:
     """
 
     def __init__(self, source=None, n=0):
-        self.source, self.n, self.found = source, n, 0.0
+        self.source, self.n, self.n_binned, self.found = source, n, 0, 0.0
         self.bins, self.mass = np.zeros(0, np.int64), np.zeros(0)
         self.actions = {}
 
@@ -48,6 +54,7 @@ class WeightLimits:
             return WeightLimits(None, n)
         out = WeightLimits(self.source, n)
         out.found = max(self.found, other.found)
+        out.n_binned = self.n_binned + other.n_binned
         bins = np.concatenate([self.bins, other.bins])
         mass = np.concatenate([self.mass, other.mass])
         out.bins, at = np.unique(bins, return_inverse=True)
@@ -76,6 +83,8 @@ class WeightLimits:
             return largest_but(spare * self.n, self.bins, self.mass, self.found)
         if self.source != FROM_ACTIONS or not self.actions:
             return 0.0
+        if self.n_binned == self.n:  # every part has shown all actions
+            return largest_but(spare * self.n, self.bins, self.mass, self.found)
         p, most, mass = np.array(list(self.actions.values())).T
         left, unseen = 1 - p.sum(), p == 0
         if left < -ROUNDING:
@@ -91,7 +100,7 @@ class WeightLimits:
         """Return the limits as a dict of arrays; labels stand as texts."""
         return {
             "limits_source": np.array(self.source or ""),
-            "limits_numbers": np.array([self.n, self.found]),
+            "limits_numbers": np.array([self.n, self.n_binned, self.found]),
             "limits_bins": self.bins,
             "limits_mass": self.mass,
             "limits_labels": np.array([repr(one) for one in self.actions], dtype=str),
@@ -101,8 +110,9 @@ class WeightLimits:
     @classmethod
     def from_table(cls, table, labels):
         """Return the limits that `to_table` wrote; `labels` reads a label."""
-        n, found = table["limits_numbers"].tolist()
+        n, binned, found = table["limits_numbers"].tolist()
         out = cls(str(table["limits_source"]) or None, int(n))
+        out.n_binned = int(binned)
         out.found, out.bins, out.mass = (
             found,
             table["limits_bins"],
@@ -121,19 +131,18 @@ class LimitsInPass:
     ----------
     logs : BanditLogs
         The rounds of the part.
-    target : Target
-        The policy.
+    by_action : ndarray of shape (n_actions,) or None
+        The propensities, where they belong to the actions.
     """
 
-    def __init__(self, logs, target):
-        self.logs, self.bound, self.by_action = logs, None, None
-        if target.logged_only or logs.propensity is None:
-            return
-        if logs.logging_proba is not None:
-            self.bound = WeightBound(logs, target)
-        elif logs.available is None:
-            self.by_action = propensity_by_action(logs)
-            self.most, self.mass = np.zeros((2, logs.n_actions))
+    def __init__(self, logs, by_action):
+        self.logs, self.by_action = logs, by_action
+        self.bound = None
+        if logs.logging_proba is not None or (
+            by_action is not None and by_action.all()
+        ):
+            self.bound = WeightBound(logs, ALL_ACTIONS)
+        self.most, self.mass = np.zeros((2, logs.n_actions))
 
     def see(self, target):
         """Take what the policy does in a block."""
@@ -141,23 +150,29 @@ class LimitsInPass:
             self.bound = self.by_action = None
         if self.bound is not None:
             self.bound.take(self.bound.read(target))
-        elif self.by_action is not None:
+        if self.by_action is not None and self.logs.logging_proba is None:
             np.maximum(self.most, target.table.max(axis=0), out=self.most)
             self.mass += target.table.sum(axis=0)
 
     def limits(self):
         """Return what was seen."""
-        n = len(self.logs)
-        if self.bound is not None:
-            out = WeightLimits(FROM_LOGGER, n)
-            out.found = self.bound.found
-            out.bins, out.mass = self.bound.bins_and_mass()
-            return out
-        if self.by_action is None:
+        n, told = len(self.logs), self.logs.logging_proba is not None
+        if self.bound is None and (told or self.by_action is None):
             return WeightLimits(None, n)
-        out = WeightLimits(FROM_ACTIONS, n)
-        rows = zip(
-            *(x.tolist() for x in (self.by_action, self.most, self.mass)), strict=True
-        )
-        out.actions = dict(zip(self.logs.actions.tolist(), rows, strict=True))
+        out = WeightLimits(FROM_LOGGER if told else FROM_ACTIONS, n)
+        if self.bound is not None:
+            out.found, out.n_binned = self.bound.found, n
+            out.bins, out.mass = self.bound.bins_and_mass()
+        if told:
+            return out
+        columns = (x.tolist() for x in (self.by_action, self.most, self.mass))
+        labels = self.logs.actions.tolist()
+        out.actions = dict(zip(labels, zip(*columns, strict=True), strict=True))
         return out
+
+
+def by_action_alone(logs):
+    """Return the propensities where they belong to the actions alone, or None."""
+    if logs.propensity is None or logs.available is not None:
+        return None
+    return propensity_by_action(logs)

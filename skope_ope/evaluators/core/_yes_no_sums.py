@@ -13,6 +13,7 @@ from math import comb, inf
 import numpy as np
 
 from skope_ope._dot import dot
+from skope_ope.evaluators.core._sums import Sums
 from skope_ope.intervals._gamma import Deviations
 
 SLACK = 1e-9  # of the largest deviation: what lies as near to zero is on both sides
@@ -34,7 +35,15 @@ class YesNoSums:
         self.sums = np.zeros((2, 4))
         self.least, self.largest = np.full(2, inf), np.zeros(2)
 
-    def add(self, w, reward, yes_no=None):
+    @classmethod
+    def alike(cls, n_rewarded, n_others):
+        """Return those of rounds that all have the weight one."""
+        out = cls()
+        out.sums = np.outer([n_rewarded, n_others], np.ones(4))
+        out.least, out.largest = np.ones((2, 2))
+        return out
+
+    def add(self, w, reward, yes_no=None, rewarded=None, extremes=None):
         """Add rounds.
 
         Parameters
@@ -43,6 +52,10 @@ class YesNoSums:
             Importance weights and rewards.
         yes_no : bool, default=None
             Whether all rewards are 0 or 1; `None`: found out here.
+        rewarded : ndarray of int, default=None
+            Rows of the rounds whose reward is not zero; `None`: found out here.
+        extremes : callable, default=None
+            Takes an array and returns the smallest and the largest entry.
         """
         if np.isnan(self.sums[0, 0]) or not len(w):
             return
@@ -52,9 +65,12 @@ class YesNoSums:
             self.sums[:] = np.nan
             return
         whole = _powers(w)
-        some = w[np.flatnonzero(reward * w)]
-        self.largest[1] = max(self.largest[1], float(w.max()))
-        self.least[1] = min(self.least[1], float(w.min()))
+        some = w[np.flatnonzero(reward) if rewarded is None else rewarded]
+        least, largest = (w.min(), w.max()) if extremes is None else extremes(w)
+        if least <= 0:
+            some = some[some > 0]
+        self.largest[1] = max(self.largest[1], float(largest))
+        self.least[1] = min(self.least[1], float(least))
         if len(some):
             powers = _powers(some)
             self.sums[0] += powers
@@ -109,6 +125,22 @@ class YesNoSums:
         third = max(up_third, down_third)
         squares = up, up_square, down, down_square
         return Deviations(int(count.sum()), *squares, third, largest, least)
+
+    def ratio_sums(self, frame):
+        """Return the `Sums` of the terms (w r, w) of independent rounds, or None.
+
+        Parameters
+        ----------
+        frame : Frame
+            Of one stratum, without clusters: those of sums by cluster are not kept.
+        """
+        if np.isnan(self.sums[0, 0]) or frame.clustered or frame.n_strata > 1:
+            return None
+        _, one, two, _ = self.sums[0]
+        n, w, square, _ = self.sums.sum(axis=0)
+        first = np.array([[one, w, n]])
+        second = np.array([[[two, two, one], [two, square, w], [one, w, n]]])
+        return Sums._of(frame, 0.0, None, [0.0, 0.0], first, second, None)
 
     def to_table(self):
         """Return all numbers as an array."""

@@ -84,7 +84,11 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return MultiLoggerFacts(self, job, positive, overlap)
 
     def _own_warnings(self, job, estimate, positive):
-        return [*job.weighing.warnings, *_alone_warnings(job, estimate)]
+        known, folds = job.loggers.proba is not None, job.strata.fold is not None
+        return [*job.weighing.warnings, *_alone_warnings(estimate, known, folds)]
+
+    def _own_warnings_of_sums(self, summary, estimate):
+        return _alone_warnings(estimate, summary.facts.get("logger_proba", False))
 
     def _policy_value(self, job, positive, observed):
         result, loggers = super()._policy_value(job, positive, observed), job.loggers
@@ -133,15 +137,14 @@ class MultiLoggerEvaluator(StaticEvaluator):
         return tags
 
 
-def _alone_warnings(job, estimate):
+def _alone_warnings(estimate, known, folds=False):
     """Return a warning where nothing tells how the rounds of a logger spread."""
     alone = estimate.shares.alone
     if not alone or isnan(estimate.value) or estimate.frame.clustered:
         return []  # groups have a warning of their own
     part, label = "", estimate.frame.strata[alone[0]]
-    if job.strata.fold is not None:
+    if folds:
         part, label = " in one of the folds", label[0]
-    known = job.loggers.proba is not None
     pooling = "balanced" if known else "naive"
     return [
         LoggerWarning(

@@ -266,7 +266,8 @@ class ExplorationScavenging(BaseEvaluator):
         code = chosen.action_index if by_actions else logs.logger_index
         labels = chosen.actions if by_actions else logs.loggers
         design = whole.part.design.with_strata(code, labels.tolist())
-        stack = whole.stack("actions" if by_actions else "arms", design)
+        arms = "arms" if chosen is logs else "arms of loggers"  # of a pass each
+        stack = whole.stack("actions" if by_actions else arms, design)
         formula = ArmTerms(self.self_normalized, whole.part.shares if mixes else None)
         for policy in whole.policies:
             target = whole.target(policy, chosen)

@@ -5,6 +5,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope.evaluators.core._base import BaseEvaluator
@@ -21,6 +22,10 @@ from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._support_findings import support_findings
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import few_accepted_warnings, warnings_of
+from skope_ope.evaluators.sequential._earlier_rewards import (
+    MadeInWalk,
+    takes_earlier,
+)
 from skope_ope.evaluators.sequential._engine import AdaptiveWalk, StationaryWalk
 from skope_ope.evaluators.sequential._history import (
     History,
@@ -36,6 +41,7 @@ from skope_ope.evaluators.sequential._result import (
     ratio_terms,
 )
 from skope_ope.evaluators.sequential._rules import n_offered
+from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._warnings import (
     left_out_warnings,
     reversal_warnings,
@@ -59,6 +65,7 @@ class SequentialEvaluator(BaseEvaluator):
     """
 
     n_splits = 1
+    _uniform_state = None  # what draws the numbers of logs that are read in parts
     _pooled = False  # whether trajectories count by their weights
     _counts_blocks = False  # whether rounds after the last accepted one do not count
     _deviation_bound = None
@@ -84,7 +91,17 @@ class SequentialEvaluator(BaseEvaluator):
         rng = check_random_state(self.random_state)
         found["uniforms_"] = rng.random_sample(len(logs))
         found["seed_"] = rng.randint(2**31 - 1)
+        found["_uniform_state"] = None
         return found
+
+    def _fitted_in_parts(self, head, reward_model, n_rounds):
+        state = stream_state(self.random_state, n_rounds or 0)
+        if takes_earlier(self, reward_model):
+            reward_model = MadeInWalk()
+        found = clone(self).set_params(random_state=0)._fitted(head, reward_model)
+        del found["uniforms_"]  # a walk draws them again
+        stream = UniformStream(state).skip(n_rounds or 0)
+        return found | {"_uniform_state": state, "seed_": stream.seed()}
 
     def _uniforms(self, logs):
         if logs is self.logs_:

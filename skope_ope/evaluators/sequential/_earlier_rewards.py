@@ -5,6 +5,49 @@
 import numpy as np
 
 from skope_ope.evaluators.sequential._drns_model import EarlierMeans, middle_reward
+from skope_ope.reward_models._cross_fit import MeanReward
+
+
+def takes_earlier(evaluator, reward_model=None):
+    """Whether the mean of the rounds before stands for a reward model.
+
+    Then no source of `part_models` does.
+
+    Parameters
+    ----------
+    evaluator : evaluator
+        What is asked about.
+    reward_model : model or None
+        What takes the place of its own where that is None.
+    """
+    if not evaluator._uses_model or isinstance(evaluator.cv, str):
+        return False
+    from sklearn.model_selection import TimeSeriesSplit  # its import takes long
+
+    none = reward_model is None and evaluator.reward_model is None
+    return none and isinstance(evaluator.cv, TimeSeriesSplit)
+
+
+def is_one_mean(source):
+    """Whether a source predicts one mean reward for all actions, by fold."""
+    models = list(getattr(source, "models_", {}).values())
+    return bool(models) and all(
+        isinstance(one, MeanReward) and not one.by_action for one in models
+    )
+
+
+class MadeInWalk:
+    """Stands for `EarlierRewards` after a fit: a walk makes them in its first pass."""
+
+    n_uncovered_ = 1
+
+    def bind(self, logs):
+        """Raise: rounds in memory are not among those of the fit."""
+        raise ValueError(
+            "this evaluator was fitted on lazy logs, and its reward_model=None is the "
+            "mean reward of the rounds before, which are not at hand. Evaluate on lazy "
+            "logs, or fit it on rounds in memory."
+        )
 
 
 class EarlierRewards:

@@ -3,6 +3,7 @@
 """One evaluation many times: on segments, or on subsamples, of the same log."""
 
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 
@@ -11,12 +12,22 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skope_ope._parallel import run_tasks
+from skope_ope._part_tasks import merge_parts
 from skope_ope._sklearn import HasMethods, Interval, StrOptions, validate_params
 from skope_ope.evaluators.core._seeds import with_seed
+from skope_ope.evaluators.sequential._base import SequentialEvaluator, parts_of
+from skope_ope.evaluators.sequential._rows_of_log import RowsOfLog
+from skope_ope.evaluators.sequential._sequential_values import (
+    check_walk,
+    sequential_values,
+)
+from skope_ope.evaluators.sequential._uniforms import UniformStream
 from skope_ope.exceptions import SingleTrajectoryWarning
 from skope_ope.intervals import student_interval
 from skope_ope.intervals._weighted_rewards import check_level
 from skope_ope.logs import BanditLogs
+from skope_ope.logs._lazy_logs import LazyLogs
+from skope_ope.logs._lazy_rows import kept_sizes
 from skope_ope.policies._action_probabilities import unwrap
 from skope_ope.policies._adaptive import AdaptivePolicy, fresh, seeds_of
 from skope_ope.policies._own_draws import repeated_draws_warnings
@@ -39,8 +50,8 @@ class RepeatedRuns:
         Length of the history of every run, NaN where the evaluator has none.
     how : {"segments", "subsamples"}
         What the runs were made on.
-    row_id : RowId
-        The rounds of the log. Runs of two policies on the same segments of the same
+    row_id : RowId or str
+        The rounds of the log; of a lazy one the token of its source. Runs of two policies on the same segments of the same
         log can be subtracted: `runs_a - runs_b` has the paired differences as values.
     """
 
@@ -109,7 +120,7 @@ class RepeatedRuns:
 @validate_params(
     {
         "evaluator": [HasMethods(["fit", "score"])],
-        "logs": [BanditLogs],
+        "logs": [BanditLogs, LazyLogs],
         "n_runs": [Interval(Integral, 2, None, closed="left")],
         "how": [StrOptions({"segments", "subsamples"})],
         "share": [Interval(Real, 0, 1, closed="neither")],
@@ -146,8 +157,9 @@ def repeated_runs(
         None: every run then gets a seed of its own.
     policy : policy or str
         What to evaluate; an array cannot follow the rows.
-    logs : BanditLogs
-        The rounds; their order is kept.
+    logs : BanditLogs or LazyLogs
+        The rounds; their order is kept. Lazy logs are read part by part, by every run
+        for itself.
     n_runs : int, default=10
         Number of runs.
     how : {"segments", "subsamples"}, default="segments"
@@ -182,31 +194,44 @@ def repeated_runs(
     >>> bool(low < runs.mean < high), len(runs.values)
     (True, 10)
     """
-    if n_runs > len(logs):
-        raise ValueError(
-            f"n_runs={n_runs} runs on {len(logs)} rounds leave some empty."
-        )
+    sizes = None
+    if isinstance(logs, LazyLogs):
+        if not isinstance(evaluator, SequentialEvaluator):
+            raise TypeError(
+                f"runs of {type(evaluator).__name__} on lazy logs are not possible: "
+                "pass Replay, RejectionSampling or DRns by themselves, or runs on "
+                "rounds in memory, lazy.sample(n)."
+            )
+        check_walk(type(evaluator).__name__, logs)
+        logs = logs.labelled(n_jobs=n_jobs)
+        sizes = kept_sizes(logs, n_jobs)
+    n_rounds = len(logs) if sizes is None else int(sizes.sum())
+    if n_runs > n_rounds:
+        raise ValueError(f"n_runs={n_runs} runs on {n_rounds} rounds leave some empty.")
     if hasattr(policy, "__array__") or isinstance(policy, (list, tuple)):
         raise TypeError(
             "an array belongs to the rows of whole logs; the runs have other rows. "
             "Carry it with logs.with_columns(name=...) and pass the column's name."
         )
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_runs)
-    bounds = np.linspace(0, len(logs), n_runs + 1).astype(int)
-    parts = [
-        slice(*bounds[i : i + 2].tolist()) if how == "segments" else share
-        for i in range(n_runs)
-    ]
-    tasks = [
-        partial(_run, evaluator, _with_own_seeds(policy, number), logs, part, seed)
+    parts = parts_of(n_rounds, n_runs) if how == "segments" else [share] * n_runs
+    runs = [
+        (_with_own_seeds(policy, number), part, seed)
         for number, (part, seed) in enumerate(zip(parts, seeds.tolist(), strict=True))
     ]
-    done = run_tasks(tasks, n_jobs)
+    if sizes is None:
+        done = run_tasks([partial(_run, evaluator, logs, *run) for run in runs], n_jobs)
+        head, rows = logs, logs.row_id
+    else:
+        given = evaluator, logs, sizes
+        tasks = [(LazyRun(number, *run),) for number, run in enumerate(runs)]
+        done = merge_parts(_lazy_run, tasks, given, n_jobs=n_jobs)
+        head, rows = logs.head(1), logs.origin
     values, n_accepted, caught = zip(*done, strict=True)
     _report(caught)
-    for warning in _warned_of_draws(policy, logs):
+    for warning in _warned_of_draws(policy, head):
         warnings.warn(warning, stacklevel=2)
-    return RepeatedRuns(np.array(values), np.array(n_accepted), how, logs.row_id)
+    return RepeatedRuns(np.array(values), np.array(n_accepted), how, rows)
 
 
 def _with_own_seeds(policy, number):
@@ -226,7 +251,48 @@ def _warned_of_draws(policy, logs):
     )
 
 
-def _run(evaluator, policy, logs, part, seed):
+@dataclass(frozen=True)
+class LazyRun:
+    """A run on a part of a lazy log.
+
+    Attributes
+    ----------
+    number : int
+        Which of the runs it is.
+    policy : policy or str
+        What is evaluated.
+    part : slice or float
+        Rows of the log; or the share of them that is drawn.
+    seed : int
+        Of the draw, and of the evaluator.
+    """
+
+    number: int
+    policy: object
+    part: object
+    seed: int
+
+    @property
+    def name(self):
+        """What messages call it."""
+        return f"run {self.number}"
+
+
+def _lazy_run(run, given):
+    """Return value, accepted rounds and warnings of a run, in a list."""
+    evaluator, lazy, sizes = given
+    rng = np.random.RandomState(run.seed)
+    if not isinstance(run.part, slice):  # the draw comes before the evaluator's seed
+        UniformStream(rng, own=True).skip(int(sizes.sum()))
+    evaluator = with_seed(clone(evaluator), rng)
+    rows = RowsOfLog(lazy, sizes, run.part, run.seed)
+    policies, evaluators = {None: run.policy}, {"one": evaluator}
+    result = sequential_values(policies, evaluators, rows)["one"][None]
+    length = result.diagnostics.get("n_accepted", np.nan)
+    return [(result.value, float(length), result.warnings)]
+
+
+def _run(evaluator, logs, policy, part, seed):
     rng = np.random.RandomState(seed)
     if not isinstance(part, slice):
         part = np.flatnonzero(rng.random_sample(len(logs)) < part)

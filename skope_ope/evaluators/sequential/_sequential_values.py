@@ -13,7 +13,6 @@ from functools import reduce
 from math import inf
 
 import numpy as np
-from sklearn.model_selection import TimeSeriesSplit
 
 from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope.evaluators.core._engine import terms_of
@@ -26,7 +25,11 @@ from skope_ope.evaluators.sequential._base import (
     parts_of,
     smallest_ratio,
 )
-from skope_ope.evaluators.sequential._earlier_rewards import EarlierRewards
+from skope_ope.evaluators.sequential._earlier_rewards import (
+    EarlierRewards,
+    is_one_mean,
+    takes_earlier,
+)
 from skope_ope.evaluators.sequential._history import LogSegment
 from skope_ope.evaluators.sequential._history_overlap import history_overlap
 from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
@@ -41,14 +44,22 @@ from skope_ope.evaluators.sequential._summed_sequential_value import (
 )
 from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
 from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
-from skope_ope.logs._partitions import Partition, read_partitions
+from skope_ope.logs._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
 from skope_ope.policies._learned_rounds import LearnedRounds
 from skope_ope.reward_models._part_models import part_models
 
 
 def sequential_values(
-    policies, evaluators, lazy, *, sources=None, n_jobs=None, verbose=0, counted=None
+    policies,
+    evaluators,
+    lazy,
+    *,
+    sources=None,
+    n_jobs=None,
+    verbose=0,
+    counted=None,
+    states=None,
 ):
     """Walk through a lazy log once for every policy, evaluator and part of it.
 
@@ -70,6 +81,9 @@ def sequential_values(
         As in joblib.
     counted : object, default=None
         What tells the rounds from others: values of equal ones can be subtracted.
+    states : dict, default=None
+        By the name of the evaluator, the random state of its uniform numbers, where a
+        fit has drawn it.
 
     Returns
     -------
@@ -85,28 +99,33 @@ def sequential_values(
         If the log lacks what an evaluator needs, or a part cannot be read; the message
         names file and row group.
     """
-    if lazy.partitions is None:
-        raise TypeError(
-            f"{', '.join(evaluators)} take the rounds in the order of time, and a lazy "
-            "frame has no order. Sort it by time, write it as parquet files, and scan "
-            "these."
-        )
+    check_walk(", ".join(evaluators), lazy)
     lazy = lazy.labelled(n_jobs=n_jobs)
-    given = dict(sources or {})
-    for name, evaluator in evaluators.items():
+    for evaluator in evaluators.values():
         evaluator._validate_params()
-        if evaluator._uses_model and name not in given and not takes_earlier(evaluator):
-            made = part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
-            given |= made
     columns = lazy.needing(context=False, columns=())
     facts = facts_of(columns.partitions, evaluators, n_jobs, verbose)
-    walks = Walks(policies, evaluators, lazy.partitions, facts, given)
+    sources = dict(sources or {})
+    for name, evaluator in evaluators.items():
+        if not evaluator._uses_model:
+            continue
+        known = name in sources
+        own = is_one_mean(sources[name]) if known else evaluator.reward_model is None
+        if own and (facts.propensities_drift or takes_earlier(evaluator)):
+            sources[name] = EarlierRewards(facts)
+        elif not known:
+            sources |= part_models({name: evaluator}, None, None, lazy, n_jobs=n_jobs)
+    walks = Walks(policies, evaluators, lazy.partitions, facts, sources, states)
     return walks.values(n_jobs, verbose, counted)
 
 
-def takes_earlier(evaluator):
-    """Whether the mean of the rounds before stands for a reward model."""
-    return evaluator.reward_model is None and isinstance(evaluator.cv, TimeSeriesSplit)
+def check_walk(who, lazy):
+    """Raise where lazy logs have no order in which to walk through them."""
+    if lazy.partitions is None:
+        raise TypeError(
+            f"{who} takes the rounds in the order of time, and a lazy frame has no "
+            "order. Sort it by time, write it as parquet files, and scan these."
+        )
 
 
 def facts_of(partitions, evaluators, n_jobs=None, verbose=0):
@@ -188,9 +207,12 @@ class Walks:
         What is known of them.
     sources : dict
         Reward sources by name of the evaluator.
+    states : dict, default=None
+        Random states of their uniform numbers, where they were drawn before.
     """
 
-    def __init__(self, policies, evaluators, partitions, facts, sources):
+    def __init__(self, policies, evaluators, partitions, facts, sources, states=None):
+        self.states = states or {}
         self.policies, self.partitions, self.facts = policies, partitions, facts
         self.evaluators = {
             name: self._ready(name, evaluator, sources)
@@ -202,26 +224,23 @@ class Walks:
         out = copy(evaluator)
         out.actions_ = self.facts.log.actions
         if out._uses_model:
-            own = out.reward_model is None
-            if takes_earlier(out) or (own and self.facts.propensities_drift):
-                out.reward_source_ = EarlierRewards(self.facts)
-            else:
-                out.reward_source_ = sources[name]
+            out.reward_source_ = sources[name]
         return out
 
     def values(self, n_jobs=None, verbose=0, counted=None):
         """Return the values by evaluator and policy."""
         n_rounds = self.facts.n_rounds
-        head = next(logs for _, logs in in_turn(self.partitions) if logs is not None)
+        found = (logs for _, logs in read_partitions(self.partitions))
+        head = next(logs for logs in found if logs is not None)
         kinds = {}  # whether a policy learns
         for policy, what in self.policies.items():
-            target = Target(what, head[:1])
-            if target.array is not None and target.column is None:
+            if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
                 raise TypeError(
                     f"policy {policy!r} is an array, whose rows a log that is read in "
                     "parts does not have. Name its columns in scan_logs(..., "
                     "columns={'pi': [...]}) and pass 'pi'."
                 )
+            target = Target(what, head[:1])
             kinds[policy] = isinstance(target.policy, AdaptivePolicy)
             for evaluator in self.evaluators.values():
                 evaluator._check_settings(kinds[policy], target, n_rounds)
@@ -229,7 +248,9 @@ class Walks:
         least = self._least_ratios(settings)
         tasks = []
         for name, evaluator in self.evaluators.items():
-            state = stream_state(evaluator.random_state, n_rounds)
+            state = self.states.get(name)
+            if state is None:
+                state = stream_state(evaluator.random_state, n_rounds)
             for policy in self.policies:
                 known = least[name].of(policy) if name in least else None
                 for number, rows in enumerate(parts_of(n_rounds, evaluator.n_splits)):
@@ -279,7 +300,6 @@ class Walks:
             policy=self.policies[policy],
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
-            name=policy,
             propensities=propensities_of(facts.log),
             reach=range_alone(facts.log),
         )
@@ -341,7 +361,7 @@ class Walks:
             if low < high:
                 some.append((part, start, low, high, size, reward))
             start, reward = start + size, reward + total
-        walk = in_turn([part for part, *_ in some])
+        walk = read_partitions([part for part, *_ in some])
         for part, start, low, high, size, reward in some:
             _, logs = next(walk)
             found = 0 if logs is None else len(logs)
@@ -353,15 +373,6 @@ class Walks:
             before = reward + float(logs.reward[:low].sum())
             whole = high - low == size
             yield part, start + low, logs if whole else logs[low:high], before
-
-
-def in_turn(parts):
-    """Yield parts and their rounds, None where a part has none."""
-    if all(isinstance(part, Partition) for part in parts):
-        yield from read_partitions(parts)
-        return
-    for part in parts:
-        yield part, part.read()
 
 
 def _walked(task, walks):

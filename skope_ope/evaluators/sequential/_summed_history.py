@@ -216,7 +216,7 @@ def _plain_ratio(m):
 
 
 def _estimates(walk):
-    starts = [walk.rows.start, *walk.stops[:-1]]
+    starts = [walk.rows.start, *walk.stops][: len(walk.stops)]
     found = zip(walk.values, walk.weights, starts, walk.stops, strict=True)
     return [
         TrajectoryEstimate(value, None, None, weight, slice(start, stop))

@@ -15,11 +15,15 @@ class UniformStream:
     Parameters
     ----------
     random_state : int, RandomState instance or None
-        It is copied: two streams from it draw the same numbers.
+        Where the numbers come from.
+    own : bool, default=False
+        Whether an instance itself is drawn from. Otherwise it is copied: two streams
+        from it draw the same numbers.
     """
 
-    def __init__(self, random_state):
-        self._rng = deepcopy(check_random_state(random_state))
+    def __init__(self, random_state, own=False):
+        rng = check_random_state(random_state)
+        self._rng = rng if own else deepcopy(rng)
 
     def take(self, n):
         """Return the numbers of the next rounds."""
@@ -31,6 +35,10 @@ class UniformStream:
             self._rng.random_sample(min(n, CHUNK))
             n -= CHUNK
         return self
+
+    def seed(self):
+        """Return the seed that a fit draws after the numbers of all rounds."""
+        return self._rng.randint(2**31 - 1)
 
 
 def stream_state(random_state, n_rounds):
@@ -51,9 +59,5 @@ def stream_state(random_state, n_rounds):
     if rng is not random_state and random_state is not None:
         return random_state  # an integer starts anew every time
     state = deepcopy(rng)
-    left = n_rounds
-    while left > 0:
-        rng.random_sample(min(left, CHUNK))
-        left -= CHUNK
-    rng.randint(2**31 - 1)  # the seed for other logs
+    UniformStream(rng, own=True).skip(n_rounds).seed()
     return state

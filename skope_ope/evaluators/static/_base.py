@@ -39,6 +39,7 @@ from skope_ope.evaluators.core._weight_findings import overlap_findings
 from skope_ope.evaluators.static._auto import AUTO
 from skope_ope.evaluators.static._clipping_curve import clipping_curve
 from skope_ope.evaluators.static._facts import PARTS, StaticFacts
+from skope_ope.evaluators.static._known_of_sums import known_of_sums
 from skope_ope.evaluators.static._weights_of import weights_of, weights_of_target
 from skope_ope.policies._adaptive import AdaptivePolicy
 
@@ -234,6 +235,13 @@ class StaticEvaluator(BaseEvaluator):
         if weighted and summary.overlap.missing_mass > 1 - 1e-9:
             found = found.without_value()  # the logs say nothing of this policy
         return found
+
+    def _known_of_sums(self, summary, log, n_rounds):
+        return known_of_sums(self, summary, log, n_rounds)
+
+    def _own_warnings_of_sums(self, summary, estimate):
+        """Return what `_own_warnings` tells, from a `Summary` of all parts."""
+        return []
 
     @property
     def _tallied_weight(self):

@@ -106,6 +106,9 @@ class DirectMethod(StaticEvaluator):
             )
         ]
 
+    def _own_warnings_of_sums(self, summary, estimate):
+        return self._own_warnings()
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.needs_propensity = False

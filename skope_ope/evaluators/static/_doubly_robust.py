@@ -40,13 +40,24 @@ class DoublyRobustBase(StaticEvaluator):
     def _own_warnings(self, job, estimate, positive):
         if self._combine is not mean or len(estimate.means) < 2:
             return []
-        error = estimate.standard_error
-        if not abs(estimate.means[1]) > error > 0:
+        if not abs(estimate.means[1]) > estimate.standard_error > 0:
             return []
         sums = job.sums
         if job.design.clustered:  # that of the second term was not wanted so far
             sums = Sums(job.design, job.offset, self._moves)
             rerun(job, positive, job.offset, sums)
+        return self._removed_warnings(sums, estimate)
+
+    def _own_warnings_of_sums(self, summary, estimate):
+        if self._combine is not mean or len(estimate.means) < 2:
+            return []
+        return self._removed_warnings(summary.sums, estimate)
+
+    def _removed_warnings(self, sums, estimate):
+        """Return a warning where what is taken off the weights would move the value."""
+        error = estimate.standard_error
+        if not abs(estimate.means[1]) > error > 0:
+            return []
         taken = Estimate(sums, second_mean, estimate.pooling)
         removed, spread = taken.value - taken.offset, taken.standard_error
         if not abs(removed) > REMOVED_Z * spread > 0:

@@ -50,6 +50,30 @@ def order_findings(logs, random_state=None):
     return {}, found + late + _reward_drift(arrived)
 
 
+def order_findings_of_sums(sums, sample):
+    """Return the same of a log that is read part by part.
+
+    Parameters
+    ----------
+    sums : LogSums
+        Of all rounds: what is late, or stands before what is earlier.
+    sample : BanditLogs or SlateLogs
+        Rounds in the order of the log: whether they are sorted, and drift.
+
+    Returns
+    -------
+    findings : list of Finding
+    """
+    found = _disorder_of_sums(sums)
+    by_value = _sorted_rounds(sample)
+    if by_value:
+        return found + by_value
+    late = trailing_zero_findings(sums)
+    if late:
+        sample = sample[sample.row_id.position < late[0].rows[0]]
+    return found + late + (_reward_drift(sample) if len(sample) else [])
+
+
 def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     r"""Return a finding where the rewards of the last rounds seem to be missing.
 
@@ -186,10 +210,10 @@ def _reward_drift(logs):
         return []
     before, after = reward[: at + 1].mean(), reward[at + 1 :].mean()
     effect = float(abs(after - before) / np.abs(reward).mean())
-    rows_after = f"after row {at:,}"
+    row = int(logs._called(np.array([at]))[0])
     found = (
-        f"The mean reward changes along the log: {before:.4g} up to row {at:,}, "
-        f"{after:.4g} {rows_after} {_p_value(chance)}."
+        f"The mean reward changes along the log: {before:.4g} up to row {row:,}, "
+        f"{after:.4g} after row {row:,} {_p_value(chance)}."
     )
     number = {"number": path, "effect": effect, "category": LogsWarning}
     still = _kolmogorov(_largest_partial_sum(_within_choices(logs, deviation), logs)[0])
@@ -260,23 +284,32 @@ def _time_disorder(logs):
     back = np.flatnonzero(time[1:] < time[:-1]) + 1
     if not len(back):
         return []
-    return [
-        Finding(
-            "time_disorder",
-            "note",
-            f"The timestamp decreases at row {back[0]:,} and {len(back) - 1:,} more "
-            "rows.",
-            (
-                "Replay, RejectionSampling, DRns and checks of the order take rounds "
-                "as they are stored: sort the logs by time before you use these. "
-                "Values of other evaluators do not depend on the order.",
-            ),
-            number=float(len(back)),
-            effect=len(back) / len(time),
-            rows=back[:10].tolist(),
-            category=LogsWarning,
-        )
-    ]
+    shown = f"at row {back[0]:,} and {len(back) - 1:,} more rows"
+    return [_disorder(shown, len(back), len(time), back[:10].tolist())]
+
+
+def _disorder_of_sums(sums):
+    back = sum(one.n_backwards for one in sums.orders.values())
+    if not back:
+        return []
+    return [_disorder(f"at {back:,} rows", back, sums.n_logged, ())]
+
+
+def _disorder(where, n_rows, n_rounds, rows):
+    return Finding(
+        "time_disorder",
+        "note",
+        f"The timestamp decreases {where}.",
+        (
+            "Replay, RejectionSampling, DRns and checks of the order take rounds "
+            "as they are stored: sort the logs by time before you use these. "
+            "Values of other evaluators do not depend on the order.",
+        ),
+        number=float(n_rows),
+        effect=n_rows / n_rounds,
+        rows=rows,
+        category=LogsWarning,
+    )
 
 
 def _sorted_rounds(logs):

@@ -197,9 +197,10 @@ def _impossible(logs, least):
     chance = SURPRISE * lowest / least  # a bound
     return _alarm(
         "impossible_propensity",
-        f"Row {rows[0]} has propensity {lowest:.3g}: right propensities bring one that "
-        f"small into a log of {len(logs)} rounds with {logs.n_actions} actions with "
-        f"probability {chance:.1g} at most, and its weight drowns all others.",
+        f"Row {logs._called(rows)[0]} has propensity {lowest:.3g}: right propensities "
+        f"bring one that small into a log of {len(logs)} rounds with {logs.n_actions} "
+        f"actions with probability {chance:.1g} at most, and its weight drowns all "
+        "others.",
         (
             "It is a placeholder, or that of a model of the logger that does not know "
             "how the logger explores: record the probability that the action was drawn "

@@ -57,15 +57,16 @@ def repeated_findings(logs, random_state=None):
     p = _chances(logs, rows)
     if isinstance(p, str):
         facts["repeated choices"] = f"not possible: {p}"
-        return facts, _unexplained(situation, whole, copies, rows, p)
+        return facts, _unexplained(situation, whole, copies, rows, p, logs)
     test = _Repeats(situation, choice, p)
     facts["repeated choices"] = test.told()
     if test.is_alarm:
         wrong = _misfits(logs, rows, whole)
-        return facts, [_misled(test, rows) if wrong else _finding(test, whole, rows)]
+        found = _misled(test, rows) if wrong else _finding(test, whole, rows, logs)
+        return facts, [found]
     if not test.open.any():
         why = "no other choice was possible there"
-        return facts, _unexplained(situation, whole, copies, rows, why)
+        return facts, _unexplained(situation, whole, copies, rows, why, logs)
     return facts, []
 
 
@@ -177,7 +178,7 @@ def _misled(test, rows):
     )
 
 
-def _finding(test, whole, rows):
+def _finding(test, whole, rows, logs):
     """Return what was found, and what to do, the likely cause first."""
     repeats = np.flatnonzero(test.open & test.repeats)
     same = whole[repeats] == whole[test.first[repeats]]
@@ -195,7 +196,7 @@ def _finding(test, whole, rows):
     if same.any():
         alike = (
             f"{int(same.sum()):,} of them equal an earlier round in all fields, as row "
-            f"{pairs[0, 1]} equals row {pairs[0, 0]}."
+            f"{_equals(logs, pairs)}."
         )
     return Finding(
         "repeated_rounds",
@@ -212,7 +213,13 @@ def _finding(test, whole, rows):
     )
 
 
-def _unexplained(situation, whole, copies, rows, why):
+def _equals(logs, pairs):
+    """Say of the first pair that its rows are equal, as messages call them."""
+    first, again = logs._called(pairs[0])
+    return f"{again} equals row {first}"
+
+
+def _unexplained(situation, whole, copies, rows, why, logs):
     """Return a note where contexts come back with all other fields or not at all."""
     again = np.flatnonzero(first_alike(situation) < np.arange(len(rows)))
     many = len(copies) > max(LEAST, HIGH_SHARE * len(rows))
@@ -227,7 +234,7 @@ def _unexplained(situation, whole, copies, rows, why):
             "repeated_rounds",
             "note",
             f"{share:.1%} of the rounds equal an earlier one in all fields, as row "
-            f"{pairs[0, 1]} equals row {pairs[0, 0]}, and hardly a context comes back "
+            f"{_equals(logs, pairs)}, and hardly a context comes back "
             f"with anything else. Whether they are copies cannot be tested: {why}.",
             ["Drop them if they were logged or joined twice."],
             effect=share,

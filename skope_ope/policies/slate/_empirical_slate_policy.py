@@ -6,7 +6,9 @@ import warnings
 
 import numpy as np
 
+from skope_ope.logs import SlateLogs
 from skope_ope.logs._coded_labels import encode_labels
+from skope_ope.logs._kind_of import kind_of
 from skope_ope.logs._slate_logs import EMPTY, column_weights
 from skope_ope.logs._validation import plain
 from skope_ope.policies.slate._logged_shares import (
@@ -110,6 +112,8 @@ class EmpiricalSlatePolicy(BaseSlatePolicy):
         -------
         policy : EmpiricalSlatePolicy
         """
+        if not isinstance(logs, SlateLogs):
+            raise TypeError(f"logs must be SlateLogs, got {kind_of(logs)}.")
         if by is NOT_GIVEN:
             by = None
             if logs.group is not None:

@@ -159,3 +159,8 @@ def test_many_rounds_in_parts():
     logs = rounds(20_000, 2, 30)
     drawn = policy.sample(logs, 0)
     assert_array_equal(policy.slate_proba(logs, drawn), 1 / 900)
+
+
+def test_slates_are_seen_in_logs_alone():
+    with pytest.raises(TypeError, match="logs must be SlateLogs, got ndarray"):
+        EmpiricalSlatePolicy.seen_in(np.zeros((3, 2), dtype=int))

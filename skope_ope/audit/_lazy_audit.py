@@ -1,0 +1,158 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Audits of logs that are read part by part: sums of all rounds, and a sample."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skope_ope.audit._checks import (
+    LAZY_FIRST,
+    LAZY_SAMPLED,
+    LAZY_SLATES_SAMPLED,
+    POLICY_CHECKS,
+    SLATE_POLICY_CHECKS,
+)
+from skope_ope.audit._explained import explained
+from skope_ope.audit._result import Audit
+from skope_ope.evaluators._partition_sums import sum_over
+from skope_ope.evaluators.core._warnings import findings_of_learned
+from skope_ope.logs import BanditLogs
+from skope_ope.logs.checks._fact_sums import FactSums
+from skope_ope.logs.checks._log_facts import facts_of_sums
+from skope_ope.logs.checks._order_findings import order_findings_of_sums
+from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
+
+MOST_ROUNDS = 200_000  # that are looked at one by one
+LEARNED = "learned_rounds"
+
+
+def refuse_frame(lazy):
+    """Raise where lazy logs are a frame, whose rounds are nowhere in order."""
+    if lazy.partitions is None:
+        raise TypeError(
+            "an audit looks at the order of the rounds and at many of them one by one, "
+            "which a lazy frame does not have: write it to parquet files and scan "
+            "these, scan_logs('folder', ...), or audit a part of it, "
+            "audit(logs.sample(200_000))."
+        )
+
+
+def small_logs(lazy, n_jobs=None):
+    """Return lazy logs as ordinary ones where they are few, else None."""
+    if lazy.n_rounds is None or lazy.n_rounds > MOST_ROUNDS:
+        return None
+    if not lazy.n_rounds:
+        raise ValueError("the logs are empty: an audit needs a round.")
+    return lazy.labelled(n_jobs).head(lazy.n_rounds)
+
+
+def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
+    """Audit lazy logs, alone or for a policy.
+
+    Counts, ranges, groups, propensities, times and rewards that are missing at the end
+    are those of all rounds, from one pass. What fits models, looks for copies or asks a
+    policy looks at 200,000 rounds drawn at random; what compares neighbours, at as many
+    from the start on.
+
+    Parameters
+    ----------
+    policy : policy, str or None
+        What is to be evaluated.
+    lazy : LazyLogs
+        The rounds: partitions of files.
+    random_state : int, RandomState instance or None, default=0
+        Which rounds are drawn.
+    n_jobs : int, default=None
+        Tasks at a time.
+
+    Returns
+    -------
+    audit : Audit
+    """
+    random = check_random_state(random_state)
+    lazy = lazy.labelled(n_jobs)
+    fields = lazy.needing(context=False, columns=_weight(lazy))
+    sums = sum_over(fields, _facts_of_part, None, n_jobs)
+    if sums is None:
+        raise ValueError("the logs are empty: an audit needs a round.")
+    n_rounds = sums.log.n
+    sample = lazy.sample(min(MOST_ROUNDS, n_rounds), random, n_jobs)._sampled()
+    first = lazy.head(MOST_ROUNDS)
+    sums.n_features = sample.n_features
+    facts, found = facts_of_sums(sums)
+    facts = {"rounds": n_rounds, "looked at one by one": _told(sample, first), **facts}
+    parts = [_of_sums(sums, sample), *_of_rows(sample, first, random)]
+    for told, more in parts:
+        if "loggers" in told:
+            told["loggers, of the sample"] = told.pop("loggers")
+        facts |= told
+        found += more
+    if policy is None:
+        return Audit(facts, explained(found))
+    told, more = _of_policy(policy, lazy, sample, random, n_jobs)
+    return Audit(facts | told, explained(found + more), True)
+
+
+def _weight(lazy):
+    """Return the columns that weight slates."""
+    return [name for name in lazy.columns if name == "sample_weight"]
+
+
+def _facts_of_part(logs, _):
+    return FactSums(logs) if len(logs) else None
+
+
+def _told(sample, first):
+    """Say which rounds were looked at."""
+    return (
+        f"{len(sample):,} rounds drawn at random (columns, copies, leaks, models, the "
+        f"policy), and the first {len(first):,} (learning, shifted rows)"
+    )
+
+
+def _of_sums(sums, sample):
+    """Return what the sums tell, and the order of the rounds of the sample."""
+    facts, found = {}, []
+    if sums.log.actions is not None:
+        facts, found = sums.log.quick_propensity_findings
+    return dict(facts), found + order_findings_of_sums(sums.log, sample)
+
+
+def _of_rows(sample, first, random):
+    """Yield what the checks find that look at rows."""
+    single = isinstance(sample, BanditLogs)
+    for check in LAZY_SAMPLED if single else LAZY_SLATES_SAMPLED:
+        yield _in_the_log(check(sample, random), sample)
+    for check in LAZY_FIRST if single else ():
+        yield check(first, random)
+
+
+def _in_the_log(told, sample):
+    """Return facts and findings whose rows are those of the log."""
+    facts, found = told
+    position = sample.row_id.position
+    return dict(facts), [
+        replace(one, rows=position[np.array(one.rows, dtype=np.intp)].tolist())
+        for one in found
+    ]
+
+
+def _of_policy(policy, lazy, sample, random, n_jobs):
+    """Return what is found of a policy: on the sample, and what it has learned from."""
+    checks = POLICY_CHECKS if isinstance(sample, BanditLogs) else SLATE_POLICY_CHECKS
+    facts, found = {}, []
+    for check in checks:
+        told, more = _in_the_log(check(policy, sample, random), sample)
+        facts |= told
+        found += more
+    if has_learned(policy):
+        learned = sum_over(lazy, _learned_of_part, policy, n_jobs)
+        found = [one for one in found if one.name != LEARNED]
+        found = findings_of_learned(learned) + found
+    return facts, found
+
+
+def _learned_of_part(logs, policy):
+    return LearnedRounds.of(policy, logs, by_position=True) if len(logs) else None

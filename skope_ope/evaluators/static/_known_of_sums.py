@@ -1,0 +1,154 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a value of a static evaluator is told beside its estimate, from merged sums."""
+
+from copy import copy
+from functools import partial
+from math import isfinite, isnan, nan
+from types import SimpleNamespace
+
+import numpy as np
+
+from skope_ope.evaluators.core._estimate import Estimate
+from skope_ope.evaluators.core._functions import ratio
+from skope_ope.evaluators.core._overlap import weight_entries
+from skope_ope.evaluators.core._reach import range_only
+from skope_ope.evaluators.core._summed_reach import SummedReach
+from skope_ope.evaluators.core._summed_value import SummedValue
+from skope_ope.evaluators.core._support_findings import support_findings
+from skope_ope.evaluators.core._warnings import (
+    learning_warnings,
+    propensity_warnings,
+    unformed_warning,
+    warnings_of,
+)
+from skope_ope.evaluators.core._weight_findings import overlap_findings
+from skope_ope.exceptions import LowOverlapWarning
+from skope_ope.logs._known_range import known_range
+from skope_ope.logs._propensity_audit import action_count_z
+
+
+def known_of_sums(evaluator, summary, log, n_rounds):
+    """Return the estimate, and what a value is told beside it, by name.
+
+    Parameters
+    ----------
+    evaluator : StaticEvaluator
+        The evaluator.
+    summary : Summary
+        Its sums on one policy.
+    log : LogSums or None
+        What is known of the log.
+    n_rounds : int
+        Number of rounds, those of sample weight zero included.
+    """
+    estimate, overlap = summary.estimate(), summary.overlap
+    warned, beyond = [], []
+    logged_only = not summary.tally.table
+    if evaluator._uses_weights and evaluator._is_huge(overlap):
+        beyond = [_huge_warning(overlap, isfinite(estimate.value))]
+        formed = isfinite(estimate.value)
+        estimate = estimate.without_error() if formed else estimate.without_value()
+    if evaluator._uses_weights:
+        target = SimpleNamespace(logged_only=logged_only, array=None)
+        uses_model = evaluator._uses_model
+        warned = warnings_of(overlap_findings(overlap, log, target, uses_model))
+        if log is not None:
+            warned += propensity_warnings(log) + learning_warnings(log)
+    else:  # a model extrapolates to what was never logged
+        warned = warnings_of(support_findings(overlap, log))
+        overlap = None
+    if isnan(estimate.value) and not beyond:
+        warned.append(unformed_warning(evaluator))
+    warned += beyond
+    warned += evaluator._own_warnings_of_sums(summary, estimate)
+    return estimate, {
+        "effective_sample_size": nan
+        if overlap is None
+        else overlap.effective_sample_size,
+        "diagnostics": partial(_entries, evaluator, summary, overlap, log),
+        "warnings": warned,
+        "reach": _reach(evaluator, summary, overlap, log, n_rounds),
+    }
+
+
+def _huge_warning(overlap, formed):
+    """Return the warning that a weight leaves the range of floats."""
+    what = "the standard error is NaN" if formed else "the value is NaN"
+    return LowOverlapWarning(
+        f"the largest importance weight, {overlap.max_w:.4g}, is beyond what floating "
+        f"point can square: {what}. Look for propensities that are nearly zero.",
+        overlap.max_w,
+    )
+
+
+def _entries(evaluator, summary, overlap, log):
+    """Return the diagnostics that sums tell, by name."""
+    found = {"n_rounds": summary.n}
+    if overlap is not None:
+        found |= weight_entries(overlap) | {
+            "unsupported_mass": overlap.missing_mass if summary.tally.table else nan,
+            "overlap_chi2": overlap.sum_w2 / overlap.n - 1,
+        }
+        if log is not None:
+            found["inverse_propensity_z"] = lambda: log.inverse_propensity_z
+            if log.action_count_law is not None:
+                found["action_count_z"] = lambda: action_count_z(log)
+    if evaluator._uses_model:
+        found["model_error_included"] = bool(evaluator._uses_weights)
+    frame = summary.sums.frame
+    if frame.clustered:
+        exact = frame.n_buckets is None
+        found["clusters"] = (
+            "exact groups" if exact else f"{frame.n_buckets} hash buckets"
+        )
+    return found
+
+
+def _reach(evaluator, summary, overlap, log, n_rounds):
+    """Return what finds how far the value of a round may lie from the estimate."""
+    limits = None if log is None else known_range(log)
+    if summary.ends is None:
+        return range_only(limits)
+    if overlap is None:
+        return SummedReach(evaluator, limits, summary.ends, n_rounds)
+    shift = 0.0
+    if log is not None and log.reward_range is not None:
+        shift = min(log.reward_range[0], 0.0)
+    weights, of_groups = summary.weights, None
+    if weights is not None and weights.totals is not None:
+        frame, near = weights.frame, weights.origin[0]
+        cells = weights.totals[0] + near * weights.totals[-1]
+        of_groups = np.bincount(frame.cell_cluster, cells, len(frame.clusters))
+    plain, ends = None, summary.ends
+    if evaluator._uses_model and summary.sums.frame.n_strata == 1:
+        given = limits, overlap.missing_mass, of_groups, n_rounds
+        plain = partial(_without_model, summary, *given)
+    return SummedReach(
+        evaluator,
+        limits,
+        ends,
+        n_rounds,
+        shift,
+        summary.counts.reward_range,
+        overlap.missing_mass,
+        of_groups,
+        plain,
+    )
+
+
+def _without_model(summary, limits, lost, of_groups, n_rounds):
+    """Return the value by weights and rewards alone, None where it is not known."""
+    from skope_ope.evaluators.static._snips import SNIPS
+
+    ends = copy(summary.ends)
+    ends.limits = None  # rounds are as heavy as they were seen to be
+    sums = summary.plain
+    if sums is None and ends.omega == (1.0, 1.0):
+        sums = ends.yes_no.ratio_sums(summary.sums.frame)
+    if sums is None:
+        return None
+    reach = SummedReach(
+        SNIPS(), limits, ends, n_rounds, lost=lost, group_weights=of_groups
+    )
+    return SummedValue(Estimate(sums, ratio), n_rounds, estimator="SNIPS", reach=reach)

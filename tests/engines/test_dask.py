@@ -1,0 +1,64 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Dask cluster of two worker processes."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+
+from tests.engines import _laws
+from tests.evaluators._parquet_worlds import lazy_world
+
+pytestmark = pytest.mark.frames
+pytest.importorskip("pyarrow")
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit="1GiB",
+            dashboard_address=None,
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def engine(cluster):
+    with parallel_config("dask"):
+        yield
+
+
+def test_the_numbers_of_memory(tmp_path):
+    _laws.check_numbers(tmp_path)
+
+
+def test_notebook_classes(tmp_path):
+    _laws.check_notebook_classes(tmp_path)
+
+
+def test_errors_are_named(tmp_path):
+    _laws.check_errors_are_named(tmp_path)
+
+
+def test_corrupt_files_are_named(tmp_path):
+    _laws.check_corrupt_files_are_named(tmp_path)
+
+
+def test_a_dead_worker_is_replaced_and_the_numbers_are_the_same(tmp_path):
+    logs, folder = _laws.some_logs(), tmp_path / "logs"
+    folder.mkdir()
+    lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
+    policy = _laws.notebook_policy(dies=str(tmp_path / "died"))
+    found = _laws.table_of(lazy, policy)
+    assert (tmp_path / "died").exists()
+    whole = _laws.table_of(logs, policy)
+    for key, value in whole.items():
+        assert_allclose(found[key].value, value.value, rtol=1e-11)
+        assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)

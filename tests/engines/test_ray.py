@@ -1,0 +1,72 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ray with two processors, through its backend of joblib."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+
+from skope_ope import summarize
+from tests.engines import _laws
+from tests.evaluators._parquet_worlds import lazy_world
+
+pytestmark = [
+    pytest.mark.frames,
+    pytest.mark.filterwarnings("ignore:::ray"),  # of its own making
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+pytest.importorskip("pyarrow")
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.util.joblib import register_ray
+
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        logging_level="error",
+        log_to_driver=False,
+        object_store_memory=100 << 20,
+    )
+    register_ray()
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def engine(cluster):
+    with parallel_config("ray", n_jobs=2):
+        yield
+
+
+def test_the_numbers_of_memory(tmp_path):
+    # every call starts a pool of actors, which costs seconds
+    _laws.check_numbers(tmp_path, worlds=_laws.FAMILY_WORLDS[1:2])
+
+
+def test_notebook_classes(tmp_path):
+    _laws.check_notebook_classes(tmp_path)
+
+
+def test_errors_are_named(tmp_path):
+    _laws.check_errors_are_named(tmp_path, again=False)
+
+
+def test_corrupt_files_are_named(tmp_path):
+    _laws.check_corrupt_files_are_named(tmp_path)
+
+
+def test_a_dead_worker_is_named_and_the_next_call_works(tmp_path):
+    logs, folder = _laws.some_logs(), tmp_path / "logs"
+    folder.mkdir()
+    lazy = lazy_world(logs, folder, np.random.RandomState(1), n_files=3)
+    policy = _laws.notebook_policy(dies=str(tmp_path / "died"))
+    call = {"policies": {"new": policy}, "evaluators": ["IPS"]}
+    with pytest.raises(ray.exceptions.RayError, match=r"a worker process died.*Actor"):
+        summarize(logs=lazy, **call)
+    found = summarize(logs=lazy, **call).values()  # it dies once
+    whole = summarize(logs=logs, **call).values()
+    assert_allclose(found["new", "IPS"].value, whole["new", "IPS"].value, rtol=1e-12)

@@ -1,0 +1,265 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Reward models for logs in files, through the calls that users make."""
+
+import pickle
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import SGDRegressor as SGD
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skope_ope import (
+    ActionRewardModel,
+    AdditiveSlateModel,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    HashKFold,
+    SlateDirectMethod,
+    SlateDoublyRobust,
+    SlateLogs,
+    UniformPolicy,
+    UniformSlatePolicy,
+    evaluate,
+    scan_logs,
+    summarize,
+)
+from tests.reward_models.test_part_models import Memory
+
+pytestmark = pytest.mark.frames
+
+N = 600
+CUTS = [0, 200, 290, 600]
+NAMES = ["number", "x"]
+ROLES = {"action": "action", "reward": "reward", "propensity": "p", "context": NAMES}
+
+
+@pytest.fixture(autouse=True)
+def values_may_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what the values say, not of errors
+        yield
+
+
+@pytest.fixture(scope="module")
+def frame():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    x = rng.normal(size=N)
+    action = rng.choice(3, N, p=[0.5, 0.3, 0.2])
+    user = rng.randint(120, size=N)
+    columns = {
+        "number": np.arange(N, dtype=float),
+        "x": x,
+        "action": action,
+        "reward": (rng.uniform(size=N) < 1 / (1 + np.exp(-x * action))).astype(float),
+        "p": np.array([0.5, 0.3, 0.2])[action],
+        "user": user,
+        "name": [f"user {i}" for i in user],
+        "weight": rng.uniform(0.5, 2.0, N),
+        **{f"q{k}": rng.uniform(size=N) for k in range(3)},
+    }
+    slates = np.argsort(rng.uniform(size=(N, 4)), axis=1)
+    columns |= {f"slot{j}": slates[:, j] for j in range(2)}
+    return pandas.DataFrame(columns)
+
+
+def write(frame, folder, cuts=CUTS, row_group_size=130):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    for k, (low, high) in enumerate(pairwise(cuts)):
+        table = pyarrow.Table.from_pandas(frame.iloc[low:high], preserve_index=False)
+        path = folder / f"{k}.parquet"
+        parquet.write_table(table, path, row_group_size=row_group_size)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(frame, tmp_path_factory):
+    return write(frame, tmp_path_factory.mktemp("log"))
+
+
+def agree(one, other):
+    assert_allclose(one.value, other.value, rtol=1e-12)
+    assert_allclose(one.standard_error, other.standard_error, rtol=1e-10)
+    assert one.n_rounds == other.n_rounds
+
+
+MODELS = {
+    "means": None,
+    "ridge": Ridge(),
+    "pipeline": make_pipeline(StandardScaler(), Ridge()),
+    "classifier": LogisticRegression(),
+    "one model": ActionRewardModel(LinearRegression(), "one_hot"),
+    "small": SGD(random_state=0, eta0=1e-8),  # of few rounds fit learns at once
+    "number": 0.4,
+}
+FIELDS = [{"group": "user"}, {"group": "name"}, {"sample_weight": "weight"}]
+
+
+def value_of(logs, evaluator, model=None, cv=None, policy=None, **given):
+    policies = {"it": UniformPolicy() if policy is None else policy}
+    if given:
+        table = summarize(
+            policies, logs, evaluators={"e": evaluator}, reward_model=model, **given
+        ).values()
+    else:
+        evaluators = {"e": evaluator}
+        table = evaluate(
+            policies, logs, evaluators=evaluators, reward_model=model, cv=cv
+        )
+    return table["it", "e"]
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [(model, {}) for model in MODELS] + [("ridge", some) for some in FIELDS],
+    ids=str,
+)
+def test_evaluate_gives_the_values_of_memory(folder, frame, model, fields):
+    policies, roles = {"it": UniformPolicy()}, ROLES | fields
+    given = {
+        "evaluators": ["DirectMethod", "DoublyRobust", "SNDR"],
+        "reward_model": MODELS[model],
+    }
+    lazy = evaluate(policies, scan_logs(folder, **roles), **given)
+    whole = BanditLogs.from_frame(frame, **roles)
+    table = evaluate(policies, whole, cv=HashKFold(5), **given)
+    assert list(lazy) == list(table)
+    for key, value in table.items():
+        agree(lazy[key], value)
+
+
+@pytest.mark.parametrize("model", ["means", "ridge"])
+def test_fit_and_evaluate_give_the_values_of_memory(folder, frame, model):
+    model = MODELS[model]
+    lazy, logs = scan_logs(folder, **ROLES), BanditLogs.from_frame(frame, **ROLES)
+    parts = DoublyRobust(cv=3).fit(lazy, model)
+    whole = DoublyRobust(cv=HashKFold(3)).fit(logs, model)
+    agree(parts.evaluate(UniformPolicy()), whole.evaluate(UniformPolicy()))
+    assert parts.score(UniformPolicy()) == pytest.approx(whole.score(UniformPolicy()))
+    back = pickle.loads(pickle.dumps(parts))
+    agree(back.evaluate(UniformPolicy()), whole.evaluate(UniformPolicy()))
+    # some of the rounds of fit, out of fold: of the same scan, and of another one
+    late = parts.evaluate(UniformPolicy(), lazy.filter(lambda f: f["number"] > 99))
+    agree(late, whole.evaluate(UniformPolicy(), logs[100:]))
+    one_file = scan_logs(folder / "1.parquet", **ROLES, actions=[0, 1, 2])
+    found = parts.evaluate(UniformPolicy(), one_file)
+    agree(found, whole.evaluate(UniformPolicy(), logs[200:290]))
+
+
+def test_new_files_are_predicted_by_the_model_of_all_rounds(folder, frame, tmp_path):
+    new = frame.assign(x=frame.x[::-1].to_numpy(), number=frame.number + 1000)
+    lazy, other = (scan_logs(one, **ROLES) for one in (folder, write(new, tmp_path)))
+    parts = DirectMethod().fit(lazy, Ridge()).evaluate(UniformPolicy(), other)
+    logs, new = (BanditLogs.from_frame(one, **ROLES) for one in (frame, new))
+    agree(parts, DirectMethod().fit(logs, Ridge()).evaluate(UniformPolicy(), new))
+
+
+@pytest.mark.parametrize("field", [None, "user"])
+@pytest.mark.parametrize("n_sample", ["auto", 150, None])
+def test_nobody_is_predicted_by_a_model_that_saw_him(folder, field, n_sample):
+    lazy = scan_logs(folder, **ROLES, group=field)
+    value = value_of(lazy, DirectMethod(), Memory(), n_sample=n_sample)
+    assert value.value == 0.0  # it predicts 1 for what it knows
+    known = ActionRewardModel(Memory()).fit(lazy.sample(10**6))
+    value = value_of(lazy, DirectMethod(), FrozenEstimator(known))
+    assert 0 < value.value <= 1
+
+
+@pytest.mark.parametrize(
+    ("cuts", "size"), [([0, 600], 50), ([0, 1, 2, 301, 599, 600], 600)]
+)
+def test_the_sample_does_not_depend_on_partitions(folder, frame, tmp_path, cuts, size):
+    other = scan_logs(write(frame, tmp_path, cuts, size), **ROLES)
+    lazy = scan_logs(folder, **ROLES)
+    for model in (Ridge(), None):
+        given = DoublyRobust(), model, None, None
+        one = value_of(lazy, *given, n_sample=100, random_state=3)
+        agree(one, value_of(other, *given, n_sample=100, random_state=3))
+    another = value_of(lazy, DoublyRobust(), Ridge(), n_sample=100, random_state=4)
+    assert another.value != value_of(lazy, DoublyRobust(), Ridge(), n_sample=100).value
+
+
+def test_filtered_rounds_keep_their_folds(folder, frame):
+    lazy = scan_logs(folder, **ROLES).filter(lambda f: f["x"] > 0)
+    logs = BanditLogs.from_frame(frame, **ROLES)[(frame.x > 0).to_numpy()]
+    for model in (None, Ridge()):
+        found = value_of(lazy, DoublyRobust(), model)
+        agree(found, value_of(logs, DoublyRobust(), model, HashKFold(5)))
+
+
+def test_columns_of_files_are_models(folder, frame):
+    names = [f"q{k}" for k in range(3)]
+    lazy = scan_logs(folder, **ROLES, columns={"q": names})
+    logs = BanditLogs.from_frame(frame, **ROLES).with_columns(q=frame[names].to_numpy())
+    found = value_of(lazy, DoublyRobust(), "q")
+    agree(found, value_of(logs, DoublyRobust(), "q"))
+
+
+@pytest.mark.parametrize(
+    ("model", "cv", "error", "match"),
+    [
+        (Ridge(), KFold(5), TypeError, "HashKFold"),
+        (np.zeros((N, 3)), None, ValueError, "scan_logs"),
+        ("q", None, ValueError, "'q' is not a column"),
+    ],
+)
+def test_what_needs_all_rounds_at_once_is_refused(folder, model, cv, error, match):
+    lazy = scan_logs(folder, **ROLES)
+    with pytest.raises(error, match=match):
+        evaluate({"it": UniformPolicy()}, lazy, reward_model=model, cv=cv)
+    with pytest.raises(error, match=match):
+        DoublyRobust(cv=5 if cv is None else cv).fit(lazy, model)
+
+
+class Bad(Ridge):
+    def predict(self, X):
+        if np.asarray(X)[:, 0].max() > 250:
+            raise ValueError("I do not know this")
+        return super().predict(X)
+
+
+def test_an_error_of_a_model_names_the_file(folder):
+    lazy = scan_logs(folder, **ROLES)
+    with pytest.raises(
+        ValueError, match=r"1\.parquet, row group 0: .*do not know this"
+    ):
+        evaluate({"it": UniformPolicy()}, lazy, reward_model=Bad())
+
+
+SLATES = {
+    "slate": ["slot0", "slot1"],
+    "reward": "reward",
+    "n_candidates": 4,
+    "context": NAMES,
+    "logging_policy": UniformSlatePolicy(2),
+}
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "model"),
+    [
+        (SlateDoublyRobust(), None),
+        (SlateDoublyRobust(), AdditiveSlateModel(LinearRegression(), max_iter=3)),
+        (SlateDirectMethod(n_samples=None), None),
+        (SlateDirectMethod(n_samples=None), LinearRegression()),
+    ],
+)
+def test_slates_have_the_values_of_memory(folder, frame, evaluator, model):
+    lazy = scan_logs(folder, **SLATES, group="user")
+    fields = {k: v for k, v in SLATES.items() if k not in ("slate", "context")}
+    fields |= {"reward": frame.reward, "group": frame.user}
+    logs = SlateLogs(frame[NAMES], frame[SLATES["slate"]].to_numpy(), **fields)
+    policy = UniformSlatePolicy(2)
+    found = value_of(lazy, evaluator, model, policy=policy)
+    agree(found, value_of(logs, evaluator, model, HashKFold(5), policy))
