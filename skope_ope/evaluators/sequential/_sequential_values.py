@@ -194,6 +194,9 @@ class Walk:
         return what if self.policy is None else f"{what} of {self.policy!r}"
 
 
+STRETCH = 200_000  # rounds that are walked through at once, with a dozen arrays each
+
+
 class Walks:
     """Walks through a log of which the facts are known.
 
@@ -350,7 +353,7 @@ class Walks:
         return sums.finish(), lessons, learned
 
     def _rounds(self, rows):
-        """Yield the parts of some rows, and of each of them what it holds.
+        """Yield stretches of some rows, and for each the part in which it lies.
 
         Its first row, its rounds, and the sum of the rewards of all rounds before.
         """
@@ -370,9 +373,11 @@ class Walks:
                     f"{part.name} has {found} rounds, and had {size} a moment ago: the "
                     "files changed while they were read. Scan them again."
                 )
-            before = reward + float(logs.reward[:low].sum())
-            whole = high - low == size
-            yield part, start + low, logs if whole else logs[low:high], before
+            for first in range(low, high, STRETCH):
+                stop = min(first + STRETCH, high)
+                before = reward + float(logs.reward[:first].sum())
+                rounds = logs if stop - first == size else logs[first:stop]
+                yield part, start + first, rounds, before
 
 
 def _walked(task, walks):

@@ -73,7 +73,8 @@ class SummedHistory:
     @cached_property
     def accepted(self):
         """Rows that entered the histories, in order."""
-        return np.concatenate([walk.accepted for walk in self.walks])
+        parts = [walk.accepted for walk in self.walks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)  # they are long
 
     @property
     def n_accepted(self):

@@ -106,7 +106,7 @@ class WalkSums:
         terms = np.zeros((2, len(logs))) if self._spreads else None
         for rows, accepted, complete in pieces:
             self._take_piece(trace, logs, reward, p, rows, accepted, complete, terms)
-        self._accepted.append(self._at + trace.accepted)
+        self._accepted.append((self._at, trace.accepted.astype(np.int32)))
         self.n_accepted += len(trace.accepted)
         self.final_ratio = float(trace.c[-1])
         if self._spreads and len(self.values) < 2:
@@ -211,10 +211,21 @@ class WalkSums:
             # a history that never went on: its last rounds count nothing
             rest = emptied(self._pending_spread)
             self.spread, self._pending_spread = _plus(self.spread, rest), None
-        self.accepted = np.concatenate([np.empty(0, np.intp), *self._accepted])
+        self.accepted = self._all_accepted()
         self.forms_sums = isfinite(self._weighted)
         self._accepted = self._evaluator = None
         return self
+
+
+    def _all_accepted(self):
+        """Return the accepted rows; what they are made from is given up on the way."""
+        out, stop = np.empty(self.n_accepted, dtype=np.intp), 0
+        self._accepted.reverse()
+        while self._accepted:
+            at, rows = self._accepted.pop()
+            start, stop = stop, stop + len(rows)
+            np.add(rows, at, out=out[start:stop])
+        return out
 
 
 def _more_ones(ones, reward):
