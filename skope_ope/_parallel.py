@@ -8,6 +8,7 @@ import warnings
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from numbers import Integral
+from pickle import PicklingError
 
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
@@ -68,6 +69,17 @@ def run_tasks(tasks, n_jobs=None, told=None, **options):
             f"a worker process died while {workers} of them shared {len(tasks)} tasks, "
             "most often because memory ran out, so there is no result. Ask for fewer "
             "with n_jobs, or pass n_jobs=1, with which the cause is seen here."
+        ) from error
+    except (PicklingError, TypeError, AttributeError) as error:
+        # tasks return their errors, so this is of the engine
+        if "pickle" not in str(error):
+            raise
+        # joblib has the cause as a traceback in words
+        why = str(error.__cause__ or error).strip('"\n').splitlines()[-1]
+        raise type(error)(
+            "a model, a policy or an evaluator cannot be sent to the workers, or back "
+            f"from them ({why}). Pass n_jobs=1, or take threads: "
+            'joblib.parallel_config("threading").'
         ) from error
     for result, heard in done:
         for one in heard:

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 import os
+import threading
 import time
 import warnings
 from functools import partial
+from pickle import PicklingError
 
 import pytest
 
@@ -60,3 +62,11 @@ def test_a_worker_that_dies_is_named_and_the_next_call_works():
     with pytest.raises(RuntimeError, match=r"worker process died.*2 tasks.*n_jobs=1"):
         run_tasks(tasks, 2)
     assert run_tasks([partial(square, 2)] * 2, 2) == [4, 4]
+
+
+@pytest.mark.parametrize("task", [partial(id, threading.Lock()), threading.Lock])
+def test_what_cannot_travel_is_explained(task):
+    match = r"cannot be sent to the workers.*lock.*n_jobs=1"
+    with pytest.raises((TypeError, PicklingError), match=match):
+        run_tasks([task] * 2, 2)
+    assert len(run_tasks([task] * 2, 2, prefer="threads")) == 2

@@ -1,25 +1,39 @@
 # Authors: the skope_ope developers
 # SPDX-License-Identifier: BSD-3-Clause
-"""Queries as an analyst writes them: IPS and SNIPS of a recorded policy, with errors.
+"""Queries as a careful analyst writes them, for what `evaluate` shows of IPS and SNIPS.
 
-They know their table: nothing is checked, and nothing beside the two values is asked.
+Values and errors of a recorded policy, of the logged rewards and of the lift over
+them, the effective number of rounds, the largest weight, and the number of rows that
+are not what they should be: nulls, NaN and propensities outside (0, 1].
 """
 
 from functools import partial
-from math import sqrt
 
-SUMS = """
-SELECT count(*) AS n, sum(w) AS w, sum(g) AS g,
-       sum(w * w) AS ww, sum(w * g) AS wg, sum(g * g) AS gg
-FROM (SELECT pi / propensity AS w, pi / propensity * reward AS g FROM {source})
+import numpy as np
+
+BAD = """CASE WHEN propensity > 0 AND propensity <= 1 AND pi >= 0 AND pi <= 1
+         AND isfinite(reward) THEN 0 ELSE 1 END"""
+ROUNDS = f"""(SELECT *, pi / propensity AS w, pi / propensity * reward AS g,
+                     {BAD} AS bad FROM {{source}})"""
+PRODUCTS = ", ".join(
+    f"sum({a} * {b}) AS {a}_{b}"
+    for i, a in enumerate(("n", "w", "g", "r"))
+    for b in ("n", "w", "g", "r")[: i + 1]
+)
+SUMS = f"""
+SELECT count(*) AS n, sum(w) AS w, sum(g) AS g, sum(reward) AS r, sum(w * w) AS w_w,
+       sum(g * w) AS g_w, sum(g * g) AS g_g, sum(reward * w) AS r_w,
+       sum(reward * g) AS r_g, sum(reward * reward) AS r_r,
+       max(w) AS largest, sum(bad) AS bad
+FROM {ROUNDS}
 """
-CLUSTERS = """
-SELECT sum(n) AS n, sum(w) AS w, sum(g) AS g, sum(n * n) AS nn, sum(n * w) AS nw,
-       sum(n * g) AS ng, sum(w * w) AS ww, sum(w * g) AS wg, sum(g * g) AS gg,
+CLUSTERS = f"""
+SELECT sum(n) AS n, sum(w) AS w, sum(g) AS g, sum(r) AS r, {PRODUCTS},
+       sum(square) AS square, max(largest) AS largest, sum(bad) AS bad,
        count(*) AS clusters
-FROM (SELECT count(*)::DOUBLE AS n, sum(pi / propensity) AS w,
-             sum(pi / propensity * reward) AS g
-      FROM {source} GROUP BY "user")
+FROM (SELECT count(*)::DOUBLE AS n, sum(w) AS w, sum(g) AS g, sum(reward) AS r,
+             sum(w * w) AS square, max(w) AS largest, sum(bad) AS bad
+      FROM {ROUNDS} GROUP BY "user")
 """
 
 
@@ -40,87 +54,93 @@ def hand_queries(files):
         for kind, text in (("sums", SUMS), ("groups", CLUSTERS)):
             connection = duckdb.connect()
             query = text.format(source=f"read_parquet({names})")
-            by_hand = partial(_by_duckdb, connection, query, _values_of(kind))
+            by_hand = partial(_by_duckdb, connection, query)
             yield "duckdb", kind, connection.read_parquet(names), by_hand
     try:
         import polars
     except ImportError:
         return
     frame = polars.scan_parquet(files)
-    yield "polars", "sums", frame, partial(_polars_sums, frame)
-    yield "polars", "groups", frame, partial(_polars_clusters, frame)
+    yield "polars", "sums", frame, partial(_by_polars, frame, False)
+    yield "polars", "groups", frame, partial(_by_polars, frame, True)
 
 
-def _values_of(kind):
-    return sums_values if kind == "sums" else cluster_values
-
-
-def _by_duckdb(connection, query, values):
+def _by_duckdb(connection, query):
     result = connection.cursor().execute(query)
     names = [column[0] for column in result.description]
-    return values(dict(zip(names, map(float, result.fetchone()), strict=True)))
+    return answers(dict(zip(names, map(float, result.fetchone()), strict=True)))
 
 
-def _polars_sums(frame):
+def _by_polars(frame, groups):
     import polars as pl
 
-    w, g = pl.col("w"), pl.col("g")
-    found = frame.select(
-        w=pl.col("pi") / pl.col("propensity"),
-        g=pl.col("pi") / pl.col("propensity") * pl.col("reward"),
-    ).select(
-        n=pl.len(),
-        w=w.sum(),
-        g=g.sum(),
-        ww=(w * w).sum(),
-        wg=(w * g).sum(),
-        gg=(g * g).sum(),
+    p, pi, reward = pl.col("propensity"), pl.col("pi"), pl.col("reward")
+    good = (p > 0) & (p <= 1) & (pi >= 0) & (pi <= 1) & reward.is_finite()
+    bad = pl.when(good).then(0).otherwise(1)
+    rounds = frame.with_columns(w=pi / p, g=pi / p * reward, r=reward, bad=bad)
+    w = pl.col("w")
+    more = {"largest": w.max(), "bad": pl.col("bad").sum()}
+    if groups:
+        sums = {name: pl.col(name).sum() for name in "wgr"}
+        square = (w * w).sum()
+        rounds = rounds.group_by("user").agg(
+            n=pl.len().cast(pl.Float64), **sums, square=square, **more
+        )
+        more = {"largest": pl.col("largest").max(), "bad": pl.col("bad").sum()}
+        more |= {"square": pl.col("square").sum(), "clusters": pl.len()}
+    names = "nwgr" if groups else "wgr"
+    found = rounds.select(
+        **({} if groups else {"n": pl.len()}),
+        **{name: pl.col(name).sum() for name in names},
+        **{
+            f"{a}_{b}": (pl.col(a) * pl.col(b)).sum()
+            for i, a in enumerate(names)
+            for b in names[: i + 1]
+        },
+        **more,
     )
-    return sums_values(found.collect(engine="streaming").row(0, named=True))
+    return answers(found.collect(engine="streaming").row(0, named=True))
 
 
-def _polars_clusters(frame):
-    import polars as pl
+def answers(s):
+    """Return what the table shows, from the sums of a query.
 
-    n, w, g = pl.col("n").cast(pl.Float64), pl.col("w"), pl.col("g")
-    by_user = frame.group_by("user").agg(
-        n=pl.len(),
-        w=(pl.col("pi") / pl.col("propensity")).sum(),
-        g=(pl.col("pi") / pl.col("propensity") * pl.col("reward")).sum(),
-    )
-    found = by_user.select(
-        n=n.sum(),
-        w=w.sum(),
-        g=g.sum(),
-        nn=(n * n).sum(),
-        nw=(n * w).sum(),
-        ng=(n * g).sum(),
-        ww=(w * w).sum(),
-        wg=(w * g).sum(),
-        gg=(g * g).sum(),
-        clusters=pl.len(),
-    )
-    return cluster_values(found.collect(engine="streaming").row(0, named=True))
+    Parameters
+    ----------
+    s : dict
+        Sums of the rounds n, of the weights w, of the weighted rewards g and of the
+        rewards r, and of their products: over rounds, or over clusters of them.
 
-
-def sums_values(s):
-    """Return value and standard error of IPS, and of SNIPS, from sums over rounds."""
-    n, ips, snips = s["n"], s["g"] / s["n"], s["g"] / s["w"]
-    square = s["gg"] - n * ips * ips
-    ratio = s["gg"] - 2 * snips * s["wg"] + snips * snips * s["ww"]
-    return (
-        (ips, sqrt(square / n / (n - 1))),
-        (snips, sqrt(ratio * n / (n - 1)) / s["w"]),
-    )
-
-
-def cluster_values(s):
-    """Return the same from sums over clusters of rounds."""
-    n, groups = s["n"], s["clusters"]
-    ips, snips, small = s["g"] / n, s["g"] / s["w"], groups / (groups - 1)
-    square = s["gg"] - 2 * ips * s["ng"] + ips * ips * s["nn"]
-    ratio = s["gg"] - 2 * snips * s["wg"] + snips * snips * s["ww"]
-    return (
-        (ips, sqrt(square * small) / n),
-        (snips, sqrt(ratio * small) / s["w"]),
-    )
+    Returns
+    -------
+    answers : dict
+        (value, standard error) of "IPS", "SNIPS", "logged" and of both lifts, and what
+        is shown beside them.
+    """
+    n, units = s["n"], s.get("clusters", s["n"])
+    names = ("n", "w", "g", "r")
+    products = np.empty((4, 4))
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[: i + 1]):
+            whole = s[b] if a == "n" else s[a]  # a round counts one
+            products[i, j] = products[j, i] = s.get(f"{a}_{b}", whole)
+    if "clusters" not in s:
+        products[0] = products[:, 0] = [s[name] for name in names]
+    ips, snips, logged = s["g"] / n, s["g"] / s["w"], s["r"] / n
+    slopes = {
+        "IPS": np.array([-ips, 0, 1, 0]) / n,
+        "SNIPS": np.array([0, -snips, 1, 0]) / s["w"],
+        "logged": np.array([-logged, 0, 0, 1]) / n,
+    }
+    values = {"IPS": ips, "SNIPS": snips, "logged": logged}
+    for name in ("IPS", "SNIPS"):
+        values[f"lift of {name}"] = values[name] - logged
+        slopes[f"lift of {name}"] = slopes[name] - slopes["logged"]
+    small = units / (units - 1)
+    out = {
+        name: (value, float(np.sqrt(small * slopes[name] @ products @ slopes[name])))
+        for name, value in values.items()
+    }
+    square = s.get("square", s.get("w_w"))
+    beside = {"effective rounds": s["w"] ** 2 / square, "largest weight": s["largest"]}
+    return out | beside | {"bad rows": s["bad"]}

@@ -4,9 +4,11 @@
 
 import json
 from pathlib import PurePath
+from uuid import uuid4
 
 import numpy as np
 
+FRAME = "lazy frame "  # begins the name of one
 NAMED = 3  # places that a message names
 
 
@@ -54,6 +56,14 @@ class Counted:
             return cls()
         found = logs.row_id
         return cls(rows={str(found.origin): _runs(np.asarray(found.position))})
+
+    @classmethod
+    def of_frame(cls):
+        """Return what stands for the rounds of a lazy frame, which have no places.
+
+        Every query stands for itself: nothing tells whether two saw the same rows.
+        """
+        return cls({f"{FRAME}{uuid4().hex}": {()}})
 
     def __bool__(self):
         return bool(self.places or self.rows)
@@ -106,11 +116,12 @@ class Counted:
 
     def __repr__(self):
         texts = []
-        if self.places:
-            n = sum(map(len, self.places.values()))
-            texts.append(
-                f"{_number(n, 'row group')} of {_number(len(self.places), 'file')}"
-            )
+        files = [file for file in self.places if not file.startswith(FRAME)]
+        if files:
+            n = sum(len(self.places[file]) for file in files)
+            texts.append(f"{_number(n, 'row group')} of {_number(len(files), 'file')}")
+        if len(files) < len(self.places):
+            texts.append(_number(len(self.places) - len(files), FRAME.strip()))
         if self.rows:
             n = sum(int((runs[:, 1] - runs[:, 0]).sum()) for runs in self.rows.values())
             texts.append(f"{_number(n, 'row')} in memory")

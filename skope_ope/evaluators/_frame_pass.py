@@ -37,10 +37,13 @@ class About:
         What is subtracted from rewards and model values.
     origins : dict of list
         What is subtracted from the terms, by the name of the stack.
+    rewards_used : bool
+        Whether it is asked which rewards have a weight that is not zero.
     """
 
     offset: float = 0.0
     origins: dict = field(default_factory=dict)
+    rewards_used: bool = False
 
 
 class FrameStack:
@@ -436,7 +439,7 @@ class FramePass:
         for owner, (terms, values) in self._limits.items():
             out.ends[owner] = _round_ends(whole, terms, values)
         for owner, weights in self._weights.items():
-            out.tallies[owner], ends = weights.taken(strata)
+            out.tallies[owner], ends = weights.taken(strata, out.reward_limits)
             if ends is not None:
                 out.ends[owner] = ends
         return out

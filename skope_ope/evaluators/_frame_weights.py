@@ -61,8 +61,9 @@ class FrameWeights:
         )
         whole = w if omega is None else self._define(omega * w)
         asked["heaviest"] = asking.largest(whole)
-        used = self._define(where(whole != 0.0, rounds.reward, None))
-        asked["low"], asked["high"] = asking.least(used), asking.largest(used)
+        if omega is not None or self.whole.about.rewards_used:
+            used = self._define(where(whole != 0.0, rounds.reward, None))
+            asked["low"], asked["high"] = asking.least(used), asking.largest(used)
         if omega is not None:
             positive = self._define(self.whole.counted(omega))
             asked["lightest"] = asking.least(positive)
@@ -75,18 +76,15 @@ class FrameWeights:
         w, r, asked = self.w, rounds.reward, self._asked
         gain = self._define(w * r)
         some = self._define(where(gain != 0.0, w, None))
-        asked["other"] = asking.sum((r * r != r).astype(float))
-        asked["some"] = [asking.count(some)]
-        asked["all"] = []
-        for one, to in ((gain, "some"), (w, "all")):
-            power = one
-            for _ in range(3):
-                asked[to].append(asking.sum(power))
-                power = power * w
-        asked["some least"], asked["some largest"] = (
-            asking.least(some),
-            asking.largest(some),
-        )
+        # of 0 and 1 alone these sums are the same
+        asked["rewards"] = asking.sum(r), asking.sum(r * r)
+        square = gain * gain
+        powers = gain, square, square * gain
+        asked["some"] = [asking.count(some), *map(asking.sum, powers)]
+        square = w * w
+        asked["all"] = [*map(asking.sum, (w, square, square * w))]
+        asked["some least"] = asking.least(some)
+        asked["some largest"] = asking.largest(some)
 
     def _ask_missing(self, asking, rounds):
         """Ask for what the policy wants and the logger could not do, or did not."""
@@ -141,13 +139,15 @@ class FrameWeights:
         return self._define(found if omega is None else omega * found)
 
     # -- answers -----------------------------------------------------------------
-    def taken(self, strata):
+    def taken(self, strata, limits):
         """Return the `Tally` and the `RoundEnds`.
 
         Parameters
         ----------
         strata : dict of Strata
             Answers by what the strata are.
+        limits : tuple (float, float)
+            Smallest and largest reward of the rounds that weigh something.
         """
         counts, asked = self.whole.counts, self._asked
         labels = counts.loggers if self.role else [None]
@@ -157,12 +157,9 @@ class FrameWeights:
         ends = RoundEnds()
         if self.w is not None:
             tally.largest[rows] = by.largest(asked["heaviest"])
-            tally.reward_range = (
-                float(whole.least(asked["low"])[0]),
-                float(whole.largest(asked["high"])[0]),
-            )
             tally.lowest = min(0.0, float(whole.least(asked["least"])[0]))
-            self._take_ends(ends, by, whole)
+            is_yes_no = self._take_ends(ends, by, whole, limits)
+            tally.reward_range = self._range_of_used(whole, limits, is_yes_no)
         for name in ("told", "certain"):
             if name in asked:
                 getattr(tally, name)[rows] = by.of(asked[name])
@@ -177,7 +174,24 @@ class FrameWeights:
             tally.gaps |= any(whole.largest(name)[0] >= 1 for name in asked["sure"])
         return tally, ends
 
-    def _take_ends(self, ends, by, whole):
+    def _range_of_used(self, whole, limits, is_yes_no):
+        """Return the range of the rewards whose weight is not zero; None: unknown."""
+        asked = self._asked
+        if "low" in asked:
+            low, high = whole.least(asked["low"]), whole.largest(asked["high"])
+            return float(low[0]), float(high[0])
+        if whole.least(asked["least"])[0] > 0:
+            return limits
+        if not is_yes_no:
+            return None
+        rewarded, every = (whole.of(asked[name][1])[0] for name in ("some", "all"))
+        found = [
+            reward for reward, w in ((0.0, every - rewarded), (1.0, rewarded)) if w > 0
+        ]
+        return min(found, default=inf), max(found, default=-inf)
+
+    def _take_ends(self, ends, by, whole, limits):
+        """Take the extremes; return whether all rewards are 0 or 1."""
         asked = self._asked
         largest = by.largest(asked["largest"]).tolist()
         pairs = zip(by.labels or [None], largest, strict=True)
@@ -190,16 +204,18 @@ class FrameWeights:
                 float(whole.largest(asked["omega"])[0]),
             )
         yes_no = ends.yes_no
-        if "some" not in asked or whole.of(asked["other"])[0]:
+        one, square = (whole.of(name)[0] for name in asked.get("rewards", "nn"))
+        if "some" not in asked or limits[0] < 0 or limits[1] > 1 or one != square:
             yes_no.sums[:] = np.nan
-            return
+            return False
         some = np.array([whole.of(name)[0] for name in asked["some"]])
-        every = np.array([self.whole.counts.n, *(whole.of(n)[0] for n in asked["all"])])
-        yes_no.sums[:] = some, every - some
+        every = [whole.of("n")[0], *(whole.of(n)[0] for n in asked["all"])]
+        yes_no.sums[:] = some, np.array(every) - some
         lows, highs = ("some least", "least"), ("some largest", "largest")
         yes_no.least[:] = [whole.least(asked[name])[0] for name in lows]
         found = [whole.largest(asked[name])[0] for name in highs]
         yes_no.largest[:] = np.maximum(found, 0.0)
+        return True
 
 
 class FrameWanted:
@@ -224,7 +240,7 @@ class FrameWanted:
         *table, pi = columns
         self._wanted, self._largest = [*map(asking.sum, table)], asking.largest(pi)
 
-    def taken(self, strata):
+    def taken(self, strata, limits):
         """Return the `Tally`, and no ends."""
         tally, whole = Tally([None], self.arms), strata[None]
         tally.wanted[0] = [whole.of(name)[0] for name in self._wanted]

@@ -105,9 +105,11 @@ def fitted_on_lazy(evaluator, lazy, reward_model):
     refuse_adaptive({ONE: evaluator})
     source = reward_model
     if evaluator._uses_model and not takes_earlier(evaluator, reward_model):
-        model = evaluator._one_model(reward_model)
-        fits = part_models({ONE: evaluator}, model, None, lazy)
-        source = fits[ONE]
+        model, source = evaluator._one_model(reward_model), None
+        if lazy.frame is not None:  # columns and numbers need no fit
+            source = evaluator._given_source(model, head)
+        if source is None:
+            source = part_models({ONE: evaluator}, model, None, lazy)[ONE]
     found = evaluator._fitted_in_parts(head, source, lazy.n_rounds)
     return found | {"logs_": lazy, "_model_of_fit": reward_model}
 

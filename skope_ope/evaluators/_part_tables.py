@@ -19,6 +19,7 @@ from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._validation import plain
 from skope_ope.policies._learned_rounds import LearnedRounds
 
+SAMPLE = 1000  # rows of a log that a file keeps, for the tests of its propensities
 FUNCTIONS = (
     _functions.mean,
     _functions.second_mean,
@@ -55,7 +56,8 @@ def tables_of(sums):
         parts[f"by {column}"] = labels.values()
     for name, some in parts.items():
         for k, one in enumerate(some):
-            out |= {f"{name} {k}: {key}": v for key, v in one.to_table().items()}
+            given = {} if name != "log" else {"n_rows": SAMPLE}
+            out |= {f"{name} {k}: {key}": v for key, v in one.to_table(**given).items()}
     return out
 
 

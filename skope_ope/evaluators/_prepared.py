@@ -24,6 +24,8 @@ from skope_ope.policies.slate._slate_policy import slate_policy
 from skope_ope.reward_models._part_models import part_models
 from skope_ope.reward_models._sources import model_and_folds
 
+COLUMN_MODEL = "predictions that are a column (reward_model='q_hat')"
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -127,9 +129,12 @@ def prepared(
     else:
         check_memory(logs)
         head, n_loggers = logs, None
+    named = evaluators
     evaluators, left_out = named_evaluators(evaluators, head, n_loggers)
     if random_state is not None:
         evaluators, reward_model = seeded(evaluators, reward_model, random_state)
+    if lazy and logs.frame is not None and named is None:
+        evaluators, left_out = without_models(evaluators, left_out, reward_model)
     if lazy:
         check_columns(logs, policies, by)
         logs = narrowed(logs, policies, evaluators, reward_model, by)
@@ -147,6 +152,17 @@ def prepared(
         n_jobs,
         n_sample,
     )
+
+
+def without_models(evaluators, left_out, reward_model):
+    """Return the evaluators that a database can sum, and what those lack left out."""
+    if isinstance(reward_model, (str, Real)):
+        return evaluators, left_out
+    kept = {name: one for name, one in evaluators.items() if not one._uses_model}
+    if not kept or reward_model is not None:  # which is refused with a sentence
+        return evaluators, left_out
+    need = dict.fromkeys(evaluators.keys() - kept.keys(), COLUMN_MODEL)
+    return kept, left_out | {name: need[name] for name in evaluators if name in need}
 
 
 def narrowed(lazy, policies, evaluators, reward_model, by=()):

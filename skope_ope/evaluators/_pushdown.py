@@ -121,8 +121,10 @@ class Asked:
         origins = {
             name: best_origin(sums, offset) for name, sums in whole[None].sums.items()
         }
-        if offset or any(near != 0.0 for one in origins.values() for near in one):
-            about = About(offset, origins)
+        moved = offset or any(near != 0.0 for one in origins.values() for near in one)
+        unknown = any(one.reward_range is None for one in whole[None].tallies.values())
+        if moved or unknown:
+            about = About(offset, origins, unknown)
             whole = self.passed(about)
         return whole, about
 

@@ -24,7 +24,7 @@ def summarize(
 
     `evaluate(policies, lazy)` is `summarize(policies, lazy).values()`. A summary is
     small, holds no round, and can be saved, so that each day adds its sums to those
-    of the days before. Read more in the :ref:`User Guide <beyond_memory>`.
+    of the days before. Read more in the :ref:`User Guide <large_logs>`.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
             reward_model=asked.reward_model,
             by=asked.by,
         )
-        return _summary(asked, sums, told, Counted())  # rows of a query have no names
+        return _summary(asked, sums, told, Counted.of_frame())
     if sources is None:
         sources = asked.sources(verbose)
     shares = None

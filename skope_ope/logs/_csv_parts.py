@@ -68,11 +68,18 @@ class CsvPart:
     def __str__(self):
         return f"{self.name}, block {self.block}"
 
-    def batches(self, names, reading, n_rows):
+    def up_to(self, n_rows):
+        """Return this part: a block is read as a whole."""
+        return self
+
+    def opened(self, reading):
+        """Open the file."""
+        return opened(self.path, self.file_system)
+
+    def batches(self, file, names, reading, n_rows):
         """Yield the rows in record batches."""
-        with opened(self.path, self.file_system) as file:
-            file.seek(self.span[0])
-            data = file.read(self.span[1])
+        file.seek(self.span[0])
+        data = file.read(self.span[1])
         types = {n: reading.types[n] for n in names if n in reading.types}
         whole = len(data) == self.span[1]
         table = parsed(data, self.header, names, types) if whole else ()

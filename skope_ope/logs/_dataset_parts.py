@@ -3,7 +3,7 @@
 """Partitions of a Dataset of pyarrow."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skope_ope.logs._log_files import LogFile, refuse_twice
 from skope_ope.logs._parquet_parts import Scanned, scan_parquet, stretches
@@ -57,9 +57,18 @@ class FragmentPart:
             return self.name
         return f"{self.name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
-    def batches(self, names, reading, n_rows):
+    def up_to(self, n_rows):
+        """Return the part of the first rows of this one, at most so many."""
+        low, high = self.rows
+        return replace(self, rows=(low, min(low + n_rows, high)))
+
+    def opened(self, reading):
+        """Return the file, which opens itself."""
+        return self.fragment
+
+    def batches(self, file, names, reading, n_rows):
         """Yield the rows of the whole file in record batches."""
-        yield from self.fragment.to_batches(
+        yield from file.to_batches(
             schema=self.schema,
             columns=names,
             batch_size=n_rows,

@@ -61,14 +61,14 @@ def labelled(logs, n_jobs=None):
 
 def _of_parts(wanted, partitions):
     """Return the distinct labels by field, of some partitions."""
-    found, reader = {}, PartReader()
-    for partition in partitions:
-        table, _ = partition.kept(reader)
-        with partition.named():
-            for field, names in wanted.items():
-                if len(table):
-                    _add(found, field, table, names)
-    reader.close()
+    found = {}
+    with PartReader() as reader:
+        for partition in partitions:
+            table, _ = partition.kept(reader)
+            with partition.named():
+                for field, names in wanted.items():
+                    if len(table):
+                        _add(found, field, table, names)
     return found
 
 

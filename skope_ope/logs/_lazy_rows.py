@@ -23,17 +23,17 @@ def first_rows(logs, n):
         table = logs.frame.select(*logs._reading.names).head(n)
         return _logs(logs, [table.collect("pyarrow").to_native()], None)
     tables, rows = [], []
-    left, reader = n, PartReader()
-    for part in logs.partitions:
-        if left <= 0:
-            break
-        if not logs._reading.conditions:
-            part = part.up_to(left)
-        table, kept = part.kept(reader)
-        tables.append(table.slice(0, left))
-        rows.append(part.position(kept[:left]))
-        left -= len(tables[-1])
-    reader.close()
+    left = n
+    with PartReader() as reader:
+        for part in logs.partitions:
+            if left <= 0:
+                break
+            if not logs._reading.conditions:
+                part = part.up_to(left)
+            table, kept = part.kept(reader)
+            tables.append(table.slice(0, left))
+            rows.append(part.position(kept[:left]))
+            left -= len(tables[-1])
     return _logs(logs, tables, np.concatenate(rows) if rows else None)
 
 
@@ -78,22 +78,20 @@ def kept_sizes(logs, n_jobs=None):
 
 
 def _sizes(partitions):
-    reader = PartReader()
-    sizes = [part.count(reader) for part in partitions]
-    reader.close()
-    return sizes
+    with PartReader() as reader:
+        return [part.count(reader) for part in partitions]
 
 
 def _taken(some):
     """Return rows of partitions: for each a table, and the positions of its rows."""
-    found, reader = [], PartReader()
-    for part, chosen in some:
-        table, kept = part.kept(reader)
-        rows = chosen if isinstance(kept, range) else kept[chosen]
-        if len(chosen) < len(table):
-            table = table.take(chosen)
-        found.append((table, part.position(rows)))
-    reader.close()
+    found = []
+    with PartReader() as reader:
+        for part, chosen in some:
+            table, kept = part.kept(reader)
+            rows = chosen if isinstance(kept, range) else kept[chosen]
+            if len(chosen) < len(table):
+                table = table.take(chosen)
+            found.append((table, part.position(rows)))
     return found
 
 

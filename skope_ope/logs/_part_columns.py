@@ -307,6 +307,9 @@ def _numpy(column):
     """Return an array of which no copy needs to be made."""
     from pyarrow import float64, types
 
+    coded = column_codes(column)
+    if coded is not None:  # texts: rows share their labels
+        return np.asarray(coded.values).view(Own)
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     elif types.is_decimal(column.type):

@@ -69,11 +69,30 @@ class ParquetPart:
             return name
         return f"{name}, rows {self.rows[0]:,} to {self.rows[1] - 1:,}"
 
-    def batches(self, names, reading, n_rows):
+    def up_to(self, n_rows):
+        """Return the part of the first rows of this one, at most so many."""
+        low, high = self.rows
+        return replace(self, rows=(low, min(low + n_rows, high)))
+
+    def opened(self, reading):
+        """Open the file, which other row groups of it may be read from, too."""
+        from pyarrow.parquet import ParquetFile
+
+        return ParquetFile(
+            self.path,
+            filesystem=self.file_system,
+            pre_buffer=False,
+            buffer_size=BUFFER,
+            read_dictionary=reading.coded,
+        )
+
+    def batches(self, file, names, reading, n_rows):
         """Yield the rows of the whole row group in record batches.
 
         Parameters
         ----------
+        file : ParquetFile
+            As `opened` returns it.
         names : list of str
             Columns.
         reading : Reading
@@ -81,29 +100,19 @@ class ParquetPart:
         n_rows : int
             Rows of a batch, at most.
         """
-        from pyarrow.parquet import ParquetFile
-
-        file = ParquetFile(
-            self.path,
-            filesystem=self.file_system,
-            pre_buffer=False,
-            buffer_size=BUFFER,
-            read_dictionary=reading.coded,
-        )
-        with file:
-            found = file.metadata
-            if found.num_row_groups != self.of[1] or (
-                found.row_group(self.row_group).num_rows != self.of[0]
-            ):
-                raise ValueError(
-                    "the file has other rows than when it was scanned. Scan it again."
-                )
-            missing = set(names) - set(file.schema_arrow.names)
-            if missing:
-                raise ValueError(f"column {min(missing)!r} is gone since the scan.")
-            yield from file.iter_batches(
-                n_rows, row_groups=[self.row_group], columns=names, use_threads=False
+        found, group = file.metadata, self.row_group
+        if found.num_row_groups != self.of[1] or (
+            found.row_group(group).num_rows != self.of[0]
+        ):
+            raise ValueError(
+                "the file has other rows than when it was scanned. Scan it again."
             )
+        missing = set(names) - set(file.schema_arrow.names)
+        if missing:
+            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
+        yield from file.iter_batches(
+            n_rows, row_groups=[group], columns=names, use_threads=False
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -164,7 +173,8 @@ class Partition:
         names : list of str
             Columns.
         """
-        return PartReader().table(self, names)
+        with PartReader() as reader:
+            return reader.table(self, names)
 
     @contextmanager
     def named(self, rows=None):
@@ -223,9 +233,7 @@ class Partition:
 
     def up_to(self, n_rows):
         """Return the partition of the first rows of this one, at most so many."""
-        low, high = self.part.rows
-        part = replace(self.part, rows=(low, min(low + n_rows, high)))
-        return replace(self, part=part)
+        return replace(self, part=self.part.up_to(n_rows))
 
     def logs(self, reader):
         """Return the rounds as ordinary logs; None where there are none.
@@ -245,9 +253,13 @@ class Partition:
 
 
 class PartReader:
-    """Reads partitions in turn: stretches of a row group are decoded once."""
+    """Reads partitions in turn: a file is opened once, a row group decoded once."""
 
     def __init__(self):
+        self._key = self._file = None
+        self._rest()
+
+    def _rest(self):
         self._place = self._batches = None
         self._next, self._left = 0, []
 
@@ -282,10 +294,11 @@ class PartReader:
         low, high = part.rows
         place = (*part.place[:2], tuple(names))
         if self._place != place or self._next > low:
-            self.close()
+            self._rest()
+            self._open(part, reading)
             self._place = place
             size = part.of[0] if high - low == part.of[0] else part_size(high - low)
-            self._batches = part.batches(names, reading, size)
+            self._batches = part.batches(self._file, names, reading, size)
         got = []
         while self._next < high:
             batch = self._left.pop() if self._left else next(self._batches, None)
@@ -300,17 +313,30 @@ class PartReader:
             if skip < batch.num_rows:
                 got.append(batch.slice(skip) if skip else batch)
         if high == part.of[0]:
-            self.close()
+            self._rest()
         if not got:
             schema = pyarrow.schema([(name, pyarrow.null()) for name in names])
             return schema.empty_table()
         return pyarrow.Table.from_batches(got)
 
+    def _open(self, part, reading):
+        key = part.place[0], tuple(reading.coded)
+        if self._key != key:
+            self.close()
+            self._file, self._key = part.opened(reading), key
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
     def close(self):
         """Close the file."""
-        if self._batches is not None:
-            self._batches.close()
-        self.__init__()
+        self._rest()
+        if hasattr(self._file, "close"):
+            self._file.close()
+        self._key = self._file = None
 
 
 def part_size(n_rows):
@@ -361,9 +387,6 @@ def read_partitions(partitions):
     logs : BanditLogs, SlateLogs or None
         Its rounds; `None` where there are none.
     """
-    reader = PartReader()
-    try:
+    with PartReader() as reader:
         for partition in partitions:
             yield partition, partition.logs(reader)
-    finally:
-        reader.close()

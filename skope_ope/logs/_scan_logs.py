@@ -6,9 +6,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from numbers import Real
+from numbers import Integral, Real
+
+import numpy as np
 
 from skope_ope.logs._bandit_logs import BanditLogs
+from skope_ope.logs._coded_labels import encode_labels
 from skope_ope.logs._contexts import check_context_names, choose_context
 from skope_ope.logs._csv_parts import scan_csv
 from skope_ope.logs._dataset_parts import scan_dataset
@@ -17,8 +20,8 @@ from skope_ope.logs._lazy_logs import LazyLogs
 from skope_ope.logs._log_files import find_files
 from skope_ope.logs._parquet_parts import scan_parquet
 from skope_ope.logs._part_columns import Reading, as_tuple
-from skope_ope.logs._slate_logs import SlateLogs
-from skope_ope.logs._validation import check_labels
+from skope_ope.logs._slate_logs import SlateLogs, check_logging_policy
+from skope_ope.logs._validation import check_labels, check_reward_range
 
 
 def scan_logs(
@@ -182,8 +185,8 @@ def _meaning(single, tables, columns, stated):
     for field, name in single.items():
         if field == "propensity" and isinstance(name, Real):
             stated[field] = _number(name)
-        elif field == "group" and name is not None and not isinstance(name, str):
-            roles[field] = tuple(name)
+        elif field == "group" and isinstance(name, (list, tuple)) and name:
+            roles[field] = tuple(_name(field, one) for one in name)
         elif name is not None:
             roles[field] = (_name(field, name),)
     for field, names in tables.items():
@@ -199,9 +202,26 @@ def _meaning(single, tables, columns, stated):
         raise ValueError("scan_logs needs the name of the action column, or slate=...")
     if "reward" not in roles and "slot_reward" not in roles:
         raise ValueError("scan_logs needs the name of the reward column.")
-    if "actions" in stated:
-        stated["actions"] = check_labels("actions", stated["actions"])
+    _check_stated(stated)
     return roles, _named(columns), stated, SlateLogs if is_slate else BanditLogs
+
+
+def _check_stated(stated):
+    """Check what is stated of all rounds now, not in every partition."""
+    if "actions" in stated:
+        actions = check_labels("actions", stated["actions"])
+        stated["actions"], _ = encode_labels("actions", actions, actions, "actions")
+    if "reward_range" in stated:
+        no_reward = np.zeros(0)
+        stated["reward_range"] = check_reward_range(stated["reward_range"], no_reward)
+    if "logging_policy" in stated:
+        check_logging_policy(stated["logging_policy"])
+    number = stated.get("n_candidates", 1)
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < 1:
+        raise ValueError(
+            f"n_candidates must be a number of candidates, got {number!r}: rounds with "
+            "several numbers of them are read as SlateLogs in memory."
+        )
 
 
 _BANDIT = ("action", "actions", "logging_proba", "logger", "logger_proba")

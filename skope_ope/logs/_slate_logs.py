@@ -175,7 +175,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         state["item_features"] = (
             None if item_features is None else self._check_features(item_features)
         )
-        state["logging_policy"] = _check_logging_policy(logging_policy)
+        state["logging_policy"] = check_logging_policy(logging_policy)
         state["propensity"] = (
             None if propensity is None else _check_slate_proba(propensity, n_rounds)
         )
@@ -334,7 +334,7 @@ class SlateLogs(Grouped, Recognised, RowContainer):
         """
         out, n_rounds = self._copy(), len(self)
         checks = {
-            "logging_policy": _check_logging_policy,
+            "logging_policy": check_logging_policy,
             "propensity": lambda values: _check_slate_proba(values, n_rounds),
             "reward": self._check_reward,
             "timestamp": lambda values: check_timestamp(values, n_rounds),
@@ -443,7 +443,8 @@ def column_weights(logs):
     return weight
 
 
-def _check_logging_policy(policy):
+def check_logging_policy(policy):
+    """Return a slate policy, or None; raise where it is something else."""
     needed = ("slot_marginals", "slate_proba", "sample")
     is_policy = all(hasattr(policy, name) for name in needed)
     if policy is None or (is_policy and not isinstance(policy, type)):

@@ -139,7 +139,7 @@ class FoldModels:
         present = (np.bincount(fold - UNCOVERED).nonzero()[0] + UNCOVERED).tolist()
         if len(present) == 1:  # most chunks lie in one fold: no copy of the rows
             return self._model(present[0]).predict_logs(rounds)
-        if isinstance(self.model, MeanReward) and present:  # the same in all rounds of a fold
+        if isinstance(self.model, MeanReward) and present:  # a row for every fold
             means = np.empty((present[-1] - UNCOVERED + 1, rounds.n_actions))
             for k in present:
                 means[k - UNCOVERED] = self._model(k).predict_logs(rounds)[0]

@@ -112,7 +112,7 @@ def check_notebook_classes(folder):
         assert_allclose(found[key].standard_error, value.standard_error, rtol=1e-11)
 
 
-def check_errors_are_named(folder):
+def check_errors_are_named(folder, again=True):
     """An error of a worker keeps its type, and names file and row group."""
     logs = some_logs(60)
     lazy = lazy_world(logs, folder, np.random.RandomState(2), n_files=3)
@@ -121,8 +121,9 @@ def check_errors_are_named(folder):
     with pytest.raises(ValueError, match="no such user") as told:
         summarize({"new": policy}, lazy, evaluators=["IPS"])
     assert str(told.value) == f"{where}: no such user"
-    found = summarize({"new": notebook_policy()}, lazy, evaluators=["IPS"])
-    assert found.n_rounds == 60  # the next call works
+    if again:  # the next call works
+        found = summarize({"new": notebook_policy()}, lazy, evaluators=["IPS"])
+        assert found.n_rounds == 60
 
 
 def check_corrupt_files_are_named(folder):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
+from sklearn.model_selection import train_test_split
 
 from skope_ope import BanditLogs, LazyLogs, scan_logs
 
@@ -260,6 +261,15 @@ def test_lazy_logs_pickle(folder):
     assert isinstance(again, LazyLogs)
     assert again.origin == lazy.origin
     assert_array_equal(again.actions, ["c", "b", "a"])
+
+
+def test_lazy_logs_are_not_indexed(folder):
+    lazy = scanned(folder)
+    for take in (lambda: lazy[0], lambda: train_test_split(lazy)):
+        with pytest.raises(TypeError, match="rows of LazyLogs cannot be taken"):
+            take()
+    with pytest.raises(TypeError, match="LazyLogs are no array"):
+        np.asarray(lazy)
 
 
 def test_labels_are_found_by_a_pass_over_their_columns(folder):
@@ -573,6 +583,10 @@ def test_files_with_other_types_of_numbers(tmp_path):
         ({"action": "item", "reward": "click", "n_candidates": 3}, "no meaning"),
         ({"action": "item", "reward": "click", "propensity": 2.0}, "one propensity"),
         ({"action": "item", "reward": "click", "context": ["click"]}, "the reward"),
+        ({"action": "item", "reward": "click", "actions": "aab"[:0]}, "must be 1-d"),
+        ({"action": "item", "reward": "click", "actions": [1, 1]}, "be distinct"),
+        ({"action": "item", "reward": "click", "reward_range": (1, 0)}, "low < high"),
+        ({"slate": ["item"], "reward": "click", "n_candidates": 0}, "n_candidates"),
     ],
 )
 def test_names_that_do_not_fit(folder, arguments, message):
@@ -587,6 +601,8 @@ def test_names_that_do_not_fit(folder, arguments, message):
         ({"context": "age"}, "context must be a list"),
         ({"logger": 3}, "logger must be the name of a column"),
         ({"action": ["item"]}, "action must be the name of a column"),
+        ({"group": 3}, "group must be the name of a column"),
+        ({"group": ["user", 3]}, "group must be the name of a column"),
     ],
 )
 def test_names_of_the_wrong_type(folder, arguments, message):

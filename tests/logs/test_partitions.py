@@ -161,6 +161,22 @@ def test_stretches_of_a_row_group_are_decoded_once(tmp_path, monkeypatch):
     assert len(opened) == 1
 
 
+def test_files_are_opened_once(tmp_path, monkeypatch):
+    for k in range(2):
+        pq.write_table(table(), tmp_path / f"{k}.parquet", row_group_size=10)
+    lazy = scan_logs(tmp_path, action="item", reward="click")
+    opened, open_ = [], _partitions.ParquetPart.opened
+
+    def counting(part, reading):
+        opened.append(open_(part, reading))
+        return opened[-1]
+
+    monkeypatch.setattr(_partitions.ParquetPart, "opened", counting)
+    assert sum(len(logs) for _, logs in lazy.read()) == 2 * N
+    assert len(opened) == 2
+    assert all(file.closed for file in opened)
+
+
 def test_integer_actions_keep_codes_of_all_partitions(tmp_path):
     data = pa.table({"a": [7, 3, 3, 9], "r": [0.0, 1, 2, 3], "p": [0.5] * 4})
     pq.write_table(data, tmp_path / "log.parquet", row_group_size=2)
@@ -416,6 +432,7 @@ def test_csv_blocks_are_the_rows_of_the_files(tmp_path, monkeypatch, block):
     assert len(lazy) == N
     if block < 1000:
         assert len(lazy.partitions) > 10
+    assert_array_equal(lazy.head(11).timestamp, whole.timestamp[:11])
     for part, logs in lazy.labelled().read():
         rows = whole[part.start : part.start + part.n_rounds]
         assert_array_equal(logs.row_id.position, rows.row_id.position)

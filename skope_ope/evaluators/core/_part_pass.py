@@ -152,7 +152,8 @@ class PartPass:
             The rounds as `seen_as` shows them; `None`: as they are.
         """
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
-        job.wants_powers = self.logs.reward_range is None and not self.bounded
+        known = self.logs.reward_range is not None or self.bounded
+        job.wants_powers = not (known and getattr(formula, "_uses_weights", True))
         if source is not None:
             key = id(source), id(target)
             if key not in self._models:

@@ -16,6 +16,7 @@ from skope_ope._dot import dot
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
 
+FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
 
 
@@ -34,8 +35,9 @@ class RoundEnds:
         Smallest propensity.
     terms : ndarray of shape (k, 2) or None
         Smallest and largest of every term.
-    powers : ndarray of shape (k, 5) or None
-        Sums of the powers 0 to 4 of every term; None where they were not asked for.
+    powers : ndarray of shape (k, 5), or (1, 5, 5) for two terms, or None
+        Sums of the powers 0 to 4 of every term, or of the products of those of two;
+        None where they were not asked for.
     fronts : list of two ndarray of shape (n_points, 2)
         Model values (v, q) of policy and logged action that are extreme: with the best
         reward a round brings v - c q + constant for some c >= 0, with the worst -v +
@@ -184,14 +186,26 @@ class RoundEnds:
             return np.full(len(strata), whole)
         return np.array([self.weights.get(label, 0.0) for label in strata])
 
-    def fourth_moments(self):
-        """Return the sums of fourth powers of the terms about their means, or None."""
+    def fourth_root(self, slopes):
+        """Return a bound of the fourth root of the sum of c^4, inf where none is known.
+
+        It is exact for one term, and for two.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (k,)
+            A round is c = sum of these times the terms less their means.
+        """
         if self.powers is None:
-            return None
-        n, one, two, three, four = self.powers.T
+            return inf
+        if self.powers.ndim == 3:
+            return _fourth_of_pair(self.powers[0], *slopes) ** 0.25
+        used = np.flatnonzero(slopes)
+        n, one, two, three, four = self.powers[used].T
         mean = one / n
         found = four - 4 * mean * three + 6 * mean**2 * two - 3 * n * mean**4
-        return np.maximum(found, 0.0)
+        # the norm of a sum is at most the sum of the norms
+        return float(np.abs(slopes[used]) @ np.maximum(found, 0.0) ** 0.25)
 
     def to_table(self):
         """Return the extremes as a dict of arrays."""
@@ -236,8 +250,39 @@ class RoundEnds:
 
 
 def powers_of(terms):
-    """Return the sums of the powers 0 to 4 of some terms, a row for each."""
+    """Return the sums of powers of some terms, as `RoundEnds` keeps them."""
+    if len(terms) == 2:
+        return _powers_of_pair(*terms)[None]
     return np.array([_powers(term) for term in terms])
+
+
+def _powers_of_pair(t, u):
+    """Return the sums of t^i u^j for i + j <= 4, shape (5, 5)."""
+    tt, tu, uu = t * t, t * u, u * u
+    out = np.zeros((5, 5))
+    out[0, 0], out[1, 0], out[0, 1] = len(t), np.add.reduce(t), np.add.reduce(u)
+    out[2, 0], out[1, 1], out[0, 2] = (np.add.reduce(x) for x in (tt, tu, uu))
+    out[3, 0], out[2, 1] = dot(tt, t), dot(tt, u)
+    out[1, 2], out[0, 3] = dot(uu, t), dot(uu, u)
+    out[4, 0], out[3, 1], out[2, 2] = dot(tt, tt), dot(tt, tu), dot(tt, uu)
+    out[1, 3], out[0, 4] = dot(tu, uu), dot(uu, uu)
+    return out
+
+
+def _fourth_of_pair(sums, a, b):
+    """Return the sum of (a t + b u - its mean)^4 from sums of t^i u^j."""
+    c = -(a * sums[1, 0] + b * sums[0, 1]) / sums[0, 0]
+    found = sum(
+        FACTORIAL[4]
+        / (FACTORIAL[i] * FACTORIAL[j] * FACTORIAL[4 - i - j])
+        * a**i
+        * b**j
+        * c ** (4 - i - j)
+        * sums[i, j]
+        for i in range(5)
+        for j in range(5 - i)
+    )
+    return max(float(found), 0.0)
 
 
 def _powers(term):

@@ -194,13 +194,10 @@ class SummedReach:
 
     def fourth_root(self, estimate):
         """Return a bound of the fourth root of the sum of c^4 over the deviations c."""
-        moments, omega = self.ends.fourth_moments(), self.ends.omega
-        if moments is None or omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
+        if self.ends.omega != (1.0, 1.0) or estimate.frame.n_strata > 1:
             return np.inf
         n = self.n_rounds
-        slopes = np.abs(np.array(estimate.slopes[:-1], dtype=float))
-        used = np.flatnonzero(slopes)
-        root = float(slopes[used] @ moments[used] ** 0.25)
+        root = self.ends.fourth_root(np.array(estimate.slopes[:-1], dtype=float))
         return sqrt(n * max(n - 1, 1)) * root
 
     def exact(self, estimate):

@@ -1,0 +1,70 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Logs whose summaries are compared with evaluations in memory."""
+
+import numpy as np
+
+from skope_ope import BanditLogs
+from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators._value_summary import ValueSummary
+
+N_ACTIONS = 4
+
+
+def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
+    """Return logs of a contextual logger, with policies and a model as columns.
+
+    Parameters
+    ----------
+    n, seed : int
+        Number of rounds, and the seed.
+    reward : {"clicks", "rare", "revenue", "ratings"}
+        0/1 rewards, few of them ones, numbers without a known range, and with one.
+    full : bool, default=False
+        Whether the logging distributions are known.
+    free : bool, default=False
+        Whether the logger ignores the context.
+    """
+    rng = np.random.default_rng(seed)
+    mu = rng.dirichlet(np.full(N_ACTIONS, 2.0), n)
+    if free:
+        mu[:] = mu[0]
+    action = (rng.random((n, 1)) > mu.cumsum(axis=1)).sum(axis=1).clip(0, N_ACTIONS - 1)
+    rate = (0.02 if reward == "rare" else 0.3) * (1 + action) / 2
+    r = (rng.random(n) < rate).astype(float)
+    if reward == "revenue":
+        r = rng.normal(size=n) + action + 10
+    if reward == "ratings":
+        r, given["reward_range"] = np.clip(rng.random(n) + 0.1 * action, 0, 2), (0, 2)
+    pi = rng.dirichlet(np.ones(N_ACTIONS), n)
+    return BanditLogs(
+        rng.normal(size=(n, 2)),
+        action,
+        r,
+        mu[np.arange(n), action],
+        actions=np.arange(N_ACTIONS),
+        logging_proba=mu if full else None,
+        **given,
+    ).with_columns(
+        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
+    )
+
+
+def cut(n, seed=0, n_parts=4):
+    """Return the rows of some parts that make up a log of n rounds, of any sizes."""
+    rng = np.random.default_rng(seed)
+    places = np.sort(rng.integers(0, n + 1, n_parts - 1))
+    return np.split(rng.permutation(n), places)
+
+
+def summary_of(policies, evaluators, logs, **given):
+    """Return the summary of some logs in memory."""
+    sums = sums_of_part(policies, evaluators, logs, **given)
+    return ValueSummary.of(sums, policies, evaluators, logs, Counted.of_logs(logs))
+
+
+def summed(policies, evaluators, logs, parts, **given):
+    """Return the summary that parts of some logs add up to."""
+    given = {"n_total": len(logs), **given}
+    return sum(summary_of(policies, evaluators, logs[rows], **given) for rows in parts)
