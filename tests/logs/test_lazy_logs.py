@@ -151,7 +151,7 @@ def test_folders_that_tell_different_columns(tmp_path):
         (tmp_path / name).mkdir()
         pq.write_table(frame(5), tmp_path / name / "x.parquet")
     assert len(scanned(tmp_path)) == 10
-    with pytest.raises(ValueError, match="column 'day' is not in day=1/x.parquet"):
+    with pytest.raises(ValueError, match=r"column 'day' is not in day=1/x.parquet"):
         scanned(tmp_path, columns=["day"])
 
 
