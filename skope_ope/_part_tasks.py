@@ -154,7 +154,7 @@ def like(error, text):
 
 def _merged(shared, parts, config):
     """Return what was found in the parts of a task; errors are returned, too."""
-    place = ""
+    place, together, one = "", None, None
     try:
         with ExitStack() as stack:
             stack.enter_context(config_context(**config))
@@ -169,14 +169,31 @@ def _merged(shared, parts, config):
                 if shared.stopped:
                     return None
                 place = part.name
-                _, one = next(walk)
+                together, one = next(walk)
                 found = None if one is None else work(one, given)
                 if found is not None:
                     total = found if total is None else total + found
-                del one, found  # before the next is read
+                one = found = None  # before the next is read
     except Exception as error:
-        return Failed(named(error, place))
+        told = error
+        if len(getattr(together, "parts", ())) > 1 and one is not None:
+            told, place = _alone(together, work, given, error)
+        if any(part.name in str(told) for part in parts):
+            return Failed(told)
+        return Failed(named(told, place))
     return Carried(total)
+
+
+def _alone(together, work, given, error):
+    """Return the error of the part that raised it, and its name, of several parts."""
+    for part in together.parts:
+        try:
+            one = part.read()
+            if one is not None:
+                work(one, given)
+        except Exception as own:
+            return own, part.name
+    return error, together.name  # no part alone raises it
 
 
 def _results(calls, n_jobs, verbose, shared):
