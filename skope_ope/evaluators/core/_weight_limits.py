@@ -141,7 +141,8 @@ class LimitsInPass:
         if logs.logging_proba is not None or (
             by_action is not None and by_action.all()
         ):
-            self.bound = WeightBound(logs, ALL_ACTIONS)
+            bound = WeightBound(logs, ALL_ACTIONS)
+            self.bound = bound if bound.needs_tables else None  # sums above one
         self.most, self.mass = np.zeros((2, logs.n_actions))
 
     def see(self, target):
