@@ -143,7 +143,7 @@ class RowSample:
 
 def _smallest_hashes(most, logs):
     """Return the rows of the smallest hashes, in order, and their hashes."""
-    n, origin, word = len(logs), logs._origin, np.uint64(0)
+    n, origin, word = len(logs), logs._origin, ODD[0]
     if not is_drawn(origin):
         digest = blake2b(origin.encode(), digest_size=8).digest()
         word = np.uint64(int.from_bytes(digest, "little"))
