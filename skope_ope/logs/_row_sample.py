@@ -167,11 +167,13 @@ def _smallest_hashes(most, logs):
 
 
 def hashed(position, word):
-    """Return a 64-bit hash of every position, another one for every origin's word."""
+    """Return a 64-bit hash of every position, another one for every origin's word.
+
+    What is compared are its first bits, which follow from all of the position's.
+    """
     key = position.astype(np.uint64)
     key ^= word
     key *= ODD[0]
     key ^= key >> HALF
     key *= ODD[1]
-    key ^= key >> HALF
     return key
