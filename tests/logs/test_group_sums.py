@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skope_ope.logs import _group_sums
 from skope_ope.logs._factorise import objects
-from skope_ope.logs._group_sums import GroupSums, WordsOfGroups
+from skope_ope.logs._group_sums import FEW, WordsOfGroups, sums_of_groups
 
 LONG = "a" * 100
 
@@ -19,24 +18,25 @@ def words(labels):
     return WordsOfGroups(SimpleNamespace(groups=labels)).words.tolist()
 
 
-def part(groups, values):
+def part(groups, values, limits=FEW):
     """Return the sums of values by group, and the largest."""
     labels, codes = np.unique(groups, return_inverse=True)
+    logs = SimpleNamespace(groups=labels, group_index=codes)
+    words = WordsOfGroups(logs, limits)
     last = np.full(len(labels), -1)
     np.maximum.at(last, codes, values)
-    sums = {"n": np.bincount(codes), "v": np.bincount(codes, values), "last": last}
-    return GroupSums.of(WordsOfGroups(SimpleNamespace(groups=labels)), sums)
+    found = sums_of_groups(logs, words, {"v": values})
+    return found.with_sums(last=last[words.order])
 
 
 @pytest.mark.parametrize("few", [False, True])
-def test_any_parts_give_the_sums_of_the_whole(few, monkeypatch):
-    if few:
-        monkeypatch.setattr(_group_sums.GroupSums.reduced, "__defaults__", (200, 50))
+def test_any_parts_give_the_sums_of_the_whole(few):
+    limits = (200, 50) if few else FEW
     rng = np.random.default_rng(0)
     groups, values = rng.integers(0, 400, 5_000), rng.integers(0, 100, 5_000)
-    whole = part(groups, values)
+    whole = part(groups, values, limits)
     cuts = np.split(rng.permutation(5_000), [10, 11, 300, 4_000])
-    parts = [part(groups[rows], values[rows]) for rows in cuts]
+    parts = [part(groups[rows], values[rows], limits) for rows in cuts]
     merged = parts[2] + (parts[0] + parts[1]) + parts[4] + parts[3]
     assert merged.complete == whole.complete == (not few)
     np.testing.assert_array_equal(merged.words, whole.words)
@@ -55,12 +55,11 @@ def test_parts_that_kept_unlike_many():
     rng = np.random.default_rng(1)
     groups = rng.permutation(1_000)
     one, other = (part(some, some) for some in (groups[:500], groups[500:]))
-    merged = one.reduced(100, 100) + other
+    merged = one.reduced((100, 100)) + other
     assert not merged.complete
-    limit = one.reduced(100, 100).words[-1]
-    np.testing.assert_array_equal(
-        merged.words, (one + other).words[(one + other).words <= limit]
-    )
+    expected = (one + other).reduced((100, 100))
+    np.testing.assert_array_equal(merged.words, expected.words)
+    np.testing.assert_array_equal(merged["v"], expected["v"])
     empty = part(groups[:0], groups[:0])
     assert (empty + one).n_groups == (one + empty).n_groups == 500
 
