@@ -7,7 +7,15 @@ import warnings
 import numpy as np
 import pytest
 
-from skope_ope import IPS, SNIPS, DoublyRobust, SoftmaxPolicy, evaluate, summarize
+from skope_ope import (
+    IPS,
+    SNIPS,
+    DoublyRobust,
+    SoftmaxPolicy,
+    evaluate,
+    scan_logs,
+    summarize,
+)
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
 from tests.logs._worlds import parts_of, world
@@ -99,3 +107,17 @@ def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
     first, second = (told(each["new", "SNIPS"]) for each in values)
     assert [one[:2] for one in first] == [one[:2] for one in second]
     assert "trailing_zeros" in [name for _, name, _ in first]
+
+
+@pytest.mark.frames
+def test_the_sums_of_a_frame_say_what_they_do_not_know():
+    polars = pytest.importorskip("polars")
+    pytest.importorskip("pyarrow")
+    names = {"action": "a", "reward": "r", "propensity": "p"}
+    data = {"a": [0, 1] * 50, "r": [0.0, 1.0, 1.0, 0.0] * 25, "p": [0.5] * 100}
+    lazy = scan_logs(
+        polars.DataFrame(data).lazy(), **names, columns=["p"], actions=[0, 1]
+    )
+    table = summarize({"same": "p"}, lazy, evaluators=["SNIPS"]).values()
+    assert table.recommended is None
+    assert "neither propensities nor missing rewards were tested" in table.reason
