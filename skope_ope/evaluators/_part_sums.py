@@ -368,7 +368,7 @@ def _sums_of_rounds(
         policies,
         bare,
         RoundCounts.of(part),
-        {name: stack.sums.without_rows() for name, stack in whole.stacks.items()},
+        {name: stack.sums for name, stack in whole.stacks.items()},
         whole.places,
         whole.tallies,
         whole.ends,
