@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums as arrays of numbers and texts, which files hold."""
 
-from ast import literal_eval
-
 import numpy as np
 
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 STAYS = -2  # a term that does not follow the rewards
 
@@ -27,7 +26,7 @@ def table_of(sums):
         "heaviest": np.array(frame.heaviest),
     }
     if frame.strata != [None]:
-        table["strata"] = np.array([repr(label) for label in frame.strata])
+        table["strata"] = texts_of_labels(frame.strata)
     if totals is not None:
         clusters = frame.clusters
         if clusters.dtype == object:
@@ -55,7 +54,7 @@ def parts_of_table(table):
         cells["cell_mass"] = table["totals"][-1]
     strata = None
     if "strata" in table:
-        strata = [literal_eval(text) for text in table["strata"].tolist()]
+        strata = labels_of_texts(table["strata"])
     heaviest = float(table["heaviest"])
     moves = [None if by == STAYS else by for by in table["moves"].tolist()]
     return (

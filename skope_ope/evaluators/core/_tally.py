@@ -8,12 +8,12 @@ actions that a part lacks are summed action by action, and what is missing is kn
 the whole.
 """
 
-from ast import literal_eval
 from math import inf
 
 import numpy as np
 
 from skope_ope.evaluators.core._design import in_order
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 
 class RoundCounts:
@@ -89,8 +89,8 @@ class RoundCounts:
         """Return the numbers as a dict of arrays."""
         return {
             "numbers": np.array([self.n, self.mass, *self.reward_range]),
-            "actions": as_texts(self.actions),
-            "loggers": as_texts(self.loggers),
+            "actions": texts_of_labels(self.actions),
+            "loggers": texts_of_labels(self.loggers),
             "counts": self.counts,
         }
 
@@ -98,7 +98,7 @@ class RoundCounts:
     def from_table(cls, table):
         """Return the numbers that `to_table` wrote."""
         n, mass, *limits = table["numbers"].tolist()
-        labels = from_texts(table["actions"]), from_texts(table["loggers"])
+        labels = labels_of_texts(table["actions"]), labels_of_texts(table["loggers"])
         return cls(int(n), mass, *labels, table["counts"], tuple(limits))
 
 
@@ -228,8 +228,8 @@ class Tally:
         numbers = [self.lowest, self.sum_b, *self.reward_range]
         return {
             "numbers": np.array([*numbers, self.gaps, self.table]),
-            "loggers": as_texts(self.loggers),
-            "actions": as_texts(self.actions),
+            "loggers": texts_of_labels(self.loggers),
+            "actions": texts_of_labels(self.actions),
             "wanted": self.wanted,
             "wanted_there": self.wanted_there,
             "told_names": np.array(list(self.told_sums), dtype=str),
@@ -241,7 +241,7 @@ class Tally:
     @classmethod
     def from_table(cls, table):
         """Return the tally that `to_table` wrote."""
-        out = cls(from_texts(table["loggers"]), from_texts(table["actions"]))
+        out = cls(labels_of_texts(table["loggers"]), labels_of_texts(table["actions"]))
         for name in (*cls._arrays, "wanted", "wanted_there"):
             setattr(out, name, table[name])
         out.lowest, out.sum_b, *rest = table["numbers"].tolist()
@@ -270,13 +270,3 @@ def places_in(labels, some):
 def both_ranges(one, other):
     """Return the range of two ranges."""
     return min(one[0], other[0]), max(one[1], other[1])
-
-
-def as_texts(labels):
-    """Return labels as an array of texts, for tables."""
-    return np.array([repr(label) for label in labels], dtype=str)
-
-
-def from_texts(texts):
-    """Return the labels that `as_texts` wrote."""
-    return [literal_eval(text) for text in texts.tolist()]
