@@ -24,7 +24,6 @@ class Stack:
         Weight, stratum and cluster of every round.
     offset : float
         What is subtracted from all rewards for the terms that follow them.
-
     """
 
     def __init__(self, design, offset):
