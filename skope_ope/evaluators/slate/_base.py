@@ -31,6 +31,7 @@ from skope_ope.evaluators.slate._estimability import (
     SlateValue,
     of_weights,
 )
+from skope_ope.evaluators.slate._known_of_sums import ends_of_slates, known_of_slates
 from skope_ope.evaluators.slate._slot_support import support_of_slots
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
@@ -243,6 +244,7 @@ class SlateEvaluator(BaseEvaluator):
                 # those that are left out are not the same for other policies
                 stack = whole.stack(f"{name}: {policy}", positive.design)
             whole.combines[name, policy] = combine
+            whole.ends[name, policy] = ends_of_slates(found, terms, logs, positive)
             whole.add_terms((name, policy), stack, terms)
             if found.weight is not None:
                 owner = "weights", name, policy
@@ -251,6 +253,13 @@ class SlateEvaluator(BaseEvaluator):
 
     def _estimate_of_sums(self, summary):
         return Estimate(summary.sums, summary.facts["combine"])
+
+    def _known_of_sums(self, summary, log, n_rounds):
+        return known_of_slates(self, summary, log, n_rounds)
+
+    def _own_warnings_of_sums(self):
+        """Return what the evaluator warns of, whatever the rounds are."""
+        return []
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -294,6 +303,10 @@ def tally_of(found, positive):
     counted = w if positive.omega is None else positive.omega * w
     tally.largest[0] = max(float(counted.max()), 0.0)
     tally.lowest = min(float(positive.of(w).min(initial=0.0)), 0.0)
+    lost = found.diagnostics.get("unsupported_share")
+    if isinstance(lost, float) and not isnan(lost):
+        tally.table, tally.told[0] = True, lost * positive.n
+    tally.gaps = not found.supported
     return tally
 
 

@@ -125,6 +125,15 @@ class SlateDirectMethod(SlateEvaluator):
             )
         return super()._unstated_model()
 
+    def _own_warnings_of_sums(self):
+        return [
+            ModelErrorWarning(
+                "the standard error of SlateDirectMethod leaves out the error of "
+                "the reward model, which may be far larger; that of "
+                "SlateDoublyRobust includes it."
+            )
+        ]
+
     def _terms(self, target, logs):
         source = self.reward_source_
         if needs_no_draws(getattr(source, "model", None)):
@@ -143,13 +152,7 @@ class SlateDirectMethod(SlateEvaluator):
         return SlateTerms(
             terms=(values,),
             diagnostics=model_diagnostics(source, logs),
-            warnings=[
-                ModelErrorWarning(
-                    "the standard error of SlateDirectMethod leaves out the error of "
-                    "the reward model, which may be far larger; that of "
-                    "SlateDoublyRobust includes it."
-                )
-            ],
+            warnings=self._own_warnings_of_sums(),
         )
 
     def __sklearn_tags__(self):
