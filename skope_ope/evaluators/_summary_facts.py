@@ -7,14 +7,18 @@ from functools import partial
 from numbers import Real
 
 from skope_ope.evaluators._names import ALL
-from skope_ope.evaluators.core._summary import evaluator_text, policy_text
+from skope_ope.evaluators.core._summary import (
+    evaluator_text,
+    policy_text,
+    text_of_model,
+)
 from skope_ope.logs._validation import plain
 
 UNKNOWN = ""  # of what logs in memory do not tell: it contradicts nothing
 INPUTS = ("reward_model", "cv")  # no part of what sums become
 
 
-def facts(policies, evaluators, logs):
+def facts(policies, evaluators, logs, reward_model=None):
     """Return what must be the same in all summaries that add up, as texts by name.
 
     Parameters
@@ -25,6 +29,8 @@ def facts(policies, evaluators, logs):
         By name.
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds.
+    reward_model : model, number or str, default=None
+        What evaluators share that have no model of their own.
     """
     roles = getattr(logs, "roles", {})
     found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
@@ -36,6 +42,8 @@ def facts(policies, evaluators, logs):
         found[_title("policy", name)] = _text_of_policy(policy, name)
     for name, evaluator in evaluators.items():
         found[_title("evaluator", name)] = evaluator_text(evaluator)
+    if reward_model is not None:
+        found["shared reward model"] = text_of_model(reward_model)
     return found
 
 

@@ -19,7 +19,11 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
+from skope_ope.evaluators.core._reach import (
+    CornerReach,
+    range_only,
+    weighted_corners,
+)
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._warnings import unformed_warning
@@ -42,9 +46,18 @@ from skope_ope.evaluators.scavenging._matching import (
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
 from skope_ope.evaluators.static._base import check_all_actions
-from skope_ope.exceptions import LowOverlapWarning, SupportWarning
+from skope_ope.exceptions import (
+    ExplorationWarning,
+    LowOverlapWarning,
+    SupportWarning,
+)
 from skope_ope.logs import BanditLogs, SlateLogs
 from skope_ope.logs._known_range import known_range
+
+NOT_TESTED = (
+    "the estimate is right where the logger ignored the context, and merged sums do "
+    "not tell whether it did. Evaluate a sample in memory, which tests that."
+)
 
 
 class ScavengedValue(PolicyValue):
@@ -294,6 +307,29 @@ class ExplorationScavenging(BaseEvaluator):
     def _overlap_of_sums(self, summary):
         return None  # there are no propensities
 
+    def _known_of_sums(self, summary, log, n_rounds):
+        found, warned = summary.estimate(), [ExplorationWarning(NOT_TESTED)]
+        mass = summary.missing_mass
+        if mass > 1e-9:
+            warned.append(self._missing_warning(mass))
+        if np.isnan(found.value):
+            warned.append(unformed_warning(self))
+        limits = None if log is None else known_range(log)
+        known = {"n_rounds": summary.n, "unsupported_mass": mass}
+        reach = range_only(limits)
+        return found, {"warnings": warned, "diagnostics": known, "reach": reach}
+
+    def _missing_warning(self, mass):
+        """Return the warning that the policy wants what was never logged."""
+        arms, never, _ = self._words
+        return SupportWarning(
+            f"the policy gives {mass:.2%} of its probability to {arms} that "
+            f"{never}: what they would bring is left out, so for "
+            "non-negative rewards the value is a lower bound. "
+            "on_missing='nan' makes it NaN.",
+            mass,
+        )
+
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)
         match, arms = self._match(policy, logs, omega)
@@ -390,17 +426,9 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _judged(self, found, match, something, warned):
         """Return the estimate, given what was never logged; warn of it."""
-        mass, arms, never, once = (match.missing_mass, *self._words)
+        mass, arms, _, once = (match.missing_mass, *self._words)
         if mass > 1e-9 and not warned:
-            warned.append(
-                SupportWarning(
-                    f"the policy gives {mass:.2%} of its probability to {arms} that "
-                    f"{never}: what they would bring is left out, so for "
-                    "non-negative rewards the value is a lower bound. "
-                    "on_missing='nan' makes it NaN.",
-                    mass,
-                )
-            )
+            warned.append(self._missing_warning(mass))
         nothing = not something or mass > 1 - 1e-9
         if nothing or (mass > 1e-9 and self.on_missing == "nan"):
             found = found.without_value()
