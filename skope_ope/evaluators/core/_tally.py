@@ -136,6 +136,10 @@ class Tally:
         Sum of all of these weights.
     gaps : bool
         Whether a logger was certain of an action, or could not take it.
+    told_sums : dict of float
+        Sums over the rounds of what an evaluator tells beside, by name.
+    most : dict of float
+        The largest of all rounds of other numbers, by name.
     """
 
     _arrays = ("largest", "told", "certain", "lost")  # by logger
@@ -146,6 +150,7 @@ class Tally:
         self.wanted, self.wanted_there = np.zeros((2, len(loggers), len(actions)))
         self.lowest = self.sum_b = 0.0
         self.reward_range, self.gaps = (inf, -inf), False
+        self.told_sums, self.most = {}, {}
 
     def missing_mass(self, counts):
         """Return the mean probability of what no logger could do, or ever did.
@@ -206,6 +211,13 @@ class Tally:
                 getattr(out, name)[rows] += getattr(one, name)
             for name in ("wanted", "wanted_there"):
                 getattr(out, name)[np.ix_(rows, columns)] += getattr(one, name)
+        for name in [*self.told_sums, *other.told_sums]:
+            out.told_sums[name] = sum(
+                one.told_sums.get(name, 0.0) for one in (self, other)
+            )
+        for name in [*self.most, *other.most]:
+            known = (one.most[name] for one in (self, other) if name in one.most)
+            out.most[name] = max(known)
         out.lowest = min(self.lowest, other.lowest)
         out.sum_b, out.gaps = self.sum_b + other.sum_b, self.gaps or other.gaps
         out.reward_range = both_ranges(self.reward_range, other.reward_range)
@@ -220,6 +232,10 @@ class Tally:
             "actions": texts_of_labels(self.actions),
             "wanted": self.wanted,
             "wanted_there": self.wanted_there,
+            "told_names": np.array(list(self.told_sums), dtype=str),
+            "told_sums": np.array(list(self.told_sums.values()), dtype=float),
+            "most_names": np.array(list(self.most), dtype=str),
+            "most": np.array(list(self.most.values()), dtype=float),
         } | {name: getattr(self, name) for name in self._arrays}
 
     @classmethod
@@ -231,6 +247,10 @@ class Tally:
         out.lowest, out.sum_b, *rest = table["numbers"].tolist()
         out.reward_range, (gaps, known) = tuple(rest[:2]), rest[2:]
         out.gaps, out.table = bool(gaps), bool(known)
+        pairs = table["told_names"].tolist(), table["told_sums"].tolist()
+        out.told_sums = dict(zip(*pairs, strict=True))
+        pairs = table["most_names"].tolist(), table["most"].tolist()
+        out.most = dict(zip(*pairs, strict=True))
         return out
 
 

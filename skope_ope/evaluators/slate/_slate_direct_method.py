@@ -125,15 +125,6 @@ class SlateDirectMethod(SlateEvaluator):
             )
         return super()._unstated_model()
 
-    def _own_warnings_of_sums(self):
-        return [
-            ModelErrorWarning(
-                "the standard error of SlateDirectMethod leaves out the error of "
-                "the reward model, which may be far larger; that of "
-                "SlateDoublyRobust includes it."
-            )
-        ]
-
     def _terms(self, target, logs):
         source = self.reward_source_
         if needs_no_draws(getattr(source, "model", None)):
@@ -152,8 +143,17 @@ class SlateDirectMethod(SlateEvaluator):
         return SlateTerms(
             terms=(values,),
             diagnostics=model_diagnostics(source, logs),
-            warnings=self._own_warnings_of_sums(),
+            warnings=self._told_warnings({}),
         )
+
+    def _told_warnings(self, told):
+        return [
+            ModelErrorWarning(
+                "the standard error of SlateDirectMethod leaves out the error of the "
+                "reward model, which may be far larger; that of SlateDoublyRobust "
+                "includes it."
+            )
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
