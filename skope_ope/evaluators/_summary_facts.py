@@ -15,6 +15,12 @@ from skope_ope.evaluators.core._summary import (
 from skope_ope.logs._validation import plain
 
 UNKNOWN = ""  # of what logs in memory do not tell: it contradicts nothing
+FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    partial,
+)
 INPUTS = ("reward_model", "cv")  # no part of what sums become
 
 
@@ -123,16 +129,26 @@ def _text_of_policy(policy, name):
             "another process or on another day. Name the policy: pass a dict, "
             "{'new': policy}."
         )
-    return policy_text(policy)
+    try:
+        return policy_text(policy)
+    except ValueError as error:
+        raise ValueError(
+            f"nothing tells this {type(policy).__name__} from other policies. Name the "
+            "policy: pass a dict, {'new': policy}."
+        ) from error
 
 
 def _holds_function(policy):
     """Whether a policy is a function, or has one among its parameters."""
-    given = [policy]
-    if hasattr(policy, "get_params"):
-        given += policy.get_params(deep=True).values()
-    kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial)
-    return any(isinstance(one, kinds) for one in given)
+    if isinstance(policy, FUNCTIONS):
+        return True
+    if isinstance(policy, dict):
+        return any(map(_holds_function, policy.values()))
+    if isinstance(policy, (list, tuple)):
+        return any(map(_holds_function, policy))
+    if hasattr(policy, "get_params") and not isinstance(policy, type):
+        return _holds_function(policy.get_params(deep=False))
+    return False
 
 
 def _column_text(columns):
