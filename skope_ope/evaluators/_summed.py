@@ -40,7 +40,8 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
         )
     refuse_learning(policies)
     check_policies(policies, asked.head)
-    told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
+    about = policies, evaluators, logs, asked.reward_model
+    told = facts(*about) if kept else {}  # raises before long work
     if asked.lazy and logs.frame is not None:
         sums = frame_sums(
             policies,
