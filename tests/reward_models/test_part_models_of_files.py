@@ -239,6 +239,24 @@ def test_an_error_of_a_model_names_the_file(folder):
         evaluate({"it": UniformPolicy()}, lazy, reward_model=Bad())
 
 
+def test_numbers_and_columns_are_models_of_lazy_frames(frame):
+    polars = pytest.importorskip("polars")
+    names = [f"q{k}" for k in range(3)]
+    total = frame[names].sum(axis=1)
+    proba = {f"pi{k}": frame[f"q{k}"] / total for k in range(3)}
+    frame = frame.assign(**proba).sort_values("action")  # the first rows lack actions
+    columns = {"pi": list(proba), "q": names}
+    lazy = scan_logs(polars.from_pandas(frame).lazy(), **ROLES, columns=columns)
+    logs = BanditLogs.from_frame(frame, **ROLES)
+    logs = logs.with_columns(
+        pi=frame[list(proba)].to_numpy(), q=frame[names].to_numpy()
+    )
+    for model in (0.4, "q"):
+        given = {"evaluators": ["DoublyRobust"], "reward_model": model}
+        found = evaluate("pi", lazy, **given)["DoublyRobust"]
+        agree(found, evaluate("pi", logs, **given)["DoublyRobust"])
+
+
 def told(value):
     return value.diagnostics["model_rounds"], value.diagnostics["model_fitted_to"]
 
