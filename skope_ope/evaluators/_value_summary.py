@@ -373,8 +373,15 @@ def load_summary(path, evaluators=None):
         name: read_evaluator(name, stored, given)
         for name, stored in header["evaluators"].items()
     }
+    try:
+        sums = PartSums.from_table(tables, found) if tables else None
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path!s} is damaged: its sums are incomplete ({error!r}). Summarize the "
+            "parts again, or restore the file."
+        ) from error
     return ValueSummary(
-        PartSums.from_table(tables, found) if tables else None,
+        sums,
         evaluators=found,
         facts=header["facts"],
         counted=Counted.from_text(header["counted"]),
