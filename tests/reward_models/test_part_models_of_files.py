@@ -159,6 +159,23 @@ def test_fit_and_evaluate_give_the_values_of_memory(folder, frame, model):
     agree(found, whole.evaluate(UniformPolicy(), logs[200:290]))
 
 
+def test_files_of_fit_are_needed_for_new_ones_alone(frame, tmp_path):
+    roles = ROLES | {"actions": [0, 1, 2]}
+    parts = DirectMethod().fit(scan_logs(write(frame, tmp_path), **roles), Ridge())
+    one_file = scan_logs(tmp_path / "1.parquet", **roles)
+    expected = parts.score(UniformPolicy(), one_file)
+    (tmp_path / "0.parquet").rename(tmp_path / "gone")
+    assert parts.score(UniformPolicy(), one_file) == expected  # out of fold
+    (tmp_path / "1.parquet").rename(tmp_path / "new.parquet")
+    new = scan_logs(tmp_path / "new.parquet", **roles)
+    with pytest.raises(FileNotFoundError, match=r"0\.parquet, row group 0") as told:
+        parts.score(UniformPolicy(), new)
+    assert "is fitted when other logs first ask" in told.value.__notes__[0]
+    fewer = scan_logs(tmp_path / "new.parquet", **roles | {"context": ["x"]})
+    with pytest.raises(ValueError, match="have 1 features, those of fit had 2"):
+        parts.score(UniformPolicy(), fewer)
+
+
 def test_new_files_are_predicted_by_the_model_of_all_rounds(folder, frame, tmp_path):
     new = frame.assign(x=frame.x[::-1].to_numpy(), number=frame.number + 1000)
     lazy, other = (scan_logs(one, **ROLES) for one in (folder, write(new, tmp_path)))
