@@ -7,6 +7,7 @@ part of the log is predicted wherever it is read. Means are exact; other models 
 fitted to a random sample of the rounds, or learn partition by partition.
 """
 
+from copy import copy
 from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
@@ -186,6 +187,14 @@ class _Plan:
             return
         self.model, self.cv = evaluator._fittable(model), hash_folds(cv)
         self._of = model
+        one = copy(evaluator)
+        one.reward_source_ = self  # it says as much of the model as what is fitted
+        reason = one._unstated_model()
+        if reason:
+            raise ValueError(
+                f"{type(evaluator).__name__} cannot be summed over parts of a log: "
+                f"{reason}"
+            )
 
     def is_like(self, other):
         """Tell whether another plan makes the same fits."""
