@@ -87,9 +87,9 @@ def part_models(
             "predictions as reward_model, or write the frame as parquet files and scan "
             "these."
         )
-    return _sources(
-        list(plans.items()), Fits(lazy, n_sample, random_state, n_jobs, verbose)
-    )
+    folds = [plan.cv for plan in plans.values() if plan.cv is not None]
+    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose)
+    return _sources(plans, fits)
 
 
 def source_on(source, lazy):
@@ -220,8 +220,7 @@ def _check_column(name, lazy):
 def _sources(plans, fits):
     """Return the sources by name; like plans share one."""
     sources, done = {}, []
-    fits.folds = [plan.cv for _, plan in plans if plan.cv is not None]
-    for name, plan in plans:
+    for name, plan in plans.items():
         source = plan.given
         if source is None:
             source = next((s for known, s in done if known.is_like(plan)), None)
