@@ -162,6 +162,7 @@ class Asked:
             taken.tallies,
             taken.ends,
             {None: {"logger_proba": self.whole.rounds.logger_proba is not None}},
+            taken.log,
         )
 
 
