@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from skope_ope.evaluators._columns import where
+from skope_ope.evaluators._frame_counts import counts_of
 from skope_ope.logs._group_sums import GroupSums, WordsOfGroups
 from skope_ope.logs._log_sums import LogSums
 
@@ -109,7 +110,10 @@ class FrameLog:
             out.mass_square, out.gap_cross = (
                 float(whole.of(asked[name])[0]) for name in ("mass_square", "gap_cross")
             )
-        out.by_action, out.law = counts.propensity_by_action, None
+        out.law = None
+        if first.by_action is not None:  # of the first rows: is it so of all?
+            every = counts_of(self.whole.lazy, with_propensity=True)
+            out.by_action = every.propensity_by_action
         return out
 
     def _groups(self, cells):

@@ -40,11 +40,14 @@ class About:
         What is subtracted from the terms, by the name of the stack.
     rewards_used : bool
         Whether it is asked which rewards have a weight that is not zero.
+    has_large_weights : bool
+        Whether a weight is larger than the root of the number of rounds.
     """
 
     offset: float = 0.0
     origins: dict = field(default_factory=dict)
     rewards_used: bool = False
+    has_large_weights: bool = False
 
 
 class FrameStack:

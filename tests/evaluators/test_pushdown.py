@@ -252,6 +252,7 @@ def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
 @backends
 def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     data, rows = columns(), []
+    data["p"] = np.maximum(data["p"], 0.2)  # no weight is so large that it is bounded
     run = _frame_query.Asking.run
 
     def counted(asking, *args):
@@ -266,6 +267,29 @@ def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     rows.clear()
     frame_sums(POLICIES, evaluators, lazy_of(frame_of, data, groups=True))
     assert rows == [3, 1, len(np.unique(data["group"]))]
+
+
+@backends
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
+    which = {"groups": which != "plain", "weights": which != "plain"}
+    data = columns()
+    by_action = {"x": 0.2, "y": 0.5, "z": 0.3}
+    data["p"] = np.array([by_action[action] for action in data["action"]])
+    lazy = lazy_of(frame_of, data, **which)
+    found = frame_sums(POLICIES, {"IPS": IPS()}, lazy).log
+    logs = in_memory(data, roles(**which))
+    expected = sums_of_part(POLICIES, {"IPS": IPS()}, logs).log
+    for name in ("n", "n_logged", "n_rewarded", "reward_low", "reward_high"):
+        assert getattr(found, name) == getattr(expected, name)
+    for name in ("mass", "weight_low", "weight_high", "reward_sum", "propensity_low"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.n_groups == expected.n_groups
+    assert_allclose(found.inverse_propensity_z, expected.inverse_propensity_z)
+    assert_allclose(found.propensity_by_action, expected.propensity_by_action)
+    assert_allclose(found.action_count_law, expected.action_count_law)
+    assert found.action_counts.tolist() == expected.action_counts.tolist()
+    assert found._says_yes_and_no
 
 
 BAD = {
