@@ -4,6 +4,7 @@
 
 import warnings
 from copy import deepcopy
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def written(logs, folder, bounds, **about):
         columns[name] = list(values)
     if logs.timestamp is not None:
         columns["t"], about["timestamp"] = logs.timestamp, "t"
-    for number, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         table = pa.table({name: values[low:high] for name, values in columns.items()})
         parquet.write_table(table, folder / f"part{number}.parquet", row_group_size=200)
     return scan_logs(
@@ -170,15 +171,15 @@ def test_a_lazy_frame_has_no_order(logs):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [0, 1], "r": [0.0, 1.0], "p": [0.5, 0.5]}).lazy()
     lazy = scan_logs(frame, action="a", reward="r", propensity="p")
-    with pytest.raises(TypeError, match="no order.*parquet"):
+    with pytest.raises(TypeError, match=r"no order.*parquet"):
         repeated_runs(Replay(), EpsilonGreedy(), lazy)
-    with pytest.raises(TypeError, match="no order.*parquet"):
+    with pytest.raises(TypeError, match=r"no order.*parquet"):
         evaluate(EpsilonGreedy(), lazy, evaluators=["Replay"])
 
 
 def test_errors_name_file_and_row_group(logs, lazy, tmp_path):
     (tmp_path / "part2.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match="part2.parquet, row group 0"):
+    with pytest.raises(FileNotFoundError, match=r"part2.parquet, row group 0"):
         evaluate("pi", lazy, evaluators={"rs": RejectionSampling(cmax=0.1)})
 
 
