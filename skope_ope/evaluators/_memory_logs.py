@@ -18,18 +18,22 @@ class MemoryLogs:
     frame = None
 
     def __init__(self, logs):
-        self.logs, self.log_type = logs, type(logs)
+        self._logs, self.log_type = logs, type(logs)
         self.n_rounds, self.columns = len(logs), logs.columns
         self.partitions = (self,)
 
     @property
     def origin(self):
         """Token of the rows."""
-        return self.logs.row_id.origin
+        return self._logs.row_id.origin
 
     def read(self):
-        """Return all rounds."""
-        return self.logs
+        """Yield the one partition and all rounds."""
+        yield self, self._logs
+
+    def logs(self, reader):
+        """Return all rounds, as a partition does."""
+        return self._logs
 
     def needing(self, context=True, columns=None):
         """Return self: all of it is in memory."""
@@ -39,9 +43,9 @@ class MemoryLogs:
         """Return the one partition as a task."""
         return [self.partitions]
 
-    def sample(self, n, random_state=None):
+    def sample(self, n, random_state=None, n_jobs=None):
         """Return some rounds, or all."""
         if n >= self.n_rounds:
-            return self.logs
+            return self._logs
         rng = check_random_state(random_state)
-        return self.logs[rng.permutation(self.n_rounds)[:n]]
+        return self._logs[rng.permutation(self.n_rounds)[:n]]

@@ -79,9 +79,9 @@ def summarize(
 
     Examples
     --------
-    >>> from skope_ope import summarize
+    >>> from skope_ope import UniformPolicy, summarize
     >>> from skope_ope.datasets import make_bandit_logs
-    >>> logs, policy = make_bandit_logs(random_state=0)
+    >>> logs, policy = make_bandit_logs(random_state=0), UniformPolicy()
     >>> first = summarize({"new": policy}, logs[:400], evaluators=["SNIPS"])
     >>> rest = summarize({"new": policy}, logs[400:], evaluators=["SNIPS"])
     >>> (first + rest).values()["new", "SNIPS"].n_rounds == len(logs)

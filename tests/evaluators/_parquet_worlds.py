@@ -64,7 +64,8 @@ def lazy_world(logs, folder, rng, n_files=None):
     cuts = np.sort(rng.randint(0, len(logs) + 1, n_files - 1))  # equal ones: no rows
     bounds = [0, *cuts.tolist(), len(logs)]
     for k, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
-        size = rng.randint(1, max(2, (high - low) // 2 + 2))
+        least = max(1, len(logs) // 16)
+        size = rng.randint(least, max(least, high - low) + 1)
         part = table.slice(low, high - low)
         pq.write_table(part, folder / f"part{k:02}.parquet", row_group_size=int(size))
     return scan_logs(folder, **roles)

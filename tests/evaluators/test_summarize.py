@@ -6,8 +6,35 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 
-from skope_ope import evaluate, summarize
+from skope_ope import (
+    IPS,
+    SNIPS,
+    ActionRewardModel,
+    AdaptiveIPS,
+    ClassifierPolicy,
+    DoublyRobust,
+    EpsilonGreedy,
+    EvaluatorScorer,
+    FunctionPolicy,
+    HashKFold,
+    IPSPolicy,
+    OPESearchCV,
+    PropensityEstimator,
+    PseudoInverse,
+    UniformPolicy,
+    WeightsDisplay,
+    action_probabilities,
+    compare_policies,
+    evaluate,
+    report,
+    summarize,
+)
+from skope_ope.evaluators._prepared import prepared
+from skope_ope.exceptions import OPEWarning, SupportWarning
 from tests.evaluators._parquet_worlds import lazy_world
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import FAMILIES, world_of
@@ -42,14 +69,233 @@ def assert_same_table(found, whole, atol=1e-12):
 def test_any_partitions_give_the_numbers_of_memory(name, grouped, tmp_path):
     logs, atol = world_of(name, grouped)
     policies = {str(k): one for k, one in enumerate(WORLDS[name][1]().policies)}
-    evaluators = named(FAMILIES[name])
-    whole = evaluate(policies, logs, evaluators=evaluators)
+    everyone = named(FAMILIES[name])
+    whole = evaluate(policies, logs, evaluators=everyone)
     rng = np.random.RandomState(sum(map(ord, name)) + grouped)
     for trial in range(-(-N_PARTITIONS // (2 * len(IN_FILES)))):
         folder = tmp_path / str(trial)
         folder.mkdir()
         lazy = lazy_world(logs, folder, rng)
+        evaluators = dict(list(everyone.items())[trial % 2 :: 2])
+        expected = {key: v for key, v in whole.items() if key[1] in evaluators}
         backend = {"backend": "threading", "n_jobs": 2} if trial else {}
         with parallel_config(**backend):
             found = evaluate(policies, lazy, evaluators=evaluators)
-        assert_same_table(found, whole, max(atol, 1e-12))
+        assert_same_table(found, expected, max(atol, 1e-12))
+
+
+@pytest.fixture
+def lazy_and_logs(tmp_path):
+    """Clicks with users, as files and in memory."""
+    logs, _ = world_of("clicks", grouped=True)
+    return lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=4), logs
+
+
+def test_the_numbers_do_not_depend_on_who_works(lazy_and_logs):
+    lazy, _ = lazy_and_logs
+    tables = []
+    for backend in ({}, {"backend": "threading", "n_jobs": 2}):
+        with parallel_config(**backend):
+            tables.append(summarize({"new": "pi"}, lazy, evaluators=["SNIPS"]).values())
+    one, two = (table["new", "SNIPS"] for table in tables)
+    assert (one.value, one.standard_error) == (two.value, two.standard_error)
+
+
+@pytest.mark.parametrize("reward_model", [None, "q_hat", 0.3, Ridge()])
+def test_models_and_folds_are_those_of_memory(lazy_and_logs, reward_model):
+    lazy, logs = lazy_and_logs
+    how = {"reward_model": reward_model, "cv": HashKFold(3)}
+    whole = evaluate("pi", logs, **how)
+    assert_same_table(evaluate("pi", lazy, **how), whole)
+    how["cv"] = 3  # is HashKFold for sums
+    assert_same_table(evaluate("pi", lazy, **how), whole)
+    assert_same_table(summarize("pi", logs, **how).values(), whole)
+    assert evaluate("pi", lazy).recommended == whole.recommended == "DoublyRobust"
+
+
+def test_logs_in_memory_add_up_with_files(lazy_and_logs, tmp_path):
+    lazy, logs = lazy_and_logs
+    call = {"policies": {"new": "pi"}, "evaluators": ["IPS", "SNIPS"]}
+    whole = summarize(logs=logs, **call).values()
+    parts = [summarize(logs=logs[k::3], **call) for k in range(3)]
+    assert_same_table(sum(parts).values(), whole)
+    again = evaluate({"new": "pi"}, lazy, evaluators=["IPS", "SNIPS"])
+    assert_same_table(again, whole)
+    with pytest.raises(ValueError, match="both summaries have counted"):
+        summarize(logs=lazy, **call) + summarize(logs=lazy, **call)
+
+
+def test_values_by_columns_are_asked_for_beforehand(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    found = summarize("pi", lazy, evaluators=["SNIPS"], by="day").values()["SNIPS"]
+    whole = evaluate("pi", logs, evaluators=["SNIPS"])["SNIPS"].by("day")
+    assert_same_table(found.by("day"), whole)
+    with pytest.raises(ValueError, match="not known: these sums were taken by 'day'"):
+        found.by("action")
+
+
+def test_fitted_evaluators_take_lazy_logs(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    for evaluator in (IPS(), DoublyRobust(cv=HashKFold(5))):
+        whole = evaluator.fit(logs).evaluate("pi")
+        assert evaluator.fit(lazy) is evaluator
+        assert_allclose(evaluator.score("pi"), whole.value, rtol=1e-12)
+        found = evaluator.evaluate("pi")
+        assert_allclose(found.standard_error, whole.standard_error, rtol=1e-12)
+        assert evaluator.n_actions_ == 4
+        assert evaluator.logs_.n_rounds == len(logs)
+        # the rounds of a partition are known again, and predicted out of fold
+        part = lazy.partitions[0].read()
+        alone = evaluator.evaluate("pi", part)
+        some = clone(evaluator).fit(logs).evaluate("pi", logs[: len(part)])
+        assert_allclose(alone.round_values, some.round_values, rtol=1e-10, atol=1e-12)
+    in_memory = IPS().fit(logs)
+    assert_allclose(in_memory.score("pi", lazy), in_memory.score("pi"), rtol=1e-12)
+
+
+def test_a_model_is_given_once(lazy_and_logs):
+    lazy, _ = lazy_and_logs
+    found = DoublyRobust().fit(lazy, Ridge()).score("pi")
+    assert found == DoublyRobust(reward_model=Ridge()).fit(lazy).score("pi")
+    with pytest.raises(ValueError, match="give it once"):
+        DoublyRobust(reward_model=Ridge()).fit(lazy, Ridge())
+
+
+@pytest.mark.parametrize("baseline", ["logger", "old"])
+def test_policies_are_compared_by_exact_differences(lazy_and_logs, baseline):
+    lazy, logs = lazy_and_logs
+    policies = {"new": "pi", "old": "other"}
+    for evaluator in (SNIPS(), DoublyRobust(cv=HashKFold(5))):
+        how = {"evaluator": evaluator, "baseline": baseline}
+        found = compare_policies(policies, lazy, **how)
+        whole = compare_policies(policies, logs, **how)
+        assert list(found.differences) == list(whole.differences)
+        for name, gain in whole.differences.items():
+            one = found.differences[name]
+            assert_allclose(one.value, gain.value, rtol=1e-10, atol=1e-12)
+            assert_allclose(one.standard_error, gain.standard_error, rtol=1e-10)
+    assert compare_policies(policies, lazy).n_rounds == len(logs)
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_come_once_at_the_line_of_the_caller(tmp_path):
+    logs, _ = world_of("unseen", grouped=False)
+    logs = logs.replace(logging_proba=None)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0), n_files=4)
+    for call in (
+        lambda: evaluate("pi", lazy, evaluators=["IPS", "SNIPS"]),
+        lambda: IPS().fit(lazy).evaluate("pi"),
+    ):
+        with pytest.warns(OPEWarning) as told:
+            call()
+        kinds = [(type(one.message), str(one.message)) for one in told]
+        assert SupportWarning in [kind for kind, _ in kinds]
+        assert len(kinds) == len(set(kinds))
+        assert all(one.filename == __file__ for one in told)
+    assert (
+        len(summarize("pi", lazy, evaluators=["IPS"]).policies) == 0
+    )  # and no warning
+
+
+def test_only_what_is_needed_is_read(lazy_and_logs):
+    lazy, _ = lazy_and_logs
+    seen = prepared({"new": "pi"}, lazy, ["IPS"]).logs
+    assert seen.roles["context"] == ()
+    assert list(seen.columns) == ["pi"]
+    seen = prepared({"new": "pi"}, lazy, ["DoublyRobust"], Ridge(), by="day").logs
+    assert len(seen.roles["context"]) == 2
+    assert list(seen.columns) == ["day", "pi"]
+    seen = prepared({"new": UniformPolicy()}, lazy, ["IPS"]).logs
+    assert len(seen.columns) == len(lazy.columns)  # a policy may look at any
+
+
+def test_progress_is_told(lazy_and_logs, capfd):
+    lazy, _ = lazy_and_logs
+    evaluate("pi", lazy, evaluators=["IPS"])
+    assert capfd.readouterr() == ("", "")
+    evaluate("pi", lazy, evaluators=["IPS"], verbose=10)
+    assert "Parallel" in "".join(capfd.readouterr())
+
+
+REFUSED = {
+    "arrays": (lambda lazy: evaluate(np.ones((500, 4)) / 4, lazy), "is an array"),
+    "no column": (lambda lazy: evaluate("nobody", lazy), "is not a column"),
+    "no column by": (lambda lazy: summarize("pi", lazy, by="moon"), "by is 'moon'"),
+    "weights": (
+        lambda lazy: evaluate("pi", lazy, sample_weight=np.ones(500)),
+        "carry theirs as a column",
+    ),
+    "no policy": (lambda lazy: summarize({}, lazy), "policies is empty"),
+    "unfitted": (lambda lazy: evaluate(IPSPolicy(), lazy), "not fitted yet"),
+    "auto": (lambda lazy: evaluate("pi", lazy, evaluators=[IPS(cmax="auto")]), "State"),
+    "MRDR": (lambda lazy: evaluate("pi", lazy, evaluators=["MRDR"]), "DoublyRobust"),
+    "folds": (lambda lazy: evaluate("pi", lazy, cv=KFold(5)), "HashKFold"),
+    "walks": (lambda lazy: summarize("pi", lazy, evaluators=["DRns"]), "their order"),
+    "learns": (lambda lazy: evaluate(EpsilonGreedy(), lazy), "walk through"),
+    "slates": (lambda lazy: PseudoInverse().fit(lazy), "must be SlateLogs"),
+    "functions": (
+        lambda lazy: summarize(FunctionPolicy(lambda X: X).fit(lazy), lazy),
+        "Name the policy",
+    ),
+    "rows": (lambda lazy: lazy[3], "sample"),
+    "array": (np.asarray, "sample"),
+    "loops": (list, "not iterable"),
+    "splits": (train_test_split, "sample"),
+    "search": (
+        lambda lazy: GridSearchCV(
+            IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi")
+        ).fit(lazy),
+        "sample",
+    ),
+    "our search": (
+        lambda lazy: OPESearchCV(
+            IPS(), {"cmax": [1, 2]}, scoring=EvaluatorScorer("pi")
+        ).fit(lazy),
+        "sample",
+    ),
+    "scorer": (lambda lazy: EvaluatorScorer("pi")(IPS().fit(lazy), lazy), "sample"),
+    "fold numbers": (lambda lazy: HashKFold().fold_of(lazy), "partition"),
+    "steps": (lambda lazy: PropensityEstimator().fit(lazy), "sample"),
+    "learners": (lambda lazy: IPSPolicy().fit(lazy), "sample"),
+    "classifiers": (lambda lazy: ClassifierPolicy().fit(lazy), "sample"),
+    "models": (lambda lazy: ActionRewardModel(Ridge()).fit(lazy), "sample"),
+    "tables": (lambda lazy: action_probabilities(UniformPolicy(), lazy), "sample"),
+    "weights shown": (
+        lambda lazy: WeightsDisplay.from_evaluator(IPS().fit(lazy), "pi"),
+        "sample",
+    ),
+    "report": (lambda lazy: report({"new": "pi"}, lazy), "sample"),
+    "rounds": (lambda lazy: IPS().fit(lazy).evaluate("pi").round_values, "sample"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_rounds_in_memory_names_the_way(lazy_and_logs, name):
+    call, message = REFUSED[name]
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(lazy_and_logs[0])
+
+
+def test_what_weighs_rounds_by_earlier_ones_names_the_way(tmp_path):
+    logs, _ = world_of("clicks", grouped=False)
+    lazy = lazy_world(logs, tmp_path, np.random.RandomState(0))
+    for call in (
+        lambda: evaluate("pi", lazy, evaluators=["AdaptiveIPS"]),
+        lambda: AdaptiveIPS().fit(lazy),
+    ):
+        with pytest.raises(ValueError, match="ConfidenceSequence"):
+            call()
+
+
+def test_logs_are_checked():
+    for call in (summarize, evaluate):
+        with pytest.raises(TypeError, match="logs must be"):
+            call("pi", 3)
+
+
+def test_policies_learn_their_actions_from_lazy_logs(lazy_and_logs):
+    lazy, logs = lazy_and_logs
+    policy = UniformPolicy().fit(lazy)
+    assert policy.classes_.tolist() == [0, 1, 2, 3]
+    found = evaluate({"u": policy}, lazy, evaluators=["SNIPS"])
+    assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))
