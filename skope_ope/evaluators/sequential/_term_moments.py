@@ -14,9 +14,9 @@ import numpy as np
 from skope_ope.evaluators.core._reach import Reach, StatedReach, range_only
 from skope_ope.intervals._gamma import DeviationBounds, Deviations
 
-# Of x - V_0 y: sums of squares, of products with y, of squares of y, of fourth powers of
-# both; then the least and the largest: of these, of y, with the least reward that there
-# may be, and with the largest.
+# Of x - V_0 y: sums of squares, of products with y, of squares of y, of fourth powers
+# of both; then the least and the largest: of these, of y, with the least reward that
+# there may be, and with the largest.
 N_SUMS, N_PAIRS = 5, 4
 
 
