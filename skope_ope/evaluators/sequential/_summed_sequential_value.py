@@ -77,7 +77,9 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
     @property
     def progressive_policy_(self):
         """Raise: it replays the accepted rounds, which are not kept."""
-        raise _dropped("progressive_policy_", "accepted has the rows of its histories")
+        # hasattr tells that there is none
+        told = _dropped("progressive_policy_", "accepted has the rows of its histories")
+        raise AttributeError(str(told))
 
     def running_values(self):
         """Return the value so far, along the log, at the ends of the trajectories.

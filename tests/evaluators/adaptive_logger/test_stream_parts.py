@@ -74,7 +74,7 @@ def test_no_round_comes_twice(lazy, logs):
     sequence = ConfidenceSequence().update(lazy.partitions[0], policy)
     before = sequence.interval_
     for again in (lazy, lazy.partitions[0], lazy.partitions[0].read()):
-        with pytest.raises(ValueError, match="given before|runs backwards"):
+        with pytest.raises(ValueError, match=r"given before|runs backwards"):
             sequence.update(again, policy)
     assert sequence.n_rounds_ == BOUNDS[1]
     assert sequence.interval_ is before

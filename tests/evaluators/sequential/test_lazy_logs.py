@@ -100,6 +100,10 @@ def test_one_table_with_evaluators_of_sums(logs, lazy):
         ips = evaluate("pi", logs, evaluators=["IPS"])
     for key, value in expected.items():
         assert_same(found[key], value)
+    gain = found["fixed", "column"] - found["learns", "column"]
+    paired = expected["fixed", "column"] - expected["learns", "column"]
+    np.testing.assert_allclose(gain.value, paired.value, rtol=1e-9)
+    np.testing.assert_allclose(gain.standard_error, paired.standard_error, rtol=1e-9)
     assert list(both) == ["ips", *EVALUATORS]
     np.testing.assert_allclose(both["ips"].value, ips["IPS"].value, rtol=1e-12)
 
