@@ -11,21 +11,17 @@ from skope_ope.audit._checks import (
     LAZY_FIRST,
     LAZY_SAMPLED,
     LAZY_SLATES_SAMPLED,
-    POLICY_CHECKS,
-    SLATE_POLICY_CHECKS,
 )
 from skope_ope.audit._explained import explained
+from skope_ope.audit._lazy_policy import lazy_policy_findings
 from skope_ope.audit._result import Audit
 from skope_ope.evaluators._partition_sums import sum_over
-from skope_ope.evaluators.core._warnings import findings_of_learned
 from skope_ope.logs import BanditLogs
 from skope_ope.logs.checks._fact_sums import FactSums
 from skope_ope.logs.checks._log_facts import facts_of_sums
 from skope_ope.logs.checks._order_findings import order_findings_of_sums
-from skope_ope.policies._learned_rounds import LearnedRounds, has_learned
 
 MOST_ROUNDS = 200_000  # that are looked at one by one
-LEARNED = "learned_rounds"
 
 
 def refuse_frame(lazy):
@@ -91,7 +87,7 @@ def lazy_audit(policy, lazy, random_state=0, n_jobs=None):
         found += more
     if policy is None:
         return Audit(facts, explained(found))
-    told, more = _of_policy(policy, lazy, sample, random, n_jobs)
+    told, more = lazy_policy_findings(policy, lazy, sample, random, n_jobs)
     return Audit(facts | told, explained(found + more), True)
 
 
@@ -137,22 +133,3 @@ def _in_the_log(told, sample):
         replace(one, rows=position[np.array(one.rows, dtype=np.intp)].tolist())
         for one in found
     ]
-
-
-def _of_policy(policy, lazy, sample, random, n_jobs):
-    """Return what is found of a policy: on the sample, and what it has learned from."""
-    checks = POLICY_CHECKS if isinstance(sample, BanditLogs) else SLATE_POLICY_CHECKS
-    facts, found = {}, []
-    for check in checks:
-        told, more = _in_the_log(check(policy, sample, random), sample)
-        facts |= told
-        found += more
-    if has_learned(policy):
-        learned = sum_over(lazy, _learned_of_part, policy, n_jobs)
-        found = [one for one in found if one.name != LEARNED]
-        found = findings_of_learned(learned) + found
-    return facts, found
-
-
-def _learned_of_part(logs, policy):
-    return LearnedRounds.of(policy, logs, by_position=True) if len(logs) else None

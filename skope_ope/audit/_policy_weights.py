@@ -23,7 +23,7 @@ def weights_of_policy(rounds):
     rounds : PolicyRounds
         The policy on a log with propensities.
     """
-    overlap, n = rounds.overlap, rounds.positive.n
+    overlap = rounds.overlap
     if is_huge(overlap.max_w):
         found = huge_weight_finding(rounds.logs, rounds.w)
         return {"largest weight": overlap.max_w}, [found]
@@ -32,12 +32,7 @@ def weights_of_policy(rounds):
         for one in overlap_findings(overlap, rounds.logs, rounds.target)
         if one.name != "unsupported_mass"
     ]
-    facts = {
-        "effective sample size": overlap.effective_sample_size,
-        "effective share": overlap.effective_sample_size / n,
-        "largest weight": float(overlap.max_w),
-        "mean weight": overlap.mean_weight,
-        "mean weight, standard errors from 1": overlap.mean_weight_z,
+    facts = weight_facts(overlap) | {
         "policy's mass on weights above 20": float(
             (rounds.counted * (rounds.w > LARGE_WEIGHT)).mean()
         ),
@@ -51,6 +46,23 @@ def weights_of_policy(rounds):
         "not estimated: too few rounds, or too many alike" if isnan(shape) else shape
     )
     return facts, found + tail_findings(shape, error)
+
+
+def weight_facts(overlap):
+    """Return what sums of the weights tell, by name.
+
+    Parameters
+    ----------
+    overlap : Overlap
+        Sums of the weights of all rounds.
+    """
+    return {
+        "effective sample size": overlap.effective_sample_size,
+        "effective share": overlap.effective_sample_size / overlap.n,
+        "largest weight": float(overlap.max_w),
+        "mean weight": overlap.mean_weight,
+        "mean weight, standard errors from 1": overlap.mean_weight_z,
+    }
 
 
 def _top_share(size):

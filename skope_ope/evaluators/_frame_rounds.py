@@ -210,13 +210,6 @@ class FrameRounds:
 
     def _columns_of(self, what, who):
         """Return the names of the columns that stand for a policy or a model."""
-        if what is None:
-            raise TypeError(
-                f"{who} is None, the mean reward of every action out of fold, which is "
-                "fitted to rounds in memory. Inside a lazy frame a number may stand "
-                "for it, or the name of columns of predictions, one per action. "
-                f"{INSTEAD}"
-            )
         if not isinstance(what, str):
             raise TypeError(
                 f"{who} is a {type(what).__name__}: inside a lazy frame it must be "

@@ -3,7 +3,6 @@
 """Sums of parts of a log as arrays of numbers and texts, which files hold."""
 
 import json
-from ast import literal_eval
 from copy import copy
 from functools import partial
 
@@ -15,6 +14,7 @@ from skope_ope.evaluators.core._sums import Sums
 from skope_ope.evaluators.core._tally import RoundCounts, Tally
 from skope_ope.evaluators.slate._control_variates import Regression
 from skope_ope.evaluators.slate._estimability import Estimable
+from skope_ope.logs._label_texts import label_of_text, text_of_label
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._validation import plain
 from skope_ope.policies._learned_rounds import LearnedRounds
@@ -39,7 +39,8 @@ def tables_of(sums):
         "ends": [_listed(owner) for owner in sums.ends],
         "facts": [[_listed(o), _fact_texts(f)] for o, f in sums.facts.items()],
         "by": {
-            name: [repr(plain(k)) for k in parts] for name, parts in sums.by.items()
+            name: [text_of_label(plain(k)) for k in parts]
+            for name, parts in sums.by.items()
         },
         "learned": {
             name: [one.n, one.count, list(one.rows)]
@@ -97,7 +98,7 @@ def sums_of_tables(table, evaluators, make):
         {_owner(o): _facts_of(f) for o, f in header["facts"]},
         LogSums.from_table(by_prefix["log 0"]) if log else None,
         {
-            column: _nested(by_prefix, column, map(literal_eval, labels), like)
+            column: _nested(by_prefix, column, map(label_of_text, labels), like)
             for column, labels in header["by"].items()
         },
         {
@@ -128,7 +129,7 @@ def _small(sums):
 
 
 def _ends_of(table):
-    return RoundEnds.from_table(table, literal_eval)
+    return RoundEnds.from_table(table, label_of_text)
 
 
 def _listed(owner):

@@ -122,8 +122,8 @@ def prepared(
     lazy = isinstance(logs, LazyLogs)
     if lazy:
         refuse_arrays(policies)
-        if logs.frame is None or logs.roles.get("logger"):
-            logs = logs.labelled(n_jobs=n_jobs)  # frames tell the actions with the sums
+        if logs.frame is None or _needs_labels(logs):
+            logs = logs.labelled(n_jobs=n_jobs)
         head = head_of(logs)
         n_loggers = 1 if logs.loggers is None else len(logs.loggers)
     else:
@@ -183,6 +183,12 @@ def narrowed(lazy, policies, evaluators, reward_model, by=()):
     context = not all(isinstance(model, plain) for model in models)
     columns = [name for name in lazy.columns if name in words]
     return lazy.needing(context=context, columns=columns)
+
+
+def _needs_labels(lazy):
+    """Whether labels must be known before the sums, which tell them for a frame."""
+    tables = any(not isinstance(names, str) for names in lazy.columns.values())
+    return tables or bool(lazy.roles.get("logger"))
 
 
 def _is_name(one):

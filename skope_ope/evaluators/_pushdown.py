@@ -12,6 +12,7 @@ import numpy as np
 
 from skope_ope.evaluators._frame_counts import counts_of
 from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass, best_origin
+from skope_ope.evaluators._frame_query import INSTEAD
 from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
@@ -196,5 +197,12 @@ def _ready(evaluator, source, reward_model):
         model = evaluator._model_of_fit
         source = evaluator.reward_model if model is None else model
         source = reward_model if source is None else source
+    if source is None:
+        raise TypeError(
+            f"the reward model of {type(evaluator).__name__} is None, the mean reward "
+            "of every action out of fold, which is fitted to rounds in memory. Inside "
+            "a lazy frame a number may stand for a model, or the name of columns of "
+            f"its predictions, one per action. {INSTEAD}"
+        )
     out.reward_source_ = source
     return out

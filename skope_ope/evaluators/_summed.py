@@ -3,6 +3,7 @@
 """Sums of a prepared call, in memory or over partitions."""
 
 from skope_ope.evaluators._counted import Counted
+from skope_ope.evaluators._model_facts import model_facts
 from skope_ope.evaluators._partition_sums import logger_shares, partition_sums
 from skope_ope.evaluators._prepared import check_policies, refuse_learning
 from skope_ope.evaluators._pushdown import frame_sums
@@ -49,7 +50,7 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
             reward_model=asked.reward_model,
             by=asked.by,
         )
-        return _summary(asked, sums, told, Counted.of_frame())
+        return _summary(asked, sums, told, Counted.of_frame(), {})
     if sources is None:
         sources = asked.sources(verbose)
     shares = None
@@ -63,10 +64,10 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
     else:
         sums = stated.sums_of(logs, sample_weight)
         counted = Counted.of_logs(logs)
-    return _summary(asked, sums, told, counted)
+    return _summary(asked, sums, told, counted, model_facts(sources))
 
 
-def _summary(asked, sums, told, counted):
+def _summary(asked, sums, told, counted, models):
     return ValueSummary(
         sums,
         evaluators=asked.evaluators,
@@ -74,6 +75,7 @@ def _summary(asked, sums, told, counted):
         counted=counted,
         single=list(asked.policies) == [None],
         left_out=asked.left_out,
+        models=models,
     )
 
 

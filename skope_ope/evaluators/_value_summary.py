@@ -6,6 +6,7 @@ from functools import cached_property, partial
 
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._logged_value import logged_value_of_sums
+from skope_ope.evaluators._model_facts import both_models
 from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._summary_facts import (
     common_facts,
@@ -46,6 +47,8 @@ class ValueSummary:
         Whether there is one policy, which has no name.
     left_out : dict, default=()
         What evaluators that are left out need, by their names.
+    models : dict, default=()
+        By name of the evaluator, what diagnostics say of the fit of its reward model.
 
     Attributes
     ----------
@@ -78,7 +81,18 @@ class ValueSummary:
     'DoublyRobust'
     """
 
-    def __init__(self, sums, *, evaluators, facts, counted, single=False, left_out=()):
+    def __init__(
+        self,
+        sums,
+        *,
+        evaluators,
+        facts,
+        counted,
+        single=False,
+        left_out=(),
+        models=(),
+    ):
+        self._models = dict(models)
         self._sums, self.evaluators = sums, dict(evaluators)
         self._facts, self.counted = dict(facts), counted
         self._single, self._left_out = single, dict(left_out)
@@ -198,6 +212,7 @@ class ValueSummary:
             columns=tuple(sums.by),
             **self._about(sums, (name, policy)),
         )
+        value = value._with_diagnostics(self._models.get(name))
         return value._with_warnings(rounds_warnings_of_sums(sums, policy))
 
     def _about(self, sums, owner):
@@ -243,6 +258,7 @@ class ValueSummary:
             counted=counted,
             single=self._single,
             left_out=self._left_out,
+            models=both_models(self._models, other._models),
         )
 
     def __radd__(self, other):
@@ -273,6 +289,7 @@ class ValueSummary:
             "counted": self.counted.to_text(),
             "single": self._single,
             "left_out": self._left_out,
+            "models": self._models,
             "evaluators": {
                 name: stored_evaluator(one) for name, one in self.evaluators.items()
             },
@@ -356,13 +373,21 @@ def load_summary(path, evaluators=None):
         name: read_evaluator(name, stored, given)
         for name, stored in header["evaluators"].items()
     }
+    try:
+        sums = PartSums.from_table(tables, found) if tables else None
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path!s} is damaged: its sums are incomplete ({error!r}). Summarize the "
+            "parts again, or restore the file."
+        ) from error
     return ValueSummary(
-        PartSums.from_table(tables, found) if tables else None,
+        sums,
         evaluators=found,
         facts=header["facts"],
         counted=Counted.from_text(header["counted"]),
         single=header["single"],
         left_out=header["left_out"],
+        models=header["models"],
     )
 
 

@@ -43,6 +43,8 @@ def lazy_frame(source):
     if kind.__module__.split(".")[0] == "ray":
         raise TypeError(RAY)
     narwhals = import_narwhals()
+    if kind.__module__.split(".")[0] == "narwhals":  # of any of its versions
+        source = source.to_native()
     frame = narwhals.from_native(source, pass_through=True)
     if isinstance(frame, narwhals.LazyFrame):
         return frame

@@ -192,17 +192,25 @@ class LazyLogs:
         -------
         tasks : list of tuple of Partition
         """
-        sizes = [part.part.n_rounds for part in self.partitions]
-        if None in sizes:
-            sizes = [1] * len(sizes)
-        ends = np.cumsum(np.maximum(sizes, 1))  # an empty partition costs something
-        if not len(ends):
+        if not self._in_files():
             return []
-        middle = ends - np.maximum(sizes, 1) / 2
+        # an empty partition costs something, a filtered one as much as a whole one
+        sizes = np.array([max(part.part.n_rounds, 1) for part in self.partitions])
+        ends = np.cumsum(sizes)
+        middle = ends - sizes / 2
         task = np.minimum(middle * n_tasks // ends[-1], n_tasks - 1).astype(int)
         cuts = np.flatnonzero(np.diff(task)) + 1
         bounds = [0, *cuts.tolist(), len(ends)]
         return [self.partitions[low:high] for low, high in pairwise(bounds)]
+
+    def _in_files(self):
+        """Return the partitions; raise where there are none because it is a frame."""
+        if self.partitions is None:
+            raise TypeError(
+                "a lazy frame has no partitions that could be read one by one: write "
+                "it as parquet, and scan that; or let it compute what you ask for."
+            )
+        return self.partitions
 
     def labelled(self, n_jobs=None):
         """Return the same logs, of which the labels of actions and loggers are known.
@@ -232,7 +240,7 @@ class LazyLogs:
         logs : BanditLogs, SlateLogs or None
             Its rounds; `None` where there are none.
         """
-        yield from read_partitions(self.partitions)
+        yield from read_partitions(self._in_files())
 
     def head(self, n=5):
         """Return the first rounds as ordinary logs.

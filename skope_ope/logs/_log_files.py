@@ -191,27 +191,21 @@ def folder_columns(files):
     Returns
     -------
     constants : list of dict
-        One for every file: whole numbers where all folders of this name hold such,
-        otherwise texts; None where the value is missing.
+        One for every file, of the names that all have: whole numbers where all folders
+        of this name hold such, otherwise texts; None where the value is missing.
     """
-    names = list(files[0].folders)
-    for file in files:
-        if set(file.folders) != set(names):
-            raise ValueError(
-                f"the folders of {files[0].path} tell {names or 'no column'}, those of "
-                f"{file.path} tell {list(file.folders) or 'no column'}: give all files "
-                "the same folders name=value."
-            )
+    shared = set.intersection(*(set(file.folders) for file in files))
+    names = [name for name in files[0].folders if name in shared]
     whole = {
         name: all(_is_whole(file.folders[name]) for file in files) for name in names
     }
-    return [
-        {
-            name: None if value == ABSENT else int(value) if whole[name] else value
-            for name, value in file.folders.items()
-        }
-        for file in files
-    ]
+
+    def value(name, text):
+        if text == ABSENT:
+            return None
+        return int(text) if whole[name] else text
+
+    return [{name: value(name, file.folders[name]) for name in names} for file in files]
 
 
 def _is_whole(text):

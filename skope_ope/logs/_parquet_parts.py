@@ -46,8 +46,7 @@ class Scanned:
         for index, part in enumerate(self.parts):
             if self._kept is None or self._kept[index]:
                 found.append((index, start, part))
-            known = start is not None and part.n_rounds is not None
-            start = start + part.n_rounds if known else None
+            start += part.n_rounds
         return found
 
     def only(self, keeps):

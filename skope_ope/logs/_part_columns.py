@@ -4,11 +4,13 @@
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from skope_ope.exceptions import RowError
 from skope_ope.logs._column_codes import ColumnCodes, column_codes
+from skope_ope.logs._column_types import is_text
 from skope_ope.logs._row_container import Own
 from skope_ope.logs._slate_logs import WEIGHT, SlateLogs
 from skope_ope.logs._validation import label_codes
@@ -51,18 +53,16 @@ class Reading:
     loggers: object = None
     conditions: tuple = ()
 
-    @property
+    @cached_property
     def coded(self):
         """Columns of texts that are read as codes: as nothing but labels."""
-        from skope_ope.logs._column_types import is_text
-
         labels = {self.roles[field][0] for field in LABELS if field in self.roles}
         used = [name for some in self.columns.values() for name in as_tuple(some)]
         others = {*self.roles.get("context", ()), *used}
         names = [name for name in labels - others if name in self.types]
         return sorted(name for name in names if is_text(self.types[name]))
 
-    @property
+    @cached_property
     def uses(self):
         """What every column is used as: number, label, time or feature."""
         found = {}
@@ -74,7 +74,7 @@ class Reading:
             found.setdefault(name, "feature")
         return found
 
-    @property
+    @cached_property
     def names(self):
         """Names of all columns that are read, each once."""
         names = [name for some in self.roles.values() for name in some]
@@ -185,8 +185,6 @@ def _times(table, name):
     """Return a column of times; texts such as 2026-01-01, which folders tell, too."""
     import pyarrow
 
-    from skope_ope.logs._column_types import is_text
-
     at = table.column_names.index(name)
     column = table.column(at)
     if is_text(column.type):
@@ -213,7 +211,7 @@ def labels_of(table, name, listed=None, all_of_them=False):
     _refuse_nulls(column, name)
     coded = column_codes(column)
     if coded is None:
-        values = _numpy(column)
+        values = _numpy(column, exact=True)
         if listed is None or not len(values):
             return values
         codes = label_codes(listed, values)  # the constructor names a row that has -1
@@ -303,16 +301,17 @@ def _one_chunk(column):
     return column
 
 
-def _numpy(column):
-    """Return an array of which no copy needs to be made."""
+def _numpy(column, exact=False):
+    """Return an array of which no copy needs to be made; `exact` keeps decimals."""
     from pyarrow import float64, types
 
-    coded = column_codes(column)
-    if coded is not None:  # texts: rows share their labels
-        return np.asarray(coded.values).view(Own)
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    elif types.is_decimal(column.type):
+    if types.is_dictionary(column.type) or is_text(column.type):
+        coded = column_codes(column)
+        if coded is not None:  # texts: rows share their labels
+            return np.asarray(coded.values).view(Own)
+        if types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+    elif types.is_decimal(column.type) and not exact:
         column = column.cast(float64())
     array = _one_chunk(column).to_numpy(zero_copy_only=False)
     return array.view(Own)

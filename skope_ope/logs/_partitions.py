@@ -12,7 +12,6 @@ from skope_ope.logs._part_columns import Reading, logs_of_table
 
 STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
-FAR = 1 << 40  # rounds between partitions of which nobody knows where they begin
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,18 @@ class ParquetPart:
         """Open the file, which other row groups of it may be read from, too."""
         from pyarrow.parquet import ParquetFile
 
-        return ParquetFile(
+        file = ParquetFile(
             self.path,
             filesystem=self.file_system,
             pre_buffer=False,
             buffer_size=BUFFER,
             read_dictionary=reading.coded,
         )
+        missing = {*reading.names} - {*self.constants, *file.schema_arrow.names}
+        if missing:
+            file.close()
+            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
+        return file
 
     def batches(self, file, names, reading, n_rows):
         """Yield the rows of the whole row group in record batches.
@@ -107,9 +111,6 @@ class ParquetPart:
             raise ValueError(
                 "the file has other rows than when it was scanned. Scan it again."
             )
-        missing = set(names) - set(file.schema_arrow.names)
-        if missing:
-            raise ValueError(f"column {min(missing)!r} is gone since the scan.")
         yield from file.iter_batches(
             n_rows, row_groups=[group], columns=names, use_threads=False
         )
@@ -127,7 +128,7 @@ class Partition:
         What is read, and what it means.
     index : int
         Number of the partition in its source.
-    start : int or None
+    start : int
         Rows of the source before it.
 
     """
@@ -228,8 +229,7 @@ class Partition:
 
     def position(self, rows):
         """Return the positions of some rows of the partition in the source."""
-        start = self.index * FAR if self.start is None else self.start
-        return np.asarray(rows, dtype=np.int64) + start
+        return np.asarray(rows, dtype=np.int64) + self.start
 
     def up_to(self, n_rows):
         """Return the partition of the first rows of this one, at most so many."""
@@ -247,9 +247,9 @@ class Partition:
         if not len(table):
             return None
         whole = isinstance(rows, range)
-        start = self.index * FAR if self.start is None else self.start
         with self.named(None if whole else rows.__getitem__):
-            return logs_of_table(self.reading, table, start, None if whole else rows)
+            rows = None if whole else rows
+            return logs_of_table(self.reading, table, self.start, rows)
 
 
 class PartReader:
@@ -357,6 +357,8 @@ def _typed(table, names, part, types):
             array = table.column(name)
         if name in types and array.type != types[name]:
             try:
+                if pyarrow.types.is_dictionary(types[name]):
+                    array = array.dictionary_encode()  # as other files have it
                 array = array.cast(types[name])
             except pyarrow.ArrowException as error:
                 raise TypeError(

@@ -259,7 +259,11 @@ def test_slates_are_audited(build, policy):
             TypeError,
             "policy comes before the logs",
         ),
-        (lambda: audit(UniformPolicy()), TypeError, "logs must be BanditLogs, SlateLogs or Lazy"),
+        (
+            lambda: audit(UniformPolicy()),
+            TypeError,
+            "logs must be BanditLogs, SlateLogs or Lazy",
+        ),
         (lambda: audit(UniformPolicy(), X), TypeError, "logs must be .* got ndarray"),
         (lambda: audit(None), TypeError, "logs must be BanditLogs, SlateLogs or Lazy"),
         (lambda: audit("log.csv"), TypeError, "logs must be .* got str"),

@@ -12,7 +12,7 @@ from skope_ope.evaluators._value_summary import ValueSummary
 N_ACTIONS = 4
 
 
-def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
+def world(n, seed=0, reward="clicks", *, full=False, free=False, labels=None, **given):
     """Return logs of a contextual logger, with policies and a model as columns.
 
     Parameters
@@ -25,7 +25,10 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
         Whether the logging distributions are known.
     free : bool, default=False
         Whether the logger ignores the context.
+    labels : ndarray of shape (N_ACTIONS,), default=None
+        Labels of the actions; `None`: 0, 1, ...
     """
+    labels = np.arange(N_ACTIONS) if labels is None else labels
     rng = np.random.default_rng(seed)
     mu = rng.dirichlet(np.full(N_ACTIONS, 2.0), n)
     if free:
@@ -40,15 +43,13 @@ def world(n, seed=0, reward="clicks", *, full=False, free=False, **given):
     pi = rng.dirichlet(np.ones(N_ACTIONS), n)
     return BanditLogs(
         rng.normal(size=(n, 2)),
-        action,
+        labels[action],
         r,
         mu[np.arange(n), action],
-        actions=np.arange(N_ACTIONS),
+        actions=labels,
         logging_proba=mu if full else None,
         **given,
-    ).with_columns(
-        q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1))
-    )
+    ).with_columns(q=rng.random((n, N_ACTIONS)), pi=pi, other=np.tile(pi[:1], (n, 1)))
 
 
 def cut(n, seed=0, n_parts=4):

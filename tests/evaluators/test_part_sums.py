@@ -284,8 +284,10 @@ def test_ends_are_those_of_all_rounds():
             assert_allclose(front, same)
 
 
-def test_many_policies_at_once():
-    logs, _ = world_of("zero_weights", grouped=True)
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("name", ["zero_weights", "loggers_weighted"])
+def test_many_policies_at_once(name, grouped):
+    logs, _ = world_of(name, grouped)
     rng = np.random.RandomState(0)
     tables = {
         f"p{k}": rng.dirichlet(np.ones(logs.n_actions), len(logs)) for k in range(12)
@@ -293,7 +295,10 @@ def test_many_policies_at_once():
     logs = logs.with_columns(**tables)
     policies = {name: name for name in tables}
     evaluators = {"IPS": IPS(), "SNIPS": SNIPS()}
-    found = sums_over([logs[::2], logs[1::2]], policies, evaluators, None)
+    if logs.loggers is not None:
+        evaluators = {"naive": MultiLoggerIPS(), "ratio": LOGGERS["balanced"]}
+    parts = [logs[::2], logs[1::2]]
+    found = sums_over(parts, policies, evaluators, shares_of(logs))
     for kind, evaluator in evaluators.items():
         evaluator.fit(logs)
         exact = evaluator.evaluate("p3") - evaluator.evaluate("p11")

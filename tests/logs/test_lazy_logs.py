@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_array_equal
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
-from skope_ope import BanditLogs, LazyLogs, scan_logs
+from skope_ope import BanditLogs, HashKFold, LazyLogs, evaluate, scan_logs
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -149,8 +150,9 @@ def test_folders_that_tell_different_columns(tmp_path):
     for name in ("day=1", "hour=2"):
         (tmp_path / name).mkdir()
         pq.write_table(frame(5), tmp_path / name / "x.parquet")
-    with pytest.raises(ValueError, match="the same folders name=value"):
-        scanned(tmp_path)
+    assert len(scanned(tmp_path)) == 10
+    with pytest.raises(ValueError, match="column 'day' is not in day=1/x.parquet"):
+        scanned(tmp_path, columns=["day"])
 
 
 @pytest.mark.parametrize("format", ["parquet", "ipc", "csv"])
@@ -447,6 +449,10 @@ def test_lazy_frames():
         )
         with pytest.raises(TypeError, match="filter takes an expression"):
             lazy.filter(3)
+        with pytest.raises(TypeError, match="has no partitions"):
+            lazy.tasks(2)
+        with pytest.raises(TypeError, match="has no partitions"):
+            list(lazy.read())
         with pytest.raises(ValueError, match="column 'nope' is not in the frame"):
             scanned(source, columns=["nope"])
 
@@ -572,6 +578,50 @@ def test_files_with_other_types_of_numbers(tmp_path):
         for _, logs in scanned(context, context=["age"]).read()
     }
     assert kinds == {"float64"}
+
+
+def test_texts_and_categories_are_one_kind(tmp_path):
+    change = with_column("server", pa.array(["x", "y"] * 5).dictionary_encode())
+    for k, first in enumerate((True, False)):
+        source = tmp_path / str(k)
+        source.mkdir()
+        data = [frame(10), change(frame(10))]
+        for name, one in zip("ab", data if first else data[::-1], strict=True):
+            pq.write_table(one, source / f"{name}.parquet")
+        lazy = scanned(source, logger="server", context=["server"], columns=["server"])
+        for part, logs in lazy.labelled().read():
+            rows = data[part.index if first else 1 - part.index]["server"].to_pylist()
+            assert_array_equal(logs.logger, rows)
+            assert_array_equal(logs.columns["server"], rows)
+            assert logs.context["server"].tolist() == rows
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_sources_give_the_values_of_memory(tmp_path, format):
+    data, half = frame(400), 250
+    at = data.schema.get_field_index("user")
+    data = data.set_column(at, "user", pa.array(np.arange(400) * 37 % 101))
+    pi = np.full((400, 3), [0.2, 0.3, 0.5])
+    names = {**NAMES, "columns": {"new": ["n0", "n1", "n2"]}, "context": ["age"]}
+    for j in range(3):
+        data = data.append_column(f"n{j}", pa.array(pi[:, j]))
+    for k, part in enumerate((data.slice(0, half), data.slice(half))):
+        if format == "csv":
+            part.to_pandas().to_csv(tmp_path / f"{k}.csv", index=False)
+        else:
+            pq.write_table(part, tmp_path / f"{k}.parquet", row_group_size=90)
+    kept = data["age"].to_numpy() > 40
+    whole = BanditLogs.from_frame(data, context=["age"], **NAMES)
+    whole = whole.with_columns(new=pi)[kept]
+    lazy = scan_logs(tmp_path, **names).filter(nw.col("age") > 40)
+    for model in (0.5, LinearRegression()):
+        asked = {"cv": HashKFold(5), "reward_model": model}
+        mine, own = evaluate("new", lazy, **asked), evaluate("new", whole, **asked)
+        assert list(mine) == list(own)
+        for name, value in own.items():
+            assert mine[name].value == pytest.approx(value.value, rel=1e-12)
+            error = pytest.approx(value.standard_error, rel=1e-12)
+            assert mine[name].standard_error == error
 
 
 @pytest.mark.parametrize(

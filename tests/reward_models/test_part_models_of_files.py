@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skope_ope import (
+    IPS,
     ActionRewardModel,
     AdditiveSlateModel,
     BanditLogs,
@@ -29,6 +30,7 @@ from skope_ope import (
     UniformPolicy,
     UniformSlatePolicy,
     evaluate,
+    load_summary,
     scan_logs,
     summarize,
 )
@@ -235,6 +237,39 @@ def test_an_error_of_a_model_names_the_file(folder):
         ValueError, match=r"1\.parquet, row group 0: .*do not know this"
     ):
         evaluate({"it": UniformPolicy()}, lazy, reward_model=Bad())
+
+
+def told(value):
+    return value.diagnostics["model_rounds"], value.diagnostics["model_fitted_to"]
+
+
+def test_diagnostics_say_what_models_were_fitted_to(folder, tmp_path):
+    days = [scan_logs(folder / f"{k}.parquet", **ROLES) for k in (0, 1)]
+    evaluators = {
+        "means": DoublyRobust(),
+        "ridge": DoublyRobust(reward_model=Ridge()),
+        "steps": DoublyRobust(reward_model=SGD(random_state=0)),
+        "number": DoublyRobust(reward_model=0.5),
+        "none": IPS(),
+    }
+    given = {"evaluators": evaluators, "by": "action"}
+    policies = {"it": UniformPolicy()}
+    first = summarize(policies, days[0], n_sample=100, **given)
+    total = first + summarize(policies, days[1], n_sample=None, **given)
+    total.save(tmp_path / "total.npz")
+    for summary in (total, load_summary(tmp_path / "total.npz")):
+        table = summary.values()
+        assert told(table["it", "means"]) == (290, "all rounds")
+        assert told(table["it", "ridge"]) == (190, "a random sample; all rounds")
+        by_partial_fit = "a random sample; all rounds, by partial_fit"
+        assert told(table["it", "steps"]) == (190, by_partial_fit)
+        for name in ("number", "none"):
+            assert "model_rounds" not in table["it", name].diagnostics
+    part = total.values()["it", "means"].by("action")[0]
+    assert told(part) == (290, "all rounds")
+    value = DoublyRobust().fit(days[0]).evaluate(UniformPolicy())
+    assert told(value) == (200, "all rounds")
+    assert told(pickle.loads(pickle.dumps(value))) == told(value)
 
 
 SLATES = {

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._stratum_sums import partial_sums
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, rows_of_codes
 from skope_ope.logs._label_hash import label_hash
 
 SMALL = 10_000_000  # entries of a table of flags
@@ -364,6 +364,12 @@ class DesignBlock:
         if key not in self._dots:
             self._dots[key] = dot(one, other), one, other
         return self._dots[key][0]
+
+    @cached_property
+    def rows_of_strata(self):
+        """Rows of every stratum, a list of arrays."""
+        design = self._design
+        return rows_of_codes(design.stratum[self._rows], design.n_strata)
 
     @cached_property
     def by_stratum(self):

@@ -43,6 +43,16 @@ class Diagnostics(Mapping):
     def _entries(self):
         return dict(self._given() if callable(self._given) else self._given)
 
+    def with_entries(self, entries):
+        """Return these and more diagnostics.
+
+        Parameters
+        ----------
+        entries : dict
+            Numbers by name.
+        """
+        return Diagnostics(lambda: self._entries | entries)
+
     def __iter__(self):
         return iter(self._entries)
 

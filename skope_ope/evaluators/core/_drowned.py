@@ -52,6 +52,15 @@ def huge_weight_finding(logs, w, formed=True, first_row=0):
     )
 
 
+def huge_finding(weight):
+    """Return the same finding where the row is not known."""
+    return _finding(
+        f"The largest importance weight is {weight:.3g}, whose square no float holds.",
+        None,
+        weight,
+    )
+
+
 def drowned_finding(logs, w):
     """Return the finding that one weight leaves no digit to all others."""
     row = int(np.argmax(w))
@@ -72,7 +81,7 @@ def _finding(found, row, weight):
         found,
         ADVICE,
         number=float(weight),
-        rows=(row,),
+        rows=() if row is None else (row,),
         category=PropensityWarning,
     )
 

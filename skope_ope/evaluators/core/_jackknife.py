@@ -22,8 +22,7 @@ def jackknife_error(value):
     value : PolicyValue
         A function of sums over groups, or a difference of two.
     """
-    parts = parts_of(value)
-    if not all(part.estimate.frame.clustered for part in parts):
+    if not value._estimate.frame.clustered:
         raise ValueError(
             "method='jackknife' leaves out one group at a time, and these rounds have "
             "none. Give the logs their group=..., or use 'student': for independent "
@@ -31,7 +30,7 @@ def jackknife_error(value):
         )
     if isnan(value.value) or isnan(value.standard_error):
         return nan
-    without = [_without_each(part) for part in parts]
+    without = [_without_each(part) for part in parts_of(value)]
     if len({len(one) for one in without}) > 1:
         raise ValueError(
             "method='jackknife' of a difference needs two values of the same groups."

@@ -245,6 +245,14 @@ class PolicyValue(
         out.warnings = (*warnings, *self.warnings)
         return out
 
+    def _with_diagnostics(self, entries):
+        """Return the same value with more diagnostics, or self where there are none."""
+        if not entries:
+            return self
+        out = copy(self)
+        out.diagnostics = self.diagnostics.with_entries(entries)
+        return out
+
     def __getstate__(self):
         # what finds the reach and the weights holds the logs, which stay behind
         state = self.__dict__.copy()

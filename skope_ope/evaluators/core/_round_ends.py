@@ -15,6 +15,7 @@ import numpy as np
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._weight_limits import WeightLimits
 from skope_ope.evaluators.core._yes_no_sums import YesNoSums
+from skope_ope.logs._label_texts import texts_of_labels
 
 FACTORIAL = (1, 1, 2, 6, 24)
 SIDES = (1.0, -1.0)  # the best reward seeks large v and small q, the worst the reverse
@@ -209,7 +210,7 @@ class RoundEnds:
 
     def to_table(self):
         """Return the extremes as a dict of arrays."""
-        labels = np.array([repr(label) for label in self.weights], dtype=str)
+        labels = texts_of_labels(self.weights)
         return {
             "ends_loggers": labels,
             "ends_weights": np.array(list(self.weights.values()), dtype=float),

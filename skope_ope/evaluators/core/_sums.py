@@ -13,15 +13,17 @@ linear map, :math:`x' = A x`, and so are rewards that all move by a constant:
 whatever origins they were taken about.
 """
 
-from ast import literal_eval
 from copy import copy
 
 import numpy as np
 
 from skope_ope._dot import dot
 from skope_ope.evaluators.core._design import Frame
+from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 STAYS = -2  # in tables: a term that does not follow the rewards
+FEW = 50  # strata whose rounds are taken one after the other
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
 
@@ -95,7 +97,7 @@ class Sums:
         x = [block.entry(term, near) for term, near in pairs]
         if self._single:
             first = first or [float(np.add.reduce(column)) for column in x]
-            second = _products_of(x, block) if self._products else []
+            second = products_of(x, block) if self._products else []
         else:
             # two jobs with the same terms need one sum
             key = (self._products, *map(id, terms), *self.origin)
@@ -129,11 +131,27 @@ class Sums:
         if self._buffer is None or len(self._buffer) < len(x[0]):
             self._buffer = np.empty(len(x[0]))
         buffer = self._buffer[: len(x[0])]
-        second = [
-            [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
-            for i, one in enumerate(columns)
-        ]
+        if len(columns) > MANY and self.frame.n_strata <= FEW:
+            second = self._rows_by_stratum(columns, block, len(x))
+        else:
+            second = [
+                [total(np.multiply(one, other, out=buffer)) for other in x[: i + 1]]
+                for i, one in enumerate(columns)
+            ]
         return [total(column) for column in x], second
+
+    def _rows_by_stratum(self, columns, block, k):
+        """Return products of many terms, stratum by stratum."""
+        some = [
+            products_of_rows([column[rows] for column in columns])
+            if len(rows)
+            else np.zeros((len(columns),) * 2)
+            for rows in block.rows_of_strata
+        ]
+        found = np.stack(some, axis=-1)
+        return [
+            [found[i, j] for j in range(min(i + 1, k))] for i in range(len(columns))
+        ]
 
     def _add_cells(self, block, terms, x, begins):
         """Sum over the cells; an array that two jobs bring is summed once for both."""
@@ -398,7 +416,7 @@ class Sums:
             "heaviest": np.array(self.frame.heaviest),
         }
         if self.frame.strata != [None]:
-            table["strata"] = np.array([repr(label) for label in self.frame.strata])
+            table["strata"] = texts_of_labels(self.frame.strata)
         if totals is not None:
             clusters = self.frame.clusters
             if clusters.dtype == object:
@@ -426,7 +444,7 @@ class Sums:
             cells["cell_mass"] = table["totals"][-1]
         strata = None
         if "strata" in table:
-            strata = [literal_eval(text) for text in table["strata"].tolist()]
+            strata = labels_of_texts(table["strata"])
         heaviest = float(table["heaviest"])
         frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
         moves = [None if by == STAYS else by for by in table["moves"].tolist()]
@@ -480,13 +498,6 @@ def _middle(term):
         return 0.0, whole
     # the mean of equal terms may differ from them by rounding
     return float(term[0]) if (term == term[0]).all() else whole / n, whole
-
-
-def _products_of(x, block):
-    second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
-    if block.omega is not None:
-        second.append([block.dot(block.omega, b) for b in x])
-    return second
 
 
 def _plus(old, new):

@@ -8,12 +8,12 @@ actions that a part lacks are summed action by action, and what is missing is kn
 the whole.
 """
 
-from ast import literal_eval
 from math import inf
 
 import numpy as np
 
 from skope_ope.evaluators.core._design import in_order
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
 
 
 class RoundCounts:
@@ -89,8 +89,8 @@ class RoundCounts:
         """Return the numbers as a dict of arrays."""
         return {
             "numbers": np.array([self.n, self.mass, *self.reward_range]),
-            "actions": as_texts(self.actions),
-            "loggers": as_texts(self.loggers),
+            "actions": texts_of_labels(self.actions),
+            "loggers": texts_of_labels(self.loggers),
             "counts": self.counts,
         }
 
@@ -98,7 +98,7 @@ class RoundCounts:
     def from_table(cls, table):
         """Return the numbers that `to_table` wrote."""
         n, mass, *limits = table["numbers"].tolist()
-        labels = from_texts(table["actions"]), from_texts(table["loggers"])
+        labels = labels_of_texts(table["actions"]), labels_of_texts(table["loggers"])
         return cls(int(n), mass, *labels, table["counts"], tuple(limits))
 
 
@@ -136,6 +136,10 @@ class Tally:
         Sum of all of these weights.
     gaps : bool
         Whether a logger was certain of an action, or could not take it.
+    told_sums : dict of float
+        Sums over the rounds of what an evaluator tells beside, by name.
+    most : dict of float
+        The largest of all rounds of other numbers, by name.
     """
 
     _arrays = ("largest", "told", "certain", "lost")  # by logger
@@ -146,6 +150,7 @@ class Tally:
         self.wanted, self.wanted_there = np.zeros((2, len(loggers), len(actions)))
         self.lowest = self.sum_b = 0.0
         self.reward_range, self.gaps = (inf, -inf), False
+        self.told_sums, self.most = {}, {}
 
     def missing_mass(self, counts):
         """Return the mean probability of what no logger could do, or ever did.
@@ -206,6 +211,13 @@ class Tally:
                 getattr(out, name)[rows] += getattr(one, name)
             for name in ("wanted", "wanted_there"):
                 getattr(out, name)[np.ix_(rows, columns)] += getattr(one, name)
+        for name in [*self.told_sums, *other.told_sums]:
+            out.told_sums[name] = sum(
+                one.told_sums.get(name, 0.0) for one in (self, other)
+            )
+        for name in [*self.most, *other.most]:
+            known = (one.most[name] for one in (self, other) if name in one.most)
+            out.most[name] = max(known)
         out.lowest = min(self.lowest, other.lowest)
         out.sum_b, out.gaps = self.sum_b + other.sum_b, self.gaps or other.gaps
         out.reward_range = both_ranges(self.reward_range, other.reward_range)
@@ -216,21 +228,29 @@ class Tally:
         numbers = [self.lowest, self.sum_b, *self.reward_range]
         return {
             "numbers": np.array([*numbers, self.gaps, self.table]),
-            "loggers": as_texts(self.loggers),
-            "actions": as_texts(self.actions),
+            "loggers": texts_of_labels(self.loggers),
+            "actions": texts_of_labels(self.actions),
             "wanted": self.wanted,
             "wanted_there": self.wanted_there,
+            "told_names": np.array(list(self.told_sums), dtype=str),
+            "told_sums": np.array(list(self.told_sums.values()), dtype=float),
+            "most_names": np.array(list(self.most), dtype=str),
+            "most": np.array(list(self.most.values()), dtype=float),
         } | {name: getattr(self, name) for name in self._arrays}
 
     @classmethod
     def from_table(cls, table):
         """Return the tally that `to_table` wrote."""
-        out = cls(from_texts(table["loggers"]), from_texts(table["actions"]))
+        out = cls(labels_of_texts(table["loggers"]), labels_of_texts(table["actions"]))
         for name in (*cls._arrays, "wanted", "wanted_there"):
             setattr(out, name, table[name])
         out.lowest, out.sum_b, *rest = table["numbers"].tolist()
         out.reward_range, (gaps, known) = tuple(rest[:2]), rest[2:]
         out.gaps, out.table = bool(gaps), bool(known)
+        pairs = table["told_names"].tolist(), table["told_sums"].tolist()
+        out.told_sums = dict(zip(*pairs, strict=True))
+        pairs = table["most_names"].tolist(), table["most"].tolist()
+        out.most = dict(zip(*pairs, strict=True))
         return out
 
 
@@ -250,13 +270,3 @@ def places_in(labels, some):
 def both_ranges(one, other):
     """Return the range of two ranges."""
     return min(one[0], other[0]), max(one[1], other[1])
-
-
-def as_texts(labels):
-    """Return labels as an array of texts, for tables."""
-    return np.array([repr(label) for label in labels], dtype=str)
-
-
-def from_texts(texts):
-    """Return the labels that `as_texts` wrote."""
-    return [literal_eval(text) for text in texts.tolist()]

@@ -12,6 +12,7 @@ from skope_ope.evaluators.core._weight_bound import (
     WeightBound,
     largest_but,
 )
+from skope_ope.logs._label_texts import texts_of_labels
 from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
 
 ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all
@@ -103,7 +104,7 @@ class WeightLimits:
             "limits_numbers": np.array([self.n, self.n_binned, self.found]),
             "limits_bins": self.bins,
             "limits_mass": self.mass,
-            "limits_labels": np.array([repr(one) for one in self.actions], dtype=str),
+            "limits_labels": texts_of_labels(self.actions),
             "limits_actions": np.array(list(self.actions.values())).reshape(-1, 3),
         }
 

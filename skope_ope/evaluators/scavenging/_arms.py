@@ -288,32 +288,3 @@ class ColumnArmTerms(ArmTerms):
     def _terms(self, rounds):
         w = rounds.pi if self.shares is None else rounds.b
         return arm_terms(w, rounds.r)
-
-
-def estimate_of_sums(self_normalized, mixes, on_missing, summary):
-    """Return the estimate of the arms of all parts of a log.
-
-    Parameters
-    ----------
-    self_normalized, mixes : bool
-        Whether the value is divided by the mean weight, and whether arms are loggers
-        whose mixture chose the actions.
-    on_missing : {"warn", "nan"}
-        Where the policy wants arms that were never logged.
-    summary : Summary
-        Sums of the terms w r and w by arm, and what was seen beside them.
-    """
-    sums, tally = summary.sums, summary.tally
-    frame, sought = sums.frame, None
-    if not mixes:
-        wanted = dict(zip(tally.actions, tally.wanted[0].tolist(), strict=True))
-        sought = np.array([wanted[label] > 0 for label in frame.strata])
-    share = partial(_shares, np.zeros(frame.n_strata, dtype=int), mixes, sought)
-    found = Estimate(sums, ratio if self_normalized else mean, share)
-    if (found.shares.needed & (frame.count == 1)).any():
-        found = found.without_error()
-    missing = tally.missing_mass(summary.counts)
-    nothing = not tally.largest[0] or missing > 1 - 1e-9
-    if nothing or (missing > 1e-9 and on_missing == "nan"):
-        found = found.without_value()
-    return found

@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from skope_ope.evaluators.core._mean_weight_findings import (
 from skope_ope.evaluators.core._part_weights import Wanted
 from skope_ope.evaluators.core._policy_value import PolicyValue
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-from skope_ope.evaluators.core._reach import CornerReach, weighted_corners
+from skope_ope.evaluators.core._reach import (
+    CornerReach,
+    range_only,
+    weighted_corners,
+)
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._warnings import unformed_warning
@@ -28,7 +33,6 @@ from skope_ope.evaluators.scavenging._arms import (
     Arms,
     ArmTerms,
     ColumnArmTerms,
-    estimate_of_sums,
 )
 from skope_ope.evaluators.scavenging._bounds import theorem_bound
 from skope_ope.evaluators.scavenging._matching import (
@@ -41,6 +45,7 @@ from skope_ope.evaluators.scavenging._matching import (
     strata_of,
 )
 from skope_ope.evaluators.scavenging._predictability import LOW_Z, predictability
+from skope_ope.evaluators.scavenging._summed_arms import SummedArms, estimate_of_sums
 from skope_ope.evaluators.static._base import check_all_actions
 from skope_ope.exceptions import LowOverlapWarning, SupportWarning
 from skope_ope.logs import BanditLogs, SlateLogs
@@ -294,6 +299,34 @@ class ExplorationScavenging(BaseEvaluator):
     def _overlap_of_sums(self, summary):
         return None  # there are no propensities
 
+    def _known_of_sums(self, summary, log, n_rounds):
+        arms = SummedArms(summary, summary.estimate())
+        mixes = summary.facts["logger_proba"] and self.match == "action"
+        match, warned = SimpleNamespace(missing_mass=arms.missing_mass), []
+        if mixes:
+            warned = _doubts_of_mixture(arms, arms, match, log)
+        found = arms.estimate
+        facts = {
+            "n_rounds": n_rounds,
+            "n_arms": len(summary.counts.loggers if mixes else summary.counts.actions),
+            "fewest_rounds": arms.fewest_rounds(n_rounds),
+            "unsupported_mass": match.missing_mass,
+            "mean_weight": arms.mean_weight,
+            "effective_sample_size": arms.effective_sample_size,
+            # whether the context predicts the arms is not told by sums
+            "predictability_z": float("nan"),
+            "predictability_gain": float("nan"),
+        }
+        if not mixes:
+            facts["uniform_value"] = facts["n_arms"] * arms.mean_gain
+        found = self._judged(found, match, arms.n_alone, bool(arms.largest), warned)
+        return found, {
+            "effective_sample_size": arms.effective_sample_size,
+            "diagnostics": facts,
+            "warnings": warned,
+            "reach": range_only(None if log is None else known_range(log)),
+        }
+
     def _evaluate(self, policy, logs, sample_weight):
         omega = combined_weights(logs, sample_weight)
         match, arms = self._match(policy, logs, omega)
@@ -307,7 +340,7 @@ class ExplorationScavenging(BaseEvaluator):
             predicted = self._predictability(logs)
         diagnostics = self._facts(logs, match, arms, found, predicted)
         counted = match.wanted if omega is None else match.wanted * omega
-        found = self._judged(found, match, counted.any(), warned)
+        found = self._judged(found, match, found.n_alone, counted.any(), warned)
         bias = float("nan")
         if predicted.z > LOW_Z and not np.isnan(found.value):
             bias = predicted.bias(found.value, found.round_values())
@@ -388,7 +421,7 @@ class ExplorationScavenging(BaseEvaluator):
             return "loggers", "never acted", "acted"
         return "actions", "were never logged", "were logged"
 
-    def _judged(self, found, match, something, warned):
+    def _judged(self, found, match, n_alone, something, warned):
         """Return the estimate, given what was never logged; warn of it."""
         mass, arms, never, once = (match.missing_mass, *self._words)
         if mass > 1e-9 and not warned:
@@ -406,13 +439,13 @@ class ExplorationScavenging(BaseEvaluator):
             found = found.without_value()
         if nothing:
             warned.append(unformed_warning(self))
-        elif not np.isnan(found.value) and found.n_alone:
+        elif not np.isnan(found.value) and n_alone:
             warned.append(
                 LowOverlapWarning(
-                    f"{found.n_alone} of the {arms}{' by stratum' * bool(self.strata)} "
+                    f"{n_alone} of the {arms}{' by stratum' * bool(self.strata)} "
                     f"that the policy takes {once} in a single round: the standard "
                     "error is NaN.",
-                    found.n_alone,
+                    n_alone,
                 )
             )
         return found

@@ -30,7 +30,7 @@ class LogFacts:
     reversal : int or None
         The first row whose time is before that of the row above.
     drift : DriftSums or None
-        How propensities move with time, where they are known.
+        How propensities move with time, where it was asked.
     """
 
     def __init__(self, sizes, reward_sums):
@@ -39,8 +39,16 @@ class LogFacts:
         self.most_offered = 0
 
     @classmethod
-    def of(cls, logs):
-        """Return the facts of a partition; None: it has no rounds."""
+    def of(cls, logs, drift=False):
+        """Return the facts of a partition.
+
+        Parameters
+        ----------
+        logs : BanditLogs or None
+            Its rounds; None: there are none.
+        drift : bool, default=False
+            Whether it is asked how the propensities move with time.
+        """
         if logs is None or not len(logs):
             return cls([0], [0.0])
         out = cls([len(logs)], [float(logs.reward.sum())])
@@ -49,7 +57,7 @@ class LogFacts:
         time = logs.timestamp
         if time is not None:
             out._ends, out.reversal = (time[0], time[-1]), first_reversal(time)
-        if logs.propensity is not None:
+        if drift and logs.propensity is not None:
             out.drift = DriftSums.of(logs)
         return out
 

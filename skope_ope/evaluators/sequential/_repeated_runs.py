@@ -51,8 +51,9 @@ class RepeatedRuns:
     how : {"segments", "subsamples"}
         What the runs were made on.
     row_id : RowId or str
-        The rounds of the log; of a lazy one the token of its source. Runs of two policies on the same segments of the same
-        log can be subtracted: `runs_a - runs_b` has the paired differences as values.
+        The rounds of the log; of a lazy one the token of its source. Runs of two
+        policies on the same segments of the same log can be subtracted:
+        `runs_a - runs_b` has the paired differences as values.
     """
 
     def __init__(self, values, n_accepted, how, row_id=None):

@@ -16,7 +16,6 @@ import numpy as np
 
 from skope_ope._part_tasks import merge_parts, named, task_count
 from skope_ope.evaluators.core._engine import terms_of
-from skope_ope.evaluators.core._reach import range_alone
 from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._warnings import warnings_of_rounds
 from skope_ope.evaluators.sequential._base import (
@@ -30,23 +29,19 @@ from skope_ope.evaluators.sequential._earlier_rewards import (
     is_one_mean,
     takes_earlier,
 )
-from skope_ope.evaluators.sequential._history import LogSegment
-from skope_ope.evaluators.sequential._history_overlap import history_overlap
 from skope_ope.evaluators.sequential._log_facts import LeastRatios, LogFacts
+from skope_ope.evaluators.sequential._open_walk import OpenWalk
 from skope_ope.evaluators.sequential._summed_history import (
     RoundsOfPart,
     SummedHistory,
     SummedSpread,
 )
 from skope_ope.evaluators.sequential._summed_sequential_value import (
-    Lessons,
     SummedSequentialValue,
 )
-from skope_ope.evaluators.sequential._uniforms import UniformStream, stream_state
-from skope_ope.evaluators.sequential._walk_sums import WalkSums, far_offset
+from skope_ope.evaluators.sequential._uniforms import stream_state
 from skope_ope.logs._partitions import read_partitions
 from skope_ope.policies._adaptive import AdaptivePolicy
-from skope_ope.policies._learned_rounds import LearnedRounds
 from skope_ope.reward_models._part_models import part_models
 
 
@@ -159,7 +154,8 @@ def _facts(part, evaluators):
         for evaluator in evaluators:
             evaluator._check_kind(logs)
             evaluator._check_logs(logs)
-    return LogFacts.of(logs)
+    drift = any(evaluator._uses_model for evaluator in evaluators)
+    return LogFacts.of(logs, drift)
 
 
 @dataclass(frozen=True)
@@ -192,6 +188,9 @@ class Walk:
         """What messages call it."""
         what = self.evaluator
         return what if self.policy is None else f"{what} of {self.policy!r}"
+
+
+STRETCH = 200_000  # rounds that are walked through at once, with a dozen arrays each
 
 
 class Walks:
@@ -285,7 +284,8 @@ class Walks:
         evaluator, facts = self.evaluators[name], self.facts
         sums, lessons, learned = zip(*found[name, policy], strict=True)
         restarts = lessons[0].restarts if adaptive else None
-        history = SummedHistory(list(sums), facts, adaptive, restarts)
+        about = adaptive, restarts, evaluator.horizon
+        history = SummedHistory(list(sums), facts, *about)
         trajectories = history.trajectories(evaluator._pooled)
         spread = SummedSpread(history)
         estimate, about = evaluator._estimate(history, trajectories, spread)
@@ -301,58 +301,26 @@ class Walks:
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
             propensities=propensities_of(facts.log),
-            reach=range_alone(facts.log),
+            reach=history.reach(evaluator, trajectories),
         )
 
     def walk(self, task):
         """Walk through the rows of a task, and return what is known then."""
-        evaluator = copy(self.evaluators[task.evaluator])
-        policy, facts, rows = self.policies[task.policy], self.facts, task.rows
-        source = evaluator.reward_source_ if evaluator._uses_model else None
-        stream = UniformStream(task.state).skip(rows.start)
-        known = KnownFacts(facts, task.least)
-        rule = evaluator._rule(known, rows.stop - rows.start)
-        sums = walk = lessons = None
-        learned = LearnedRounds(0, 0)
-        for part, start, logs, before in self._rounds(rows):
+        given = self.evaluators[task.evaluator], self.policies[task.policy], self.facts
+        walk = OpenWalk(*given, task)
+        for part, start, rounds, before in self._rounds(task.rows):
             try:
-                target, positive = Target(policy, logs), RoundsOfPart(logs, facts.log)
-                if isinstance(source, EarlierRewards):
-                    evaluator.reward_source_ = source.at(start, logs, before)
-                u = stream.take(len(logs))
-                adaptive = isinstance(target.policy, AdaptivePolicy)
-                if walk is None:
-                    number = task.number
-                    chosen = target.policy
-                    walk = evaluator._walk(chosen, logs, rule, number, not adaptive)
-                    offset = 0.0
-                    if evaluator._follows_rewards:
-                        offset = far_offset(facts.log)
-                    sums = WalkSums(evaluator, adaptive, rows, offset)
-                    lessons = Lessons(walk) if adaptive else None
-                if adaptive:
-                    trace = walk.take(logs, u, evaluator._predictor(logs, 0))
-                    overlap = None
-                    if logs.propensity is not None:
-                        segment = LogSegment(slice(0, len(logs)), trace)
-                        overlap = history_overlap([segment], positive)
-                    told = None
-                    if evaluator._tells_weights(target.policy):
-                        told = np.maximum(1.0, trace.c * trace.pi / logs.propensity)
-                    lessons.take(logs, trace, told)
-                else:
-                    terms, overlap = evaluator._known(target, positive)
-                    trace = walk.take(logs, u, list(terms))
-                sums.take(logs, trace, overlap)
-                learned += LearnedRounds.of(policy, logs, by_position=True)
+                walk.take(start, rounds.pop(), before)
             except Exception as error:
                 raise named(error, part.name) from error
-        return sums.finish(), lessons, learned
+        return walk.finish()
 
     def _rounds(self, rows):
-        """Yield the parts of some rows, and of each of them what it holds.
+        """Yield stretches of some rows, and for each the part in which it lies.
 
-        Its first row, its rounds, and the sum of the rewards of all rounds before.
+        Its first row, a list of its rounds, and the sum of the rewards of all rounds
+        before. Whoever pops the rounds, and forgets them, frees a partition before the
+        next one is read.
         """
         start, reward, some = 0, 0.0, []
         sizes = zip(self.facts.sizes, self.facts.reward_sums, strict=True)
@@ -370,9 +338,12 @@ class Walks:
                     f"{part.name} has {found} rounds, and had {size} a moment ago: the "
                     "files changed while they were read. Scan them again."
                 )
-            before = reward + float(logs.reward[:low].sum())
-            whole = high - low == size
-            yield part, start + low, logs if whole else logs[low:high], before
+            for first in range(low, high, STRETCH):
+                stop = min(first + STRETCH, high)
+                before = reward + float(logs.reward[:first].sum())
+                rounds = [logs if stop - first == size else logs[first:stop]]
+                yield part, start + first, rounds, before
+            del logs
 
 
 def _walked(task, walks):
@@ -392,32 +363,6 @@ def _ratios(part, given):
         (pi,) = terms_of(JUST_PI, logs, target, None, positive)
         found[name] = smallest_ratio(pi, logs.propensity, inf)
     return LeastRatios(found)
-
-
-@dataclass(frozen=True)
-class KnownFacts:
-    """What an acceptance rule may know of a log that is read in parts.
-
-    Attributes
-    ----------
-    facts : LogFacts
-        The facts.
-    smallest_ratio : float or None
-        The smallest p / pi of the policy, where it was asked for.
-    """
-
-    facts: LogFacts
-    smallest_ratio: float | None = None
-
-    @property
-    def smallest_propensity(self):
-        """The smallest logged propensity."""
-        return self.facts.smallest_propensity
-
-    @property
-    def most_offered(self):
-        """The most actions that were ever offered."""
-        return self.facts.most_offered
 
 
 def propensities_of(log):

@@ -11,9 +11,22 @@ import numpy as np
 from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._estimate import Estimate, GivenEstimate
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._reach import range_only
 from skope_ope.evaluators.sequential._history import Trajectories, TrajectoryEstimate
 from skope_ope.evaluators.sequential._history_overlap import joined
+from skope_ope.evaluators.sequential._term_moments import (
+    deviations_of_moments,
+    deviations_of_yes_no,
+    reach_of_moments,
+)
 from skope_ope.evaluators.sequential._walk_sums import emptied
+from skope_ope.logs._known_range import known_range
+
+
+class _Unweighted:
+    """Stands for a history where only whether there are slopes is asked."""
+
+    w = 1.0
 
 
 class RoundsOfPart(PositiveRounds):
@@ -53,12 +66,15 @@ class SummedHistory:
         Whether the policy learns.
     restarts : Restarts or None
         The policy at the start of its histories, where it learns.
+    horizon : int or None
+        Accepted rounds of a trajectory.
     """
 
     walks: list
     facts: object
     adaptive: bool
     restarts: object = None
+    horizon: int | None = None
 
     @property
     def logs(self):
@@ -73,7 +89,8 @@ class SummedHistory:
     @cached_property
     def accepted(self):
         """Rows that entered the histories, in order."""
-        return np.concatenate([walk.accepted for walk in self.walks])
+        parts = [walk.accepted for walk in self.walks]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)  # they are long
 
     @property
     def n_accepted(self):
@@ -180,6 +197,55 @@ class SummedHistory:
     def trajectories(self, pooled):
         """Return the `Trajectories`, whose rounds are gone."""
         return Trajectories([_estimates(walk) for walk in self.walks], pooled)
+
+    @cached_property
+    def moments(self):
+        """`TermMoments` of the trajectories that have a value."""
+        return [
+            one
+            for walk in self.walks
+            for one, value in zip(walk.moments, walk.values, strict=True)
+            if not np.isnan(value)
+        ]
+
+    def factors(self, trajectories):
+        """Return what deviations x - V y are multiplied by, of every trajectory."""
+        pairs = trajectories.formed
+        return np.array([self.n_rounds * share / one.weight for one, share in pairs])
+
+    def deviations(self, trajectories, error, successes=None):
+        """Return the `Deviations` of the round values, or bounds of them.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            Their values.
+        error : float
+            The standard error, that of a single trace's spread.
+        successes : tuple (int, int), default=None
+            See `PolicyValue`.
+        """
+        n, value = self.n_rounds, trajectories.value
+        factors = self.factors(trajectories)
+        if successes is not None:
+            ones, n_used = successes
+            return deviations_of_yes_no(n, value, n_used, ones, float(factors[0]))
+        square = n * (n - 1) * error**2 if len(factors) == 1 else None
+        offset = self.walks[0].offset
+        about = n, value - offset, self.moments, factors
+        return deviations_of_moments(*about, square)
+
+    def reach(self, evaluator, trajectories):
+        """Return what finds how far the value of a round may lie from the estimate."""
+        limits = known_range(self.logs)
+        slopes = evaluator._slopes(_Unweighted, 1.0)
+        if self.adaptive or len(trajectories.terms) != 1 or slopes is None:
+            return range_only(limits)
+        (factor,) = self.factors(trajectories)
+        value = trajectories.value - self.walks[0].offset
+        all_rounds = self.horizon is None and evaluator._uses_model
+        about = value, self.moments[0], factor, all_rounds
+        return reach_of_moments(limits, *about)
 
 
 class SummedSpread:

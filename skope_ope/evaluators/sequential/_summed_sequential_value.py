@@ -57,6 +57,17 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         super().__init__(estimate, history.n_rounds, **about)
         self._tell(history, trajectories, horizon, bound_terms)
         self._lessons, self._policy = lessons, policy
+        self._seen_deviations = None
+        if np.isfinite(self.value) and not estimate.frame.clustered:
+            error = self.standard_error
+            told = trajectories, error, self.successes
+            self._seen_deviations = history.deviations(*told)
+
+    @cached_property
+    def _deviations(self):
+        """Sums of the deviations of the round values, or bounds of them."""
+        known = self._seen_deviations
+        return SummedValue._deviations.func(self) if known is None else known
 
     @property
     def acceptance_ratios(self):

@@ -21,6 +21,7 @@ from skope_ope.evaluators.sequential._history_overlap import (
     joined,
     shortened,
 )
+from skope_ope.evaluators.sequential._term_moments import TermMoments
 
 MANY_CLUSTERS = 100_000  # more are summed by hash buckets
 
@@ -34,13 +35,19 @@ class WalkSums:
         Gives the terms of the rounds.
     adaptive : bool
         Whether the policy learns.
-    offset : float
+    rows : slice
+        The rows of the log.
+    offset : float, default=0.0
         What is subtracted from all rewards, where a value moves with them.
+    limits : tuple (float, float), default=None
+        The known range of the rewards.
 
     Attributes
     ----------
     rows : slice
         The rows of the log.
+    moments : list of TermMoments
+        Of the complete trajectories.
     values, weights : list of float
         Values of the complete trajectories, and what they were divided by.
     stops : list of int
@@ -70,11 +77,13 @@ class WalkSums:
         The least and the largest model value.
     """
 
-    def __init__(self, evaluator, adaptive, rows, offset=0.0):
+    def __init__(self, evaluator, adaptive, rows, offset=0.0, limits=None):
+        self._limits = limits if evaluator._tells_spread(adaptive) else None
+        self.moments, self._open_moments = [], None
         self.rows, self.offset = rows, offset
         self._evaluator, self._at = evaluator, rows.start
         self.values, self.weights, self.stops = [], [], []
-        self._accepted, self.n_accepted = [], 0
+        self._accepted, self.n_accepted = np.empty(1024, dtype=np.intp), 0
         self._in_history = 0  # accepted rounds of the open trajectory
         self._open, self._pending = np.zeros(2), 0.0
         self.ones, self._open_ones = 0, 0
@@ -106,8 +115,7 @@ class WalkSums:
         terms = np.zeros((2, len(logs))) if self._spreads else None
         for rows, accepted, complete in pieces:
             self._take_piece(trace, logs, reward, p, rows, accepted, complete, terms)
-        self._accepted.append(self._at + trace.accepted)
-        self.n_accepted += len(trace.accepted)
+        self._keep(trace.accepted)
         self.final_ratio = float(trace.c[-1])
         if self._spreads and len(self.values) < 2:
             self._add_spread(logs, terms, trace.accepted)
@@ -145,6 +153,7 @@ class WalkSums:
         places, above, below = evaluator._terms(trace, reward, p, rows, accepted)
         if terms is not None and not self.values:
             terms[0, rows][places], terms[1, rows][places] = above, below
+        self._add_moments(trace, p, rows, accepted, above, below)
         if evaluator._counts_blocks:
             # rounds after the last accepted one count when another one is accepted
             if len(accepted):
@@ -161,8 +170,23 @@ class WalkSums:
         if complete:
             self._close(self._at + rows.stop)
 
+    def _add_moments(self, trace, p, rows, accepted, above, below):
+        if self._open_moments is None:
+            total = float(below.sum())
+            origin = float(above.sum()) / total if total else 0.0
+            self._open_moments = TermMoments(origin)
+        corners = []
+        if self._limits is not None and not self.values:
+            terms = self._evaluator._terms
+            for end in self._limits:
+                reward = np.full(len(trace.pi), end - self.offset)
+                corners.append(terms(trace, reward, p, rows, accepted)[1])
+        self._open_moments.add(above, below, corners)
+
     def _close(self, stop):
         """End the open trajectory after a row."""
+        self.moments.append(self._open_moments)
+        self._open_moments = None
         above, below = self._open.tolist()
         self.values.append(above / below + self.offset if below else float("nan"))
         self.weights.append(below)
@@ -211,10 +235,19 @@ class WalkSums:
             # a history that never went on: its last rounds count nothing
             rest = emptied(self._pending_spread)
             self.spread, self._pending_spread = _plus(self.spread, rest), None
-        self.accepted = np.concatenate([np.empty(0, np.intp), *self._accepted])
+        self._accepted.resize(self.n_accepted, refcheck=False)
+        self.accepted = self._accepted
         self.forms_sums = isfinite(self._weighted)
         self._accepted = self._evaluator = None
         return self
+
+    def _keep(self, accepted):
+        """Keep the accepted rows of a part, in an array that grows where it is."""
+        start, self.n_accepted = self.n_accepted, self.n_accepted + len(accepted)
+        if self.n_accepted > len(self._accepted):
+            size = max(self.n_accepted, len(self._accepted) * 3 // 2)
+            self._accepted.resize(size, refcheck=False)
+        np.add(accepted, self._at, out=self._accepted[start : self.n_accepted])
 
 
 def _more_ones(ones, reward):

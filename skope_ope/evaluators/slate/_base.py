@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The template of evaluators of slate policies: one formula of per-round arrays."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from math import isnan
+from math import isnan, nan
 
 import numpy as np
 
 from skope_ope.evaluators.core._base import BaseEvaluator
 from skope_ope.evaluators.core._estimate import MANY_TERMS, Estimate, estimate_of_rounds
 from skope_ope.evaluators.core._functions import mean
-from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._part_pass import ROUNDS
-from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
 from skope_ope.evaluators.core._plain_weights import PlainWeights
 from skope_ope.evaluators.core._positive_rounds import Part, PositiveRounds
 from skope_ope.evaluators.core._reach import (
@@ -24,12 +22,18 @@ from skope_ope.evaluators.core._reach import (
 from skope_ope.evaluators.core._rows import Rows
 from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._slate_target import SlateTarget, check_width
-from skope_ope.evaluators.core._tally import Tally
+from skope_ope.evaluators.core._support_findings import slate_support_findings
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.slate._estimability import (
     Estimable,
     SlateValue,
     of_weights,
+)
+from skope_ope.evaluators.slate._known_of_sums import (
+    known_of_slates,
+    overlaps_of_sums,
+    tally_of,
+    weights_of,
 )
 from skope_ope.evaluators.slate._slot_support import support_of_slots
 from skope_ope.evaluators.slate._support import form_of
@@ -72,6 +76,8 @@ class SlateTerms:
     plain : bool
         Whether the estimate is the mean or the ratio of the rewards times `weight`,
         which is never negative and has mean one.
+    instead : ndarray of shape (n_rounds,) or None
+        What stands for `weight` where that is zero in all rounds.
     """
 
     terms: tuple
@@ -86,6 +92,12 @@ class SlateTerms:
     bound: object = None
     follows_reward: bool = False
     plain: bool = False
+    instead: object = None
+
+    def __post_init__(self):
+        self.choices = [w for w in (self.weight, self.instead) if w is not None]
+        if self.instead is not None and not self.weight.any():
+            self.weight = self.instead
 
     def positive(self, logs, sample_weight, kind=PositiveRounds):
         """Return the rounds that enter: those that are used, of positive weight."""
@@ -94,6 +106,10 @@ class SlateTerms:
                 1.0 if sample_weight is None else sample_weight
             )
         return kind(logs, sample_weight)
+
+    def of_part(self):
+        """Return the terms with the weights that are zero only where all others are."""
+        return self if self.instead is None else replace(self, weight=self.instead)
 
     def left_out(self, omega):
         """Return the rounds of positive weight that the estimate is not about, or None.
@@ -231,7 +247,7 @@ class SlateEvaluator(BaseEvaluator):
             target = whole.target(policy, make=SlateTarget)
             found = self._terms(target, target.logs)
             positive = found.positive(logs, part.sample_weight, Part)
-            terms, combine = found.estimable(positive)
+            terms, combine = found.of_part().estimable(positive)
             if len(terms) > MANY_TERMS:
                 raise ValueError(
                     f"{type(self).__name__} cannot be summed over parts of a log: "
@@ -244,13 +260,26 @@ class SlateEvaluator(BaseEvaluator):
                 stack = whole.stack(f"{name}: {policy}", positive.design)
             whole.combines[name, policy] = combine
             whole.add_terms((name, policy), stack, terms)
+            owner = "weights", name, policy
+            whole.tallies[owner] = tally_of(found, positive, part)
             if found.weight is not None:
-                owner = "weights", name, policy
-                whole.tallies[owner] = tally_of(found, positive)
                 whole.add_terms(owner, stack, weights_of(found, whole.n_total))
 
     def _estimate_of_sums(self, summary):
         return Estimate(summary.sums, summary.facts["combine"])
+
+    def _overlap_of_sums(self, summary):
+        return overlaps_of_sums(summary)[0]
+
+    def _known_of_sums(self, summary, log, n_rounds):
+        return known_of_slates(self, summary, log)
+
+    def _told_warnings(self, told):
+        """Return warnings of what `told_sums` of parts of a log say, as shares."""
+        lost = told.get("unsupported_share", nan)
+        return warnings_of(slate_support_findings(lost, self._shows))
+
+    _shows = "slates"  # what the logger may never show
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -273,28 +302,6 @@ def _plain_weights(found, positive):
         return None
     ratio = found.combine is not mean
     return PlainWeights(positive.all_logs, positive, lambda: found.weight, ratio)
-
-
-def weights_of(found, n_total):
-    """Return the weights of slates as the overlap of all parts of a log needs them.
-
-    Those are w and w less its mean, plus one, and both bounded, see `Summary`.
-    """
-    balance = found.weight
-    if found.expected is not None:
-        balance = found.weight + 1 - found.expected
-    n_total = UNKNOWN_LENGTH if n_total is None else n_total
-    pairs = [(w, bounded(w, n_total, w.max())) for w in (found.weight, balance)]
-    return tuple(w for pair in pairs for w in pair)
-
-
-def tally_of(found, positive):
-    """Return the `Tally` of the weights of slates."""
-    tally, w = Tally([None], [], table=False), found.weight
-    counted = w if positive.omega is None else positive.omega * w
-    tally.largest[0] = max(float(counted.max()), 0.0)
-    tally.lowest = min(float(positive.of(w).min(initial=0.0)), 0.0)
-    return tally
 
 
 def refuse_unequal_weights(result, delta, **assumptions):

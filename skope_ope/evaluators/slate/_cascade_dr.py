@@ -129,7 +129,8 @@ class CascadeDR(SlateEvaluator):
         w = prefix_weights(target, logs)
         return SlateTerms(
             terms=(values,),
-            weight=w[:, -1] if w[:, -1].any() else w.mean(axis=1),
+            weight=w[:, -1],
+            instead=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={
                 "unsupported_share": lost,

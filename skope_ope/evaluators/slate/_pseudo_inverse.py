@@ -189,6 +189,9 @@ class PseudoInverse(SlateEvaluator):
             follows_reward=True,
         )
 
+    def _told_warnings(self, told):
+        return outside_warnings(told.get("outside_range_share", 0.0))
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         # On-policy weights are all one.
@@ -212,18 +215,30 @@ def range_of(evaluator, weights, logs):
     if not share:
         return None, diagnostics, []
     row = int(np.flatnonzero(outside)[0])
-    text = (
-        f"the policy lies outside of the range of the logger's second moments in "
-        f"{share:.2%} of the rounds (first at row {row}, residual "
-        f"{weights.residual[row]:.3g}): it shows candidates in slots in which the "
-        "logger never shows them, and their rewards cannot be known."
-    )
+    where = f" (first at row {row}, residual {weights.residual[row]:.3g})"
+    text = outside_text(share, where)
     if evaluator.outside_range == "raise":
         raise ValueError(
             f"{text} Change the policy there, or pass outside_range='exclude'."
         )
-    text = f"{text} These rounds are left out: the value is that of the others."
-    return ~outside, diagnostics, [SupportWarning(text, share)]
+    return ~outside, diagnostics, outside_warnings(share, where)
+
+
+def outside_text(share, where=""):
+    """Say that a policy shows what the logger never does, in a share of the rounds."""
+    return (
+        f"the policy lies outside of the range of the logger's second moments in "
+        f"{share:.2%} of the rounds{where}: it shows candidates in slots in which the "
+        "logger never shows them, and their rewards cannot be known."
+    )
+
+
+def outside_warnings(share, where=""):
+    """Return a warning that these rounds are left out, where there are some."""
+    if not share > 0:
+        return []
+    left = "These rounds are left out: the value is that of the others."
+    return [SupportWarning(f"{outside_text(share, where)} {left}", share)]
 
 
 class _SecondMoment:

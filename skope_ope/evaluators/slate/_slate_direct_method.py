@@ -143,14 +143,17 @@ class SlateDirectMethod(SlateEvaluator):
         return SlateTerms(
             terms=(values,),
             diagnostics=model_diagnostics(source, logs),
-            warnings=[
-                ModelErrorWarning(
-                    "the standard error of SlateDirectMethod leaves out the error of "
-                    "the reward model, which may be far larger; that of "
-                    "SlateDoublyRobust includes it."
-                )
-            ],
+            warnings=self._told_warnings({}),
         )
+
+    def _told_warnings(self, told):
+        return [
+            ModelErrorWarning(
+                "the standard error of SlateDirectMethod leaves out the error of the "
+                "reward model, which may be far larger; that of SlateDoublyRobust "
+                "includes it."
+            )
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

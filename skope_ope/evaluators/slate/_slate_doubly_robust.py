@@ -13,6 +13,7 @@ from skope_ope.evaluators.slate._base import SlateEvaluator, SlateTerms
 from skope_ope.evaluators.slate._pseudo_inverse import (
     inexact_warnings,
     logger_diagnostics,
+    outside_warnings,
     range_of,
 )
 from skope_ope.evaluators.slate._pseudo_inverse_weights import round_weights
@@ -140,6 +141,9 @@ class SlateDoublyRobust(SlateEvaluator):
             warnings=warned + inexact_warnings(logger, diagnostics),
             follows_reward=True,
         )
+
+    def _told_warnings(self, told):
+        return outside_warnings(told.get("outside_range_share", 0.0))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -54,6 +54,8 @@ class IndependentSlotIPS(SlateEvaluator):
     def __init__(self):
         pass
 
+    _shows = "slots"
+
     def _terms(self, target, logs):
         logger = method(logs.logging_policy, "marginal_proba")(logs, logs.slate)
         w = target.marginal_proba(logs) / logger
@@ -64,7 +66,7 @@ class IndependentSlotIPS(SlateEvaluator):
             weight=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
-            warnings=warnings_of(slate_support_findings(lost, "slots")),
+            warnings=warnings_of(slate_support_findings(lost, self._shows)),
         )
 
     def __sklearn_tags__(self):
@@ -122,7 +124,8 @@ class CascadeIPS(SlateEvaluator):
         lost = never_shown(target, logs, "slate_proba")
         return SlateTerms(
             terms=(np.einsum("nj,nj->n", w, logs.slot_reward),),
-            weight=w[:, -1] if w[:, -1].any() else w.mean(axis=1),
+            weight=w[:, -1],
+            instead=w.mean(axis=1),
             supported=not lost > 0,
             diagnostics={"unsupported_share": lost},
             warnings=warnings_of(slate_support_findings(lost, "slates")),

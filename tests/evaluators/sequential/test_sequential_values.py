@@ -237,27 +237,72 @@ def test_what_was_learned_and_pickles(global_random_seed):
                 )
 
 
-def test_intervals(global_random_seed):
+def assert_same_interval(found, expected, method="auto"):
+    one, other = (v._interval(0.9, method) for v in (found, expected))
+    np.testing.assert_allclose(tuple(one), tuple(other), rtol=1e-9, err_msg=method)
+    assert one.method == other.method
+    return one, other
+
+
+def test_intervals_of_accepted_rewards(global_random_seed):
+    """They are those of memory, warnings included, where rewards are 0 or 1."""
     rng = np.random.default_rng(global_random_seed)
     logs = logs_of(rng, uniform=True)
-    evaluator = Replay(random_state=0).fit(logs)
-    expected = evaluator._result("pi", None, None)
-    found = summed(clone(evaluator), "pi", cut(logs, rng))
-    for method in ("auto", "student", "clopper_pearson"):
-        one, other = (v.confidence_interval(0.9, method) for v in (found, expected))
-        np.testing.assert_allclose(tuple(one), tuple(other), rtol=1e-10)
-        assert one.method == other.method
+    rare = BanditLogs(
+        logs.context,
+        logs.action,
+        (rng.random(N) < 0.01).astype(float),
+        logs.propensity,
+    ).with_columns(**logs.columns)
+    policies = "pi", EpsilonGreedy()
+    for some in (logs, rare, logs[:40], rare[:40]):
+        for evaluator in (Replay(random_state=0), Replay(horizon=5, random_state=0)):
+            for policy in policies:
+                expected = evaluator.fit(some)._result(policy, None, None)
+                found = summed(clone(evaluator), policy, cut(some, rng))
+                methods = ["auto", "student", "normal"]
+                methods += ["clopper_pearson"] * (found.successes is not None)
+                for method in methods:
+                    one, other = assert_same_interval(found, expected, method)
+                    texts = [[str(w) for w in v.warnings] for v in (one, other)]
+                    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("groups", [0, 60])
+def test_intervals_of_many_rounds(groups, global_random_seed):
+    """Sums tell enough of them: bounds of extremes and of fourth powers."""
+    rng = np.random.default_rng(global_random_seed)
+    logs = logs_of(rng, groups=groups, n=6000)
+    for evaluator in (
+        DRns(reward_model="q_hat", random_state=0),
+        DRns(reward_model="q_hat", random_state=0, horizon=20),
+        DRns(reward_model="q_hat", random_state=0, horizon=20, normalize=True),
+        DRns(reward_model="q_hat", random_state=0, normalize=False),
+    ):
+        for policy in ("pi", EpsilonGreedy()):
+            expected = evaluator.fit(logs)._result(policy, None, None)
+            found = summed(clone(evaluator), policy, cut(logs, rng))
+            one, _ = assert_same_interval(found, expected)
+            seen, known = found._deviations, expected._deviations
+            if not groups:
+                assert seen.largest >= known.largest * (1 - 1e-12)
+                assert seen.least <= known.least * (1 - 1e-12)
+                assert seen.largest < 1.5 * known.largest
+                assert not one.warnings
+
+
+def test_deviation_bound_and_running_values(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    logs = logs_of(rng, uniform=True)
     bound = {"n_actions": logs.n_actions, "value_bound": 1.0, "delta": 0.5}
     large = logs_of(rng, uniform=True, n=5000)
     found = summed(Replay(random_state=0), "pi", cut(large, rng))
     expected = Replay(random_state=0).fit(large)._result("pi", None, None)
     assert found.deviation_bound(**bound) == expected.deviation_bound(**bound)
     several = Replay(horizon=5, random_state=0)
-    found = summed(several, "pi", cut(logs, rng))
-    expected = several.fit(logs)._result("pi", None, None)
-    for one, other in zip(
-        found.running_values(), expected.running_values(), strict=True
-    ):
+    found = summed(several, "pi", cut(logs, rng)).running_values()
+    expected = several.fit(logs)._result("pi", None, None).running_values()
+    for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
 
 

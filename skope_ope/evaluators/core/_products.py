@@ -1,0 +1,50 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums of products of any two terms of a block of rounds."""
+
+import numpy as np
+
+MANY = 12  # terms whose products one matrix gives faster than a dot product each
+PIECE = 5000  # rounds of such a matrix
+
+
+def products_of(x, block):
+    """Return the sums of products of the entries of x, a row for each of them.
+
+    Parameters
+    ----------
+    x : list of k ndarray of shape (n,)
+        Terms, times the weights.
+    block : DesignBlock
+        The design of the rounds.
+
+    Returns
+    -------
+    second : list of lists
+        `second[i][j]` for j <= i; one row more, of products with the weights, where
+        these differ.
+    """
+    if len(x) > MANY:
+        rows = x if block.omega is None else [*x, block.omega]
+        return _triangle(products_of_rows(rows), len(x))
+    second = [[block.dot(a, b) for b in x[: i + 1]] for i, a in enumerate(x)]
+    if block.omega is not None:
+        second.append([block.dot(block.omega, b) for b in x])
+    return second
+
+
+def products_of_rows(rows):
+    """Return the sums of products of any two arrays, as a matrix does."""
+    n, out = len(rows[0]), np.zeros((len(rows), len(rows)))
+    piece = np.empty((len(rows), min(n, PIECE)))
+    for start in range(0, n, PIECE):
+        some = piece[:, : min(PIECE, n - start)]
+        for row, values in zip(some, rows, strict=True):
+            row[:] = values[start : start + PIECE]
+        out += some @ some.T
+    return out
+
+
+def _triangle(products, k):
+    """Return the lower triangle of products as lists; the last row without its end."""
+    return [row[: min(i + 1, k)] for i, row in enumerate(products.tolist())]

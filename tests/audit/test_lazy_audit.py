@@ -1,0 +1,251 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Audits of logs that are read part by part."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from skope_ope import BanditLogs, SlateLogs, SoftmaxPolicy, audit, scan_logs
+
+pytestmark = pytest.mark.frames
+pytest.importorskip("pyarrow")
+MODULE = sys.modules["skope_ope.audit._lazy_audit"]
+N = 6_000
+FIELDS = {
+    "action": "act",
+    "reward": "r",
+    "propensity": "p",
+    "context": ["x0", "x1"],
+    "group": "g",
+    "timestamp": "t",
+}
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Let an audit look at 1,500 rounds one by one."""
+    monkeypatch.setattr(MODULE, "MOST_ROUNDS", 1_500)
+
+
+def columns(seed=0, **faults):
+    """Return the columns of a log, some of them changed."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N, 2))
+    p_b = np.where(x[:, 0] > 0, 0.3, 0.7)
+    act = np.where(rng.random(N) < p_b, "b", "a")
+    found = {
+        "x0": x[:, 0],
+        "x1": x[:, 1],
+        "act": act,
+        "r": (rng.random(N) < 0.2).astype(float),
+        "p": np.where(act == "b", p_b, 1 - p_b),
+        "g": rng.integers(0, 800, N),
+        "t": np.arange(N),
+        "pi": np.where(act == "b", 0.5, 0.5),
+    }
+    return {**found, **{name: fault(found) for name, fault in faults.items()}}
+
+
+def written(folder, data, n_files=3):
+    """Write columns to parquet files and return their lazy logs."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(data)
+    size = -(-len(table) // n_files)
+    for k in range(n_files):
+        part = table.slice(k * size, size)
+        pq.write_table(part, folder / f"part{k}.parquet", row_group_size=900)
+    return scan_logs(folder, columns=["pi"], **FIELDS)
+
+
+def in_memory(data):
+    """Return the same as ordinary logs."""
+    import pyarrow as pa
+
+    return BanditLogs(
+        pa.table({name: data[name] for name in FIELDS["context"]}),
+        data["act"],
+        data["r"],
+        data["p"],
+        group=data["g"],
+        timestamp=data["t"],
+    ).with_columns(pi=data["pi"])
+
+
+def check_facts(found, expected, names):
+    """Raise unless some facts are equal, tables included."""
+    for name in names:
+        one, other = found.facts[name], expected.facts[name]
+        if isinstance(other, dict):
+            assert one.keys() == other.keys()
+            for column in other:
+                if isinstance(other[column][0], str):
+                    assert one[column] == other[column]
+                else:
+                    np.testing.assert_allclose(one[column], other[column])
+        elif isinstance(other, str):
+            assert one == other
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-10, err_msg=name)
+
+
+OF_THE_LOG = (
+    "rounds",
+    "features",
+    "number of actions",
+    "actions logged",
+    "actions",
+    "reward, lowest",
+    "reward, highest",
+    "reward, mean",
+    "reward, share not zero",
+    "reward, distinct values",
+    "propensity, mean",
+    "groups",
+    "rounds of a group, median",
+    "rounds of a group, most",
+    "effective groups",
+    "first time",
+    "last time",
+)
+OF_THE_WEIGHTS = (
+    "unsupported mass",
+    "effective sample size",
+    "effective share",
+    "largest weight",
+    "mean weight",
+    "mean weight, standard errors from 1",
+)
+
+
+def test_a_small_log_is_audited_in_memory(tmp_path):
+    data = columns()
+    found, expected = audit(written(tmp_path, data)), audit(in_memory(data))
+    assert found.facts.keys() == expected.facts.keys()
+    assert [one.name for one in found.findings] == [
+        one.name for one in expected.findings
+    ]
+    check_facts(found, expected, OF_THE_LOG)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_counts_are_those_of_all_rounds(tmp_path, few, n_jobs):
+    data = columns()
+    with_threads = written(tmp_path, data)
+    import joblib
+
+    with joblib.parallel_config("threading"):
+        found = audit(with_threads, n_jobs=n_jobs)
+    check_facts(found, audit(in_memory(data)), OF_THE_LOG)
+    assert found.facts["propensity tests"] == "passed"
+    assert "1,500 rounds drawn at random" in found.facts["looked at one by one"]
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("policy", ["pi", "model"])
+def test_weights_are_those_of_all_rounds(tmp_path, few, policy):
+    data = columns()
+    lazy, logs = written(tmp_path, data), in_memory(data)
+    if policy == "model":
+        policy = SoftmaxPolicy(alpha=1.0).fit(in_memory(columns(1)))
+    found, expected = lazy.audit(policy), audit(policy, logs)
+    names = OF_THE_WEIGHTS if policy != "pi" else OF_THE_WEIGHTS[1:]
+    check_facts(found, expected, (*OF_THE_LOG, *names))
+    assert found.about_policy
+    assert "balance of the context" in found.facts
+    alarms = [{one.name for one in each.alarms} for each in (found, expected)]
+    assert alarms[0] - {"heavy_tail"} == alarms[1]  # the tail is that of the sample
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "expected"),
+    [
+        ("p", lambda c: 0.6 * c["p"], "propensity_too_small"),
+        ("r", lambda c: np.where(c["t"] < 5_000, c["r"], 0.0), "trailing_zeros"),
+        ("t", lambda c: c["t"] % 1_000, "time_disorder"),
+        ("x1", lambda c: (c["act"] == "b").astype(float), "action_leak"),
+        ("x1", lambda c: c["r"] + 0.01 * c["x1"], "reward_leak"),
+        ("x1", lambda c: np.zeros(N), "constant_column"),
+        ("r", lambda c: np.sort(c["r"] + 1.0), None),
+        ("r", lambda c: np.where(c["t"] % 700 == 0, 1.0, 0.0), "few_rewards"),
+        ("g", lambda c: c["t"] % 20, "few_groups"),
+    ],
+)
+def test_faults_are_found(tmp_path, few, name, fault, expected):
+    data = columns(**{name: fault})
+    found, in_whole = audit(written(tmp_path, data)), audit(in_memory(data))
+    names = [one.name for one in found.findings]
+    if expected is not None:
+        assert expected in names
+        assert expected in [one.name for one in in_whole.findings]
+    for one in found.findings:
+        assert all(0 <= row < N for row in one.rows)
+
+
+def test_rows_are_those_of_the_log(tmp_path, few):
+    late = columns(r=lambda c: np.where(c["t"] < 5_000, c["r"], 0.0))
+    [found] = audit(written(tmp_path, late)).alarms
+    [expected] = audit(in_memory(late)).alarms
+    assert (found.rows, found.found) == (expected.rows, expected.found)
+    assert found.number == pytest.approx(expected.number)
+
+
+def test_repeated_rounds_are_called_by_their_places(tmp_path, few):
+    data = columns()
+    twice = {name: np.repeat(values[: N // 2], 2) for name, values in data.items()}
+    [found] = [
+        one
+        for one in audit(written(tmp_path, twice)).findings
+        if one.name == "repeated_rounds"
+    ]
+    first, again = found.rows[:2]
+    assert again == first + 1 and first % 2 == 0
+    assert f"row {again} equals row {first}" in found.found
+
+
+def test_rounds_that_a_policy_has_learned_from(tmp_path, few):
+    lazy = written(tmp_path, columns())
+    policy = SoftmaxPolicy(alpha=1.0).fit(lazy.head(300))
+    [found] = [
+        one for one in audit(policy, lazy).findings if one.name == "learned_rounds"
+    ]
+    assert found.number == pytest.approx(300 / N)
+    assert found.rows == tuple(range(10))
+
+
+def test_what_cannot_be_audited(tmp_path):
+    lazy = written(tmp_path, columns())
+    with pytest.raises(TypeError, match=r"the policy comes before the logs"):
+        audit(lazy, lazy)
+    polars = pytest.importorskip("polars")
+    frame = scan_logs(polars.scan_parquet(tmp_path / "*.parquet"), **FIELDS)
+    with pytest.raises(TypeError, match=r"an audit looks at the order .* parquet"):
+        audit(frame)
+
+
+def test_slates(tmp_path, few):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    slate = np.array([rng.permutation(4)[:2] for _ in range(N)])
+    reward = (rng.random(N) < 0.2).astype(float)
+    data = {"s0": slate[:, 0], "s1": slate[:, 1], "r": reward, "x": rng.normal(size=N)}
+    pq.write_table(pa.table(data), tmp_path / "slates.parquet", row_group_size=1_000)
+    lazy = scan_logs(
+        tmp_path, slate=["s0", "s1"], reward="r", context=["x"], n_candidates=4
+    )
+    logs = SlateLogs(data["x"][:, None], slate, reward, n_candidates=4)
+    found, expected = audit(lazy), audit(logs)
+    names = (
+        "rounds",
+        "empty slots, share",
+        "candidates, most",
+        "slots",
+        "reward, mean",
+    )
+    check_facts(found, expected, names)
+    assert found.ok == expected.ok

@@ -1,0 +1,123 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""One small log as logs in memory and as columns of a lazy frame."""
+
+import numpy as np
+
+from skope_ope import (
+    IPS,
+    SNDR,
+    SNIPS,
+    BanditLogs,
+    DirectMethod,
+    DoublyRobust,
+    DRos,
+    ExplorationScavenging,
+    LogSmoothing,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    SubGaussianDR,
+    SubGaussianIPS,
+    SwitchDR,
+)
+
+LABELS = np.array(["x", "y", "z"])
+POLICIES = {"one": "one", "two": "two"}
+ONE_LOGGER = {
+    "IPS": IPS(),
+    "clipped": IPS(cmax=1.5),
+    "SNIPS": SNIPS(),
+    "DM": DirectMethod(reward_model="q"),
+    "DR": DoublyRobust(reward_model="q"),
+    "DR of a number": DoublyRobust(reward_model=0.4, cmax=2.0),
+    "SNDR": SNDR(reward_model="q"),
+    "SwitchDR": SwitchDR(reward_model="q", tau=1),
+    "DRos": DRos(reward_model="q"),
+    "SubGaussianIPS": SubGaussianIPS(),
+    "SubGaussianDR": SubGaussianDR(reward_model="q"),
+    "LogSmoothing": LogSmoothing(lam=0.3),
+    "scavenging": ExplorationScavenging(),
+    "normalized scavenging": ExplorationScavenging(self_normalized=True),
+}
+LOGGERS = {
+    "naive": MultiLoggerIPS(),
+    "balanced": MultiLoggerIPS(pooling="balanced", self_normalized=True),
+    "naive DR": MultiLoggerDR(reward_model="q", self_normalized=True),
+    "balanced DR": MultiLoggerDR(pooling="balanced", reward_model="q"),
+    "weighted": MultiLoggerIPS(pooling="weighted", divergences={"A": 1.0, "B": 2.0}),
+    "mixture of arms": ExplorationScavenging(),
+    "loggers": ExplorationScavenging(match="logger"),
+}
+
+
+def columns(n_rounds=400, seed=0, shift=0.0):
+    """Columns of a log of two loggers."""
+    rng = np.random.default_rng(seed)
+    k, n = len(LABELS), n_rounds
+    every = np.stack([rng.dirichlet(np.ones(k), n) for _ in range(2)], axis=1)
+    logger = rng.integers(0, 2, n)
+    draws = (rng.random(n)[:, None] > every[np.arange(n), logger].cumsum(axis=1)).sum(1)
+    action = np.minimum(draws, k - 1)
+    under = every[np.arange(n), :, action]
+    data = {
+        "action": LABELS[action],
+        "reward": (rng.random(n) < 0.3) + shift,
+        "p": under[np.arange(n), logger],
+        "logger": np.array(["A", "B"])[logger],
+        "under_A": under[:, 0],
+        "under_B": under[:, 1],
+        "group": rng.integers(-30, 30, n),
+        "weight": rng.exponential(size=n).round(2) * (rng.random(n) < 0.9),
+        "day": rng.integers(0, 3, n),
+    }
+    tables = {
+        "one": rng.dirichlet(np.ones(k), n),
+        "two": rng.dirichlet(np.full(k, 0.3), n),
+        "q": shift + rng.random((n, k)),
+    }
+    for name, table in tables.items():
+        data |= {f"{name}_{a}": table[:, a] for a in range(k)}
+    for name in POLICIES:
+        data[f"{name}_logged"] = tables[name][np.arange(n), action]
+    data["A or B"] = rng.random(n)
+    data["B or A"] = 1 - data["A or B"]
+    return data
+
+
+def roles(groups=False, weights=False, loggers=False):
+    """Which column is what, as `scan_logs` takes it."""
+    tables = {name: [f"{name}_{a}" for a in range(3)] for name in ("one", "two", "q")}
+    found = {
+        "action": "action",
+        "reward": "reward",
+        "propensity": "p",
+        "columns": tables
+        | {name: name for name in ("one_logged", "two_logged", "day")}
+        | {"which logger": ["A or B", "B or A"]},
+    }
+    if groups:
+        found["group"] = "group"
+    if weights:
+        found["sample_weight"] = "weight"
+    if loggers:
+        found |= {"logger": "logger", "logger_proba": ["under_A", "under_B"]}
+    return found
+
+
+def in_memory(data, roles, **stated):
+    """The same as ordinary logs."""
+    fields = {
+        name: np.stack([data[one] for one in column], axis=1)
+        if isinstance(column, list)
+        else data[column]
+        for name, column in roles.items()
+        if name != "columns"
+    }
+    tables = {
+        name: np.stack([data[one] for one in names], axis=1)
+        if isinstance(names, list)
+        else data[names]
+        for name, names in roles["columns"].items()
+    }
+    logs = BanditLogs(np.empty((len(data["p"]), 0)), **fields, **stated)
+    return logs.with_columns(**tables)

@@ -1,0 +1,271 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skope_ope import (
+    IPS,
+    SNIPS,
+    ConstantPolicy,
+    DoublyRobust,
+    FunctionPolicy,
+    UniformPolicy,
+    ValueTable,
+    evaluate,
+    load_summary,
+)
+from skope_ope.evaluators import _value_summary
+from skope_ope.evaluators._summary_files import read_file, write_file
+from skope_ope.evaluators.static._base import StaticEvaluator
+from tests.evaluators._summing import cut, summary_of, summed, world
+
+pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
+POLICIES = {"new": "pi", "other": "other"}
+EVALUATORS = {
+    "IPS": IPS(),
+    "SNIPS": SNIPS(),
+    "DoublyRobust": DoublyRobust(reward_model=0.5),
+}
+
+
+def values_of(summary):
+    return {
+        key: (value.value, value.standard_error, *value._interval())
+        for key, value in summary.values().items()
+    }
+
+
+def assert_same(one, other, rtol=1e-12):
+    one, other = values_of(one), values_of(other)
+    assert one.keys() == other.keys()
+    assert_allclose(list(one.values()), list(other.values()), rtol=rtol)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_of_any_sizes_add_up_to_the_table_of_the_whole(seed):
+    logs = world(300, seed)
+    rows = cut(300, seed, 1 + seed)
+    found = summed(POLICIES, EVALUATORS, logs, rows)
+    table, memory = found.values(), evaluate(POLICIES, logs, evaluators=EVALUATORS)
+    assert isinstance(table, ValueTable)
+    assert (table.recommended, table.reason) == (memory.recommended, memory.reason)
+    for key, value in table.items():
+        assert_allclose(value.value, memory[key].value, rtol=1e-12)
+        assert_allclose(value.standard_error, memory[key].standard_error, rtol=1e-11)
+    assert found.n_rounds == 300 and found.policies == ("new", "other")
+    assert_same(found, summed(POLICIES, EVALUATORS, logs, rows[::-1]), 1e-10)
+
+
+def test_one_policy_without_a_name():
+    logs = world(200)
+    found = summed({None: "pi"}, EVALUATORS, logs, cut(200))
+    assert list(found.values()) == list(EVALUATORS)
+    assert found.policies == ()
+    assert "policies" not in repr(found)
+
+
+def test_empty_parts_add_nothing_and_have_no_values():
+    logs = world(100)
+    some = summary_of(POLICIES, EVALUATORS, logs)
+    nothing = summary_of(POLICIES, EVALUATORS, logs[:0])
+    for whole in (some + nothing, nothing + some, sum([nothing, some, nothing])):
+        assert_same(whole, some)
+        assert whole.counted == some.counted
+    assert nothing.n_rounds == 0
+    with pytest.raises(ValueError, match="nothing was summed yet"):
+        (nothing + nothing).values()
+    with pytest.raises(TypeError):
+        some + 1
+    with pytest.raises(TypeError):
+        1.0 + some
+
+
+def test_rounds_count_once():
+    logs = world(100)
+    first, rest = (
+        summary_of(POLICIES, EVALUATORS, logs[rows])
+        for rows in (slice(60), slice(60, 100))
+    )
+    whole = first + rest
+    for twice in (first, rest, whole):
+        with pytest.raises(ValueError, match="Every round counts once"):
+            whole + twice
+    overlap = summary_of(POLICIES, EVALUATORS, logs[50:70])
+    with pytest.raises(ValueError, match="rows 50 to 59 of the same logs in memory"):
+        first + overlap
+
+
+def test_summaries_of_other_estimates_do_not_mix():
+    logs, more = world(80), world(80, 1)
+    some = summary_of(POLICIES, EVALUATORS, logs)
+
+    def refused(policies, evaluators, others, what):
+        with pytest.raises(ValueError, match="not of the same estimates") as error:
+            some + summary_of(policies, evaluators, others)
+        assert what in str(error.value)
+
+    refused({"new": "pi"}, EVALUATORS, more, "policy 'other' ('other', and none)")
+    refused(
+        {"new": "other", "other": "pi"}, EVALUATORS, more, "policy 'new' ('pi', and"
+    )
+    clipped = {**EVALUATORS, "IPS": IPS(cmax=5)}
+    refused(POLICIES, clipped, more, "IPS(cmax=None), and IPS(cmax=5)")
+    model = {**EVALUATORS, "DoublyRobust": DoublyRobust(reward_model=0.4)}
+    refused(POLICIES, model, more, "reward_model=0.5), and DoublyRobust(")
+    refused(POLICIES, {"IPS": IPS()}, more, "evaluator 'SNIPS'")
+    ranged = world(80, 1, reward_range=(0, 2))
+    refused(POLICIES, EVALUATORS, ranged, "reward_range (None, and (0.0, 2.0))")
+    texts = world(80, 1, labels=np.array(list("abcd")))
+    refused(POLICIES, EVALUATORS, texts, "type of the actions (numbers, and texts)")
+
+
+def test_policies_are_told_by_names_or_by_what_they_hold():
+    logs, more = world(60), world(60, 1)
+    one, other = ConstantPolicy(1).fit(logs), ConstantPolicy(2).fit(logs)
+    few = {"IPS": IPS()}
+    first = summary_of({None: one}, few, logs)
+    with pytest.raises(ValueError, match=r"differ in policy \(ConstantPolicy\("):
+        first + summary_of({None: other}, few, more)
+    assert (first + summary_of({None: one}, few, more)).n_rounds == 120
+    # a name is a name
+    summary_of({"today": one}, few, logs) + summary_of({"today": other}, few, more)
+
+    def uniform(X):
+        return np.full((len(X), 4), 0.25)
+
+    policy = FunctionPolicy(uniform).fit(logs)
+    with pytest.raises(ValueError, match=r"Name the policy: pass a dict"):
+        summary_of({None: policy}, few, logs)
+    assert summary_of({"uniform": policy}, few, logs).n_rounds == 60
+
+
+@pytest.mark.parametrize(
+    "suffix", [".npz", pytest.param(".arrow", marks=pytest.mark.frames)]
+)
+def test_a_daily_job_keeps_its_total_in_a_file(suffix, tmp_path):
+    if suffix == ".arrow":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"total{suffix}"
+    labels = np.array(["a", "b", "c"])[np.arange(300) % 3]
+    logs = world(300, group=np.arange(300) // 4).with_columns(day=labels)
+    days = np.array_split(np.arange(300), 3)
+    summary_of(POLICIES, EVALUATORS, logs[days[0]], by="day").save(path)
+    for day in days[1:]:
+        total = load_summary(path)
+        total += summary_of(POLICIES, EVALUATORS, logs[day], by="day")
+        total.save(str(path))
+    total = load_summary(path)
+    assert_same(total, summed(POLICIES, EVALUATORS, logs, days), 1e-10)
+    with pytest.raises(ValueError, match="Every round counts once"):
+        total + summary_of(POLICIES, EVALUATORS, logs[days[1]], by="day")
+    gain = total.values()["new", "SNIPS"] - total.values()["other", "SNIPS"]
+    memory = evaluate(POLICIES, logs, evaluators=EVALUATORS)
+    expected = memory["new", "SNIPS"] - memory["other", "SNIPS"]
+    assert_allclose(gain.standard_error, expected.standard_error, rtol=1e-10)
+    found = total.values()["new", "IPS"].by("day")
+    for label, value in memory["new", "IPS"].by("day").items():
+        assert_allclose(found[label].value, value.value, rtol=1e-11)
+    table = total.values()
+    assert table.recommended == "DoublyRobust"
+
+
+def test_files_are_small(tmp_path):
+    path = tmp_path / "total.npz"
+    logs = world(5000, group=np.arange(5000) // 2)
+    summary = summary_of(POLICIES, EVALUATORS, logs)
+    summary.save(path)
+    assert path.stat().st_size < 400_000
+    assert "2,500 exact groups" in repr(summary)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "b", "c", "ä"]),
+        np.array([0.5, 1.5, 2.5, 4.0]),
+        np.arange("2026-01-01", "2026-01-05", dtype="M8[D]"),
+        np.array(["x", "y", "z", "w"], dtype=object),
+    ],
+)
+def test_labels_survive_a_file(labels, tmp_path):
+    logs = world(400, labels=labels, group=labels[np.arange(400) % 4])
+    path = tmp_path / "total.npz"
+    found = summary_of(POLICIES, EVALUATORS, logs[:250])
+    found.save(path)
+    rest = summary_of(POLICIES, EVALUATORS, logs[250:])
+    assert_same(load_summary(path) + rest, found + rest, 1e-10)
+
+
+def test_files_of_other_versions_and_kinds_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "total.npz"
+    summary_of(POLICIES, EVALUATORS, world(50)).save(path)
+    monkeypatch.setattr(_value_summary, "FORMAT", 2)
+    with pytest.raises(ValueError, match="has format 1, and this version of skope_ope"):
+        load_summary(path)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match=r"ends with \.npz or \.arrow"):
+        load_summary(path).save(tmp_path / "total.pickle")
+    header, tables = read_file(path, 1)
+    del header["kind"]
+    some = dict(list(tables.items())[:5])
+    write_file(path, header, some)
+    with pytest.raises(ValueError, match="is damaged"):
+        load_summary(path)
+
+
+class Doubled(StaticEvaluator):
+    """Twice the value."""
+
+    def __init__(self, *, factor=2.0):
+        self.factor = factor
+
+    def _terms(self, rounds):
+        return (self.factor * rounds.gain,)
+
+
+def test_evaluators_of_others_are_given_again(tmp_path):
+    path, logs = tmp_path / "total.npz", world(80)
+    own = {"twice": Doubled(), "IPS": IPS(cmax=3)}
+    found = summary_of(POLICIES, own, logs)
+    found.save(path)
+    with pytest.raises(
+        ValueError, match=r"Doubled is no evaluator of skope_ope\. Pass"
+    ):
+        load_summary(path)
+    with pytest.raises(ValueError, match=r"evaluators\['twice'\] is a IPS, and the"):
+        load_summary(path, evaluators={"twice": IPS()})
+    again = load_summary(path, evaluators={"twice": Doubled()})
+    assert_same(again, found)
+    assert again.evaluators["IPS"].cmax == 3
+
+
+def test_tables_say_what_was_summed():
+    logs = world(120, group=np.arange(120) // 3)
+    found = summary_of(POLICIES, EVALUATORS, logs)
+    text = repr(found)
+    for part in ("120 rows in memory", "new, other", "IPS, SNIPS", "40 exact groups"):
+        assert part in text
+    assert "<table" in found._repr_html_()
+    table = found.values()
+    assert "recommended" in repr(table) and "<table" in table._repr_html_()
+    assert {r["verdict"] for r in table.to_records()} <= {
+        "trustworthy",
+        "caution",
+        "not supported",
+    }
+    intervals = table.confidence_intervals(method="student", simultaneous=True)
+    assert intervals.keys() == table.keys()
+
+
+def test_making_values_does_not_warn_by_itself():
+    logs = world(40, reward="rare")
+    found = summary_of({"u": UniformPolicy()}, {"IPS": IPS()}, logs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = found.values()
+    assert json.dumps(table["u", "IPS"].verdict.to_dict())
