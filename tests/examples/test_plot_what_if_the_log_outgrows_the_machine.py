@@ -13,7 +13,7 @@ test_every_assertion_can_fail = every_assertion_can_fail(
     "3_families/plot_what_if_the_log_outgrows_the_machine.py",
     {
         "wrong values and errors": {
-            f"{SUMMED}.value": property(lambda self: 9.0),
+            f"{SUMMED}.value": property(lambda self: 0.9),
             f"{SUMMED}.standard_error": property(lambda self: 1e-3),
         },
         "a total that forgets": {"skope_ope.load_summary": lambda path: 0},
