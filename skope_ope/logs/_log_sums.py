@@ -337,7 +337,7 @@ class LogSums:
 
     lowest_propensity = propensity_low
 
-    def propensities_below(self, limit):
+    def _propensities_below(self, limit):
         """Return kept propensities below a limit, rising, their positions, actions."""
         return self.propensities.below(limit)
 

@@ -15,7 +15,6 @@ from skope_ope import (
     DoublyRobust,
     SoftmaxPolicy,
     evaluate,
-    scan_logs,
     summarize,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
@@ -135,17 +134,3 @@ def test_an_error_that_sums_have_lost_is_said_to_be_so():
     assert value.value == pytest.approx(0.1)
     names = [warning.name for warning in value.warnings]
     assert ("lost_error" in names) == bool(np.isnan(value.standard_error))
-
-
-@pytest.mark.frames
-def test_the_sums_of_a_frame_say_what_they_do_not_know():
-    polars = pytest.importorskip("polars")
-    pytest.importorskip("pyarrow")
-    names = {"action": "a", "reward": "r", "propensity": "p"}
-    data = {"a": [0, 1] * 50, "r": [0.0, 1.0, 1.0, 0.0] * 25, "p": [0.5] * 100}
-    lazy = scan_logs(
-        polars.DataFrame(data).lazy(), **names, columns=["p"], actions=[0, 1]
-    )
-    table = summarize({"same": "p"}, lazy, evaluators=["SNIPS"]).values()
-    assert table.recommended is None
-    assert "neither propensities nor missing rewards were tested" in table.reason

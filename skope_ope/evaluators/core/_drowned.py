@@ -67,7 +67,7 @@ def huge_finding(weight, log=None, formed=True):
     lost = "the standard error is NaN" if formed else "the value is NaN"
     told, row = "", None
     if log is not None and log.propensities is not None:
-        p, rows, _ = log.propensities_below(np.inf)
+        p, rows, _ = log._propensities_below(np.inf)
         if len(p):
             row = int(rows[0])
             told = f" Row {row} has the smallest propensity, {p[0]:.3g}."
