@@ -18,6 +18,7 @@ from skope_ope.evaluators._summary_facts import (
 )
 from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._design import in_order
 from skope_ope.evaluators.core._grounds import propensities_of_sums
 from skope_ope.evaluators.core._summary import LOGGER
@@ -149,7 +150,21 @@ class ValueSummary:
         ------
         ValueError
             If there are no rounds.
+
+        Warns
+        -----
+        OPEWarning
+            What the values warn of, each once.
         """
+        table = self._table()
+        named = [
+            (None if self._single else key[0], value) for key, value in table.items()
+        ]
+        warn_once(named, stacklevel=2)
+        return table
+
+    def _table(self):
+        """Return the values without a word; their warnings are in them."""
         sums = self._some_sums()
         results = {
             name if self._single else (policy, name): value

@@ -262,12 +262,17 @@ def test_tables_say_what_was_summed():
     assert intervals.keys() == table.keys()
 
 
-def test_making_values_does_not_warn_by_itself():
-    logs = world(40, reward="rare")
-    found = summary_of({"u": UniformPolicy()}, {"IPS": IPS()}, logs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+def test_values_warn_once_of_what_they_warn_of():
+    rare = world(40, reward="rare")
+    found = summed({"u": UniformPolicy(), "v": "pi"}, EVALUATORS, rare, cut(40))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         table = found.values()
+    texts = [str(one.message) for one in caught]
+    told = {str(one) for value in table.values() for one in value.warnings}
+    assert len(texts) == len(set(texts)) > 0
+    assert all(any(one in text for text in texts) for one in told)
+    assert all(one.filename == __file__ for one in caught)
     assert json.dumps(table["u", "IPS"].verdict.to_dict())
 
 
