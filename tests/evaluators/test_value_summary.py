@@ -291,3 +291,23 @@ def test_policies_act_alike_where_all_their_weights_are_the_same():
     chance = {"logger": logger[:, 0]}
     own = summary_of(chance, {"IPS": IPS()}, logs)
     assert own._act_alike("logger")
+
+
+def test_parts_of_one_label_are_values_of_that_label():
+    day = np.repeat(["a", "b"], 150)
+    logs = world(300).with_columns(day=day)
+    parts = [logs[:150], logs[150:220], logs[220:]]
+    found = sum(summary_of(POLICIES, EVALUATORS, part, by="day") for part in parts)
+    memory = evaluate(POLICIES, logs, evaluators=EVALUATORS)
+    for name in ("IPS", "SNIPS", "DoublyRobust"):
+        values = found.values()["new", name].by("day")
+        expected = memory["new", name].by("day")
+        assert list(values) == list(expected) == ["a", "b"]
+        for label, value in values.items():
+            assert_allclose(value.value, expected[label].value, rtol=1e-12)
+            assert_allclose(
+                value.standard_error, expected[label].standard_error, rtol=1e-11
+            )
+            low, high = value.confidence_interval()
+            assert 0 <= low < value.value < high <= 1
+            assert value.estimator == expected[label].estimator
