@@ -17,6 +17,7 @@ from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.logs import BanditLogs
 
 
 def frame_sums(
@@ -69,6 +70,11 @@ def frame_sums(
     ValueError
         If rows are not what they should be: they are counted, and none is left out.
     """
+    if lazy.log_type is not BanditLogs:
+        raise TypeError(
+            "slates cannot be summed inside a lazy frame: their terms are no "
+            f"arithmetic of columns. {INSTEAD}"
+        )
     ready = {
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
@@ -143,7 +149,17 @@ class Asked:
         for name, evaluator in self.evaluators.items():
             check_fields(evaluator, whole.rounds)
             evaluator._enter_frame(whole, name)
-        return whole.run(by)
+        return self._check_unchanged(whole.run(by))
+
+    def _check_unchanged(self, found):
+        """Raise where another query has met other rounds."""
+        n = sum(one.n_logged for one in found.values())
+        if n != self.counts.n_logged:
+            raise RuntimeError(
+                f"the lazy frame had {self.counts.n_logged:,} rows, and then {n:,}: it "
+                "changed while it was read. Scan a snapshot of it."
+            )
+        return found
 
     def part_sums(self, taken, counts, evaluators):
         """Return the `PartSums` of all rounds, or of those of one label."""
