@@ -11,8 +11,9 @@ from copy import copy
 import numpy as np
 
 from skope_ope.evaluators._frame_counts import counts_of
-from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass, best_origin
+from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass
 from skope_ope.evaluators._frame_query import INSTEAD
+from skope_ope.evaluators._frame_stack import best_origin
 from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
