@@ -90,12 +90,25 @@ def frame_sums(
     whole, about = asked.found()
     out = asked.part_sums(whole[None], counts, evaluators)
     for name in [by] if isinstance(by, str) else by or ():
-        parts, tallied = asked.passed(about, name), counts_of(lazy, name)
+        column = _column_of(lazy, name)
+        parts, tallied = asked.passed(about, column), counts_of(lazy, column)
         out.by[name] = {
             label: asked.part_sums(part, tallied[label], evaluators)
             for label, part in parts.items()
         }
     return out
+
+
+def _column_of(lazy, name):
+    """Return the column of the frame by whose labels sums are wanted."""
+    found = lazy.columns.get(name) or lazy.roles.get(name) or name
+    found = (found,) if isinstance(found, str) else tuple(found)
+    if len(found) > 1:
+        raise ValueError(
+            f"by={name!r} names {len(found)} columns of the frame: sums by label need "
+            "one."
+        )
+    return found[0]
 
 
 class Asked:

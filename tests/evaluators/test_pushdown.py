@@ -231,6 +231,14 @@ def test_sums_by_the_labels_of_a_column(frame_of):
         check_same(part, sums_of_part(POLICIES, evaluators, some, n_total=len(logs)))
 
 
+def test_sums_by_a_name_of_several_columns_are_refused():
+    lazy = found_lazy(columns(30))
+    with pytest.raises(ValueError, match="by='q' names 3 columns"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="q")
+    found = frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="action")
+    assert list(found.by["action"]) == ["x", "y", "z"]
+
+
 @backends
 @pytest.mark.parametrize("texts", [False, True])
 def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
