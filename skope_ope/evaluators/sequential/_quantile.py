@@ -14,7 +14,7 @@ from math import ceil
 import numpy as np
 
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 8, 1 << 14  # rows turned into numbers at once
-SPARE = 1 << 16  # numbers above the quantile that may be kept in vain
+SPARE = 1 << 19  # numbers above the quantile that may be kept in vain
 BELOW = 1 - 1e-12  # what q n is lowered by, so that rounding does not raise it
 
 
