@@ -8,7 +8,7 @@ their workers raise, and is raised here with the name of the part.
 """
 
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -35,8 +35,9 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
     given : object, default=None
         What all parts need; it is sent to the workers once where the engine can.
     read : callable, default=None
-        `read(parts)` yields every part, and what `work` is given in its place, in
-        turn; None in its place is nothing. `None`: parts are worked on as they are.
+        `read(parts)` yields every part, or a tuple of several, and what `work` is
+        given in its place, in turn; None in its place is nothing. `None`: parts are
+        worked on as they are.
     n_jobs : int, default=None
         Tasks at a time, as in scikit-learn; `joblib.parallel_config` says where.
     verbose : int, default=0
@@ -154,29 +155,60 @@ def like(error, text):
 
 def _merged(shared, parts, config):
     """Return what was found in the parts of a task; errors are returned, too."""
-    place = ""
+    with ExitStack() as stack:
+        stack.enter_context(config_context(**config))
+        if shared.away:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+            stack.enter_context(threadpool_limits(1))
+        try:
+            return Carried(_sum_of(shared, parts))
+        except Exception as error:
+            return Failed(error)
+
+
+def _sum_of(shared, parts):
+    """Return the sum of what was found; errors name the part."""
+    work, read, given = shared.value
+    walk = iter(zip(parts, parts, strict=True) if read is None else read(parts))
+    total, done = None, 0
+    while done < len(parts) and not shared.stopped:
+        with _named(parts[done]):
+            some, one = next(walk)
+        some = some if isinstance(some, tuple) else (some,)
+        done += len(some)
+        try:
+            found = None if one is None else work(one, given)
+        except Exception as error:
+            told = _told(error, some, work, read, given)
+            raise told from told.__cause__
+        if found is not None:
+            total = found if total is None else total + found
+        del one, found  # before the next is read
+    return total
+
+
+def _told(error, some, work, read, given):
+    """Return an error that names the part at fault, of some that were read as one."""
+    if len(some) == 1:
+        return named(error, some[0].name)
+    for part in some:
+        for _, one in read((part,)):
+            try:
+                if one is not None:
+                    work(one, given)
+            except Exception as its_own:
+                return named(its_own, part.name)
+    return named(error, f"{some[0].name} to {some[-1].name}")
+
+
+@contextmanager
+def _named(part):
     try:
-        with ExitStack() as stack:
-            stack.enter_context(config_context(**config))
-            if shared.away:
-                stack.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-                stack.enter_context(threadpool_limits(1))
-            work, read, given = shared.value
-            walk = zip(parts, parts, strict=True) if read is None else read(parts)
-            walk, total = iter(walk), None
-            for part in parts:
-                if shared.stopped:
-                    return None
-                place = part.name
-                _, one = next(walk)
-                found = None if one is None else work(one, given)
-                if found is not None:
-                    total = found if total is None else total + found
-                del one, found  # before the next is read
+        yield
     except Exception as error:
-        return Failed(named(error, place))
-    return Carried(total)
+        told = named(error, part.name)
+        raise told from told.__cause__
 
 
 def _results(calls, n_jobs, verbose, shared):

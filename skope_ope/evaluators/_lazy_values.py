@@ -134,6 +134,7 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
         evaluator._match_those_of_fit(asked.head)
+        evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
         sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}

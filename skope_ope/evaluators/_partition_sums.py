@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 
 from skope_ope._part_tasks import merge_parts, task_count
-from skope_ope.logs._partitions import read_partitions
+from skope_ope.logs._read_together import read_together
 
 
 def partition_sums(stated, lazy, n_jobs=None, verbose=0):
@@ -50,7 +50,7 @@ def sum_over(lazy, work, given=None, n_jobs=None, verbose=0):
     """Add up what `work(logs, given)` finds in all partitions that have rounds."""
     tasks = lazy.tasks(task_count(len(lazy.partitions)))
     return merge_parts(
-        work, tasks, given, read=read_partitions, n_jobs=n_jobs, verbose=verbose
+        work, tasks, given, read=read_together, n_jobs=n_jobs, verbose=verbose
     )
 
 
