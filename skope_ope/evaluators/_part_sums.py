@@ -377,6 +377,7 @@ def _sums_of_rounds(
         log,
         learned=learned,
     )
+    whole.release()
     return found.bucketed() if found._has_too_many_groups else found
 
 

@@ -9,11 +9,7 @@ import numpy as np
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._logged_value import logged_value_of_sums
 from skope_ope.evaluators._model_facts import both_models
-from skope_ope.evaluators._recommended import (
-    NOT_TESTED,
-    doubted_reason,
-    recommended_row,
-)
+from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._summary_facts import (
     common_facts,
     facts,
@@ -159,7 +155,7 @@ class ValueSummary:
             name if self._single else (policy, name): value
             for (policy, name), value in self._values_of(sums).items()
         }
-        recommended, reason = None, NOT_TESTED
+        recommended, reason = None, ""
         if sums.log is not None:
             recommended, reason = recommended_row(sums.log, self.evaluators)
             values = results.values()

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One pass over every part tells what memory does: differences, overlaps, labels."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -331,3 +334,22 @@ def test_slates_that_leave_rounds_out_have_sums_of_their_own(grouped):
             sums.by_evaluator["PI"].summary(policy).estimate() for sums in (found, read)
         )
         assert_same(one, other)
+
+
+def test_rounds_are_let_go_with_the_part():
+    # cycles would keep those of many parts until the garbage collector finds them
+    rng = np.random.default_rng(0)
+    action, reward = rng.integers(0, 2, 60), rng.random(60)
+    logs = BanditLogs(np.zeros((60, 1)), action, reward, np.full(60, 0.5))
+    policies, evaluators = {"new": ConstantPolicy(1)}, {"IPS": IPS(), "SNIPS": SNIPS()}
+    gc.collect()
+    gc.disable()
+    try:
+        rounds = logs[:40]
+        known = weakref.ref(rounds)
+        sums = sums_of_part(policies, evaluators, rounds)
+        del rounds
+        assert known() is None
+    finally:
+        gc.enable()
+    assert sums.n == 40

@@ -211,6 +211,10 @@ class PartPass:
             for owner, numbers in stack.places.items():
                 self.places[name if owner == REWARD else owner] = name, numbers
 
+    def release(self):
+        """Forget the rounds: what holds each other keeps those of several parts."""
+        self.__dict__.clear()
+
     def _sum_terms(self):
         """Sum the terms that were known beforehand."""
         if not self._terms:
