@@ -17,6 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from skope_ope._parallel import Failed, check_n_jobs, cloudpickle
 
+LARGE = 1 << 20  # bytes that do not go with every task
+
 
 def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
     """Add up what is found in the parts of several tasks.
@@ -107,7 +109,9 @@ class Carried:
         """Tell tasks that still run in threads of this process to end."""
         self.stopped = True
 
-    def __reduce__(self):
+    @property
+    def packed(self):
+        """Its pickle, an array of bytes."""
         if self._packed is None:
             try:
                 packed = cloudpickle.dumps(self.value)
@@ -116,10 +120,22 @@ class Carried:
                 raise
             # joblib keeps large arrays in one file for all workers
             self._packed = np.frombuffer(packed, np.uint8)
-        return _arrived, (self._packed,)
+        return self._packed
+
+    def __reduce__(self):
+        return _arrived, (self.packed,)
 
     def __sizeof__(self):
-        return 1 << 20  # a joblib on Dask scatters what is not small, once
+        """Return few bytes, or those of a large pickle.
+
+        Dask's joblib puts what is not small on a worker once, for all tasks; but what
+        was put there is lost with that worker, and then its tasks cannot be repeated.
+        """
+        try:
+            size = self.packed.nbytes
+        except Exception:  # told where it is sent
+            size = 0
+        return size if size > LARGE else 64
 
 
 def _arrived(packed):

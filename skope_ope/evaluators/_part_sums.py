@@ -376,6 +376,8 @@ def _sums_of_rounds(
         log,
         learned=learned,
     )
+    # its observers know it: the rounds would stay until the collector comes
+    vars(whole).clear()
     return found.bucketed() if found._has_too_many_groups else found
 
 
