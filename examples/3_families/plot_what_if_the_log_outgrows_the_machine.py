@@ -4,8 +4,8 @@
 What if the log outgrows the machine?
 =====================================
 
-A shop writes a parquet file a day. Together they are larger than memory, so nobody reads
-them at once: :func:`~skope_ope.scan_logs` looks at their footers, and
+A shop writes a parquet file a day. Together they are larger than memory, so nobody
+reads them at once: :func:`~skope_ope.scan_logs` looks at their footers, and
 :func:`~skope_ope.evaluate` reads a stretch of rows, sums what it needs of them, and
 drops it. The numbers are those of one evaluation in memory.
 
@@ -15,6 +15,8 @@ folder, which takes some minutes.
 """
 
 import argparse
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -58,8 +60,8 @@ def columns_of(day):
     }
 
 
-scratch = tempfile.TemporaryDirectory()
-folder = Path(scratch.name)
+folder = Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, folder)
 for day in range(DAYS):
     table = pa.table(columns_of(day))
     parquet.write_table(table, folder / f"day-{day:03d}.parquet")
@@ -137,5 +139,3 @@ plt.xlabel("days")
 plt.ylabel("clicks per round")
 plt.legend()
 plt.show()
-
-scratch.cleanup()

@@ -177,6 +177,7 @@ def main():
     parser.add_argument("--files", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--slack", type=float, default=1.0, help="factor of all aims")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--groups", action="store_true", help=argparse.SUPPRESS)
@@ -195,21 +196,21 @@ def main():
         folder = args.folder or Path(scratch)
         write_files(folder, n_files)
         files = sorted(folder.glob("*.parquet"))[:n_files]
-        report(files, 1 if args.full else args.repeats)
+        report(files, 1 if args.full else args.repeats, args.slack)
 
 
-def report(files, n_repeats):
+def report(files, n_repeats, slack=1.0):
     """Print what was measured of some files, and assert it."""
     print(f"{len(files) * FILE:.0e} rounds in {len(files)} files")
     for name, groups in (("columns", False), ("groups", True)):
         found = beside_its_parts(files, groups, n_repeats)
         print(f"{name:10} {found:6.2f} times (read + sum)       at most {MOST[name]}")
-        assert found <= MOST[name]
+        assert found <= slack * MOST[name]
     found = two_jobs(files, n_repeats)
     print(
         f"two jobs   {found:6.2f} times as fast            at least {LEAST['two jobs']}"
     )
-    assert found >= LEAST["two jobs"]
+    assert slack * found >= LEAST["two jobs"]
     folder, few = files[0].parent, max(len(files) // 10, 1)
     for groups in (False, True):
         small, large = peak(folder, few, groups), peak(folder, len(files), groups)
@@ -217,12 +218,12 @@ def report(files, n_repeats):
         print(
             f"{name:12} {small:4.0f} to {large:4.0f} MiB               at most {PEAK}"
         )
-        assert large <= PEAK
-        assert large <= GROWTH * small + 16
+        assert large <= slack * PEAK
+        assert large <= slack * (GROWTH * small + 16)
     for (engine, kind), found in pushed_down(files, n_repeats).items():
         name = f"{engine}, {kind}"
         print(f"{name:16} {found:5.2f} times by hand        at most {MOST['pushdown']}")
-        assert found <= MOST["pushdown"]
+        assert found <= slack * MOST["pushdown"]
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ class FrameCounts:
         Labels; None where the frame tells none.
     counts, mass : ndarray of shape (n_loggers, n_actions)
         Numbers of rounds that weigh something, and their weights.
+    lowest, highest : ndarray of shape (n_loggers, n_actions) or None
+        Smallest and largest propensities; None where none are recorded.
     """
 
     n_logged: int
@@ -33,6 +35,19 @@ class FrameCounts:
     loggers: list | None
     counts: np.ndarray
     mass: np.ndarray
+    lowest: np.ndarray | None = None
+    highest: np.ndarray | None = None
+
+    @property
+    def propensity_by_action(self):
+        """The propensity of every action where it belongs to the action alone."""
+        if self.lowest is None:
+            return None
+        seen = self.counts.sum(axis=0) > 0
+        low, high = self.lowest.min(axis=0), self.highest.max(axis=0)
+        if not (low[seen] == high[seen]).all():
+            return None
+        return np.where(seen, low, 0.0)
 
     @property
     def shares(self):
@@ -46,7 +61,7 @@ class FrameCounts:
         return np.flatnonzero((never.any if each else never.all)(axis=0)).tolist()
 
 
-def counts_of(lazy, by=None):
+def counts_of(lazy, by=None, with_propensity=False):
     """Return the `FrameCounts` of lazy logs that are a frame.
 
     Parameters
@@ -55,6 +70,8 @@ def counts_of(lazy, by=None):
         The frame.
     by : str, default=None
         Name of a column: a dict of those of every label is returned.
+    with_propensity : bool, default=False
+        Whether the extremes of the propensities are asked for, too.
     """
     query, roles = FrameQuery(lazy.frame), lazy.roles
     names = {role: roles[role][0] for role in ("logger", "action") if roles.get(role)}
@@ -63,6 +80,10 @@ def counts_of(lazy, by=None):
     if roles.get("sample_weight"):
         omega = query.number(roles["sample_weight"][0], "sample_weight")
         weight = asking.sum((omega > 0).astype(float)), asking.sum(omega)
+    ends = None
+    if with_propensity and roles.get("propensity"):
+        p = query.number(roles["propensity"][0], "propensity")
+        ends = asking.least(p), asking.largest(p)
     first = [] if by is None else [query.label(by, f"by={by!r}")]
     answers = asking.run([*first, *keys])
     for role, found in zip([*first, *names], answers.keys, strict=True):
@@ -72,11 +93,11 @@ def counts_of(lazy, by=None):
         role: _labels(found, getattr(lazy, f"{role}s"), names[role], role)
         for role, found in zip(names, answers.keys[len(first) :], strict=True)
     }
-    out = {label: _counts(part, labels, weight) for label, part in parts.items()}
+    out = {label: _counts(part, labels, weight, ends) for label, part in parts.items()}
     return out[None] if by is None else out
 
 
-def _counts(answers, labels, weight):
+def _counts(answers, labels, weight, ends):
     """Return the `FrameCounts` of answers by logger, if any, and action."""
     place = np.zeros(len(answers), dtype=np.intp)
     for known, found in zip(labels.values(), answers.keys, strict=True):
@@ -91,6 +112,11 @@ def _counts(answers, labels, weight):
         for values in (n, mass)
     ]
     about = int(answers.n.sum()), int(n.sum())
+    if ends is not None:
+        low, high = np.full((2, shape[0] * shape[1]), [[np.inf], [-np.inf]])
+        np.fmin.at(low, place, answers.of(ends[0]))
+        np.fmax.at(high, place, answers.of(ends[1]))
+        tables += [low.reshape(shape), high.reshape(shape)]
     return FrameCounts(*about, actions, loggers, *tables)
 
 

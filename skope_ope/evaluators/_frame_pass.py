@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 
 from skope_ope.evaluators._columns import where
+from skope_ope.evaluators._frame_log import FrameLog
 from skope_ope.evaluators._frame_query import FrameQuery
 from skope_ope.evaluators._frame_rounds import FrameRounds
 from skope_ope.evaluators._frame_weights import FrameWanted, FrameWeights
@@ -39,11 +40,14 @@ class About:
         What is subtracted from the terms, by the name of the stack.
     rewards_used : bool
         Whether it is asked which rewards have a weight that is not zero.
+    has_large_weights : bool
+        Whether a weight is larger than the root of the number of rounds.
     """
 
     offset: float = 0.0
     origins: dict = field(default_factory=dict)
     rewards_used: bool = False
+    has_large_weights: bool = False
 
 
 class FrameStack:
@@ -393,12 +397,18 @@ class FramePass:
                 self.places[name if owner == REWARD else owner] = name, numbers
         roles = [stack.role for stack in self.stacks.values() if stack.role]
         self._roles = list(dict.fromkeys(roles))
+        log = FrameLog(self) if by is None else None
+        if rounds.has("group") and log is not None:
+            log.ask_cells(cells.setdefault(None, self.query.asking()))
         first = [] if by is None else [self.rounds.column_label(by)]
         keys = [rounds.label(role) for role in self._roles]
         answers = self.asking.run([*first, *keys])
         by_cell = {role: self._by_cell(first, role, one) for role, one in cells.items()}
         if by is None:
-            return {None: self._taken(answers, by_cell)}
+            out = self._taken(answers, by_cell)
+            whole = Strata(answers, None)
+            out.log = log.taken(whole, out.reward_limits, by_cell.get(None))
+            return {None: out}
         return {
             label: self._taken(part, {r: one.of(label) for r, one in by_cell.items()})
             for label, part in answers.by_first_key().items()
@@ -407,7 +417,7 @@ class FramePass:
     def _by_cell(self, first, role, asking):
         """Return the answers by stratum and cluster."""
         rounds, asked = self.rounds, CellAnswers()
-        asked.count = rounds.count(asking)
+        asked.count, asked.mass = rounds.count(asking), _sum(asking, rounds.omega)
         keys = [*first, *([rounds.label(role)] if role else [])]
         group = rounds.label("group")
         answers = asking.run([*keys, group], self.n_groups)
@@ -457,6 +467,8 @@ class Taken:
         Smallest and largest reward of those that weigh something.
     sums, ends, tallies : dict
         See `PartPass`.
+    log : LogSums or None
+        What is known of the log; None for the rounds of a label.
     """
 
     n_logged: int = 0
@@ -464,6 +476,7 @@ class Taken:
     sums: dict = field(default_factory=dict)
     ends: dict = field(default_factory=dict)
     tallies: dict = field(default_factory=dict)
+    log: object = None
 
 
 @dataclass
@@ -474,14 +487,15 @@ class CellAnswers:
     ----------
     answers : Answers
         The sums.
-    count : str
-        Name of the number of rounds that weigh something.
+    count, mass : str
+        Names of the number of rounds that weigh something, and of their weights.
     n_buckets : int or None
         Number of hash buckets that stand for the clusters; `None`: they are groups.
     """
 
     answers: object = None
     count: str = "n"
+    mass: str = "n"
     n_buckets: int | None = None
 
     def of(self, label):

@@ -235,6 +235,8 @@ class Asking:
         return self._ask("count", found)
 
     def _ask(self, how, found):
+        if self.query.backend == "dask":  # it aggregates columns, not expressions
+            found = self.query.define(found)
         return self._asked.setdefault((how, found.key), f"a{len(self._asked)}")
 
     def run(self, keys=(), n_most=None):
@@ -283,11 +285,9 @@ class Asking:
 
     def _built(self, keys):
         narwhals = self.query.narwhals
-        wanted = [narwhals.len().cast(narwhals.Float64).alias("n")]
+        wanted = [narwhals.len().alias("n")]
         for (how, key), name in self._asked.items():
             found = getattr(expression(Column(*key), narwhals), how)()
-            if how == "count":
-                found = found.cast(narwhals.Float64)
             wanted.append(found.alias(name))
         names = set().union(*(Column(*key).names() for _, key in self._asked), [])
         frame = self.query.prepared(sorted(names))
@@ -361,10 +361,12 @@ class Answers:
 
 
 def _labels(series):
-    """Return labels as an array of one kind, or of objects."""
+    """Return labels as an array of one kind, or of objects; None for nulls."""
+    missing = np.asarray(series.is_null().to_numpy(), dtype=bool)
     values = series.to_numpy()
-    if values.dtype.kind in "OT" or series.null_count():
+    if values.dtype.kind in "OT" or missing.any():
         out = np.empty(len(series), dtype=object)
         out[:] = series.to_list()
+        out[missing] = None
         return out
     return values

@@ -41,7 +41,9 @@ class FrameWeights:
             stack = whole.stack("rounds")
             if kind == "loggers":
                 stack = whole.stack_of_loggers()
-            small = np.minimum(self.w, whole.counts.n**0.5)
+            small = self.w  # mostly none is larger than the bound
+            if whole.about.has_large_weights:
+                small = np.minimum(self.w, whole.counts.n**0.5)
             stack.put(("weights", kind, policy), (self.w, small))
             self._ask_extremes(asking, rounds)
             if rounds.omega is None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What evaluators do with lazy logs: fits, values and tables."""
 
+from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._partition_sums import head_of
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.evaluators._recommended import recommended_row
@@ -65,6 +66,7 @@ def _walked(asked, sources, verbose=0, states=None):
         n_jobs=asked.n_jobs,
         verbose=verbose,
         states=states,
+        counted=Counted.of_partitions(asked.logs.partitions or ()),
     )
     return {
         name if policy is None else (policy, name): value
@@ -132,6 +134,7 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
     asked = prepared({None: policy}, lazy, {ONE: evaluator}, model)
     if lazy is not evaluator.logs_:
         evaluator._match_those_of_fit(asked.head)
+        evaluator._match_features(asked.head)
     sources = {}
     if evaluator._uses_model and not takes_earlier(evaluator, model):
         sources = {ONE: source_on(evaluator.reward_source_, asked.logs)}

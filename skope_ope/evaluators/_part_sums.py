@@ -102,10 +102,11 @@ class PartSums:
             for policy, design in zip(self.policies, designs, strict=True)
             if design == shared
         }
-        if shared in self.places:  # the logged rewards are there
+        # the logged rewards are in every design but those of rounds that are left out
+        design = next(name for name in (shared, *self.sums) if name in self.places)
+        found[LOGGER] = Summary(None, self._some(design), self.counts)
+        if design == shared:
             places[LOGGER] = self.places[shared][1]
-            rewards = self.sums[shared].some(places[LOGGER])
-            found[LOGGER] = Summary(None, rewards, self.counts)
         return JointSummary(found, self.sums[shared], places)
 
     def _summary(self, name, policy):
@@ -368,7 +369,7 @@ def _sums_of_rounds(
         policies,
         bare,
         RoundCounts.of(part),
-        {name: stack.sums.without_rows() for name, stack in whole.stacks.items()},
+        {name: stack.sums for name, stack in whole.stacks.items()},
         whole.places,
         whole.tallies,
         whole.ends,

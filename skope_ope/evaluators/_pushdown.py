@@ -124,8 +124,14 @@ class Asked:
         }
         moved = offset or any(near != 0.0 for one in origins.values() for near in one)
         unknown = any(one.reward_range is None for one in whole[None].tallies.values())
-        if moved or unknown:
-            about = About(offset, origins, unknown)
+        bound = self.counts.n**0.5
+        large = any(
+            weight > bound
+            for one in whole[None].ends.values()
+            for weight in one.weights.values()
+        )
+        if moved or unknown or large:
+            about = About(offset, origins, unknown, large)
             whole = self.passed(about)
         return whole, about
 
@@ -162,6 +168,7 @@ class Asked:
             taken.tallies,
             taken.ends,
             {None: {"logger_proba": self.whole.rounds.logger_proba is not None}},
+            taken.log,
         )
 
 

@@ -7,14 +7,24 @@ from functools import partial
 from numbers import Real
 
 from skope_ope.evaluators._names import ALL
-from skope_ope.evaluators.core._summary import evaluator_text, policy_text
+from skope_ope.evaluators.core._summary import (
+    evaluator_text,
+    policy_text,
+    text_of_model,
+)
 from skope_ope.logs._validation import plain
 
 UNKNOWN = ""  # of what logs in memory do not tell: it contradicts nothing
+FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    partial,
+)
 INPUTS = ("reward_model", "cv")  # no part of what sums become
 
 
-def facts(policies, evaluators, logs):
+def facts(policies, evaluators, logs, reward_model=None):
     """Return what must be the same in all summaries that add up, as texts by name.
 
     Parameters
@@ -25,6 +35,8 @@ def facts(policies, evaluators, logs):
         By name.
     logs : BanditLogs, SlateLogs or LazyLogs
         The rounds.
+    reward_model : model, number or str, default=None
+        What evaluators share that have no model of their own.
     """
     roles = getattr(logs, "roles", {})
     found = {"kind of logs": getattr(logs, "log_type", type(logs)).__name__}
@@ -36,6 +48,8 @@ def facts(policies, evaluators, logs):
         found[_title("policy", name)] = _text_of_policy(policy, name)
     for name, evaluator in evaluators.items():
         found[_title("evaluator", name)] = evaluator_text(evaluator)
+    if reward_model is not None:
+        found["shared reward model"] = text_of_model(reward_model)
     return found
 
 
@@ -115,16 +129,26 @@ def _text_of_policy(policy, name):
             "another process or on another day. Name the policy: pass a dict, "
             "{'new': policy}."
         )
-    return policy_text(policy)
+    try:
+        return policy_text(policy)
+    except ValueError as error:
+        raise ValueError(
+            f"nothing tells this {type(policy).__name__} from other policies. Name the "
+            "policy: pass a dict, {'new': policy}."
+        ) from error
 
 
 def _holds_function(policy):
     """Whether a policy is a function, or has one among its parameters."""
-    given = [policy]
-    if hasattr(policy, "get_params"):
-        given += policy.get_params(deep=True).values()
-    kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial)
-    return any(isinstance(one, kinds) for one in given)
+    if isinstance(policy, FUNCTIONS):
+        return True
+    if isinstance(policy, dict):
+        return any(map(_holds_function, policy.values()))
+    if isinstance(policy, (list, tuple)):
+        return any(map(_holds_function, policy))
+    if hasattr(policy, "get_params") and not isinstance(policy, type):
+        return _holds_function(policy.get_params(deep=False))
+    return False
 
 
 def _column_text(columns):

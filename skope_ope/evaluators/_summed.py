@@ -39,8 +39,10 @@ def summed(asked, sample_weight=None, *, sources=None, kept=True, verbose=0):
             "theirs as a column: scan_logs(..., sample_weight='weight')."
         )
     refuse_learning(policies)
-    check_policies(policies, asked.head)
-    told = facts(policies, evaluators, logs) if kept else {}  # raises before long work
+    if not asked.lazy or logs.frame is None:  # a few rows of a frame lack some actions
+        check_policies(policies, asked.head)
+    about = policies, evaluators, logs, asked.reward_model
+    told = facts(*about) if kept else {}  # raises before long work
     if asked.lazy and logs.frame is not None:
         sums = frame_sums(
             policies,

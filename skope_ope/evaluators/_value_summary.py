@@ -4,10 +4,16 @@
 
 from functools import cached_property, partial
 
+import numpy as np
+
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._logged_value import logged_value_of_sums
 from skope_ope.evaluators._model_facts import both_models
-from skope_ope.evaluators._recommended import doubted_reason, recommended_row
+from skope_ope.evaluators._recommended import (
+    NOT_TESTED,
+    doubted_reason,
+    recommended_row,
+)
 from skope_ope.evaluators._summary_facts import (
     common_facts,
     facts,
@@ -24,6 +30,7 @@ from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.logs._html import table_html
 
 FORMAT = 1  # of the files
+ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
 
 
 class ValueSummary:
@@ -152,7 +159,7 @@ class ValueSummary:
             name if self._single else (policy, name): value
             for (policy, name), value in self._values_of(sums).items()
         }
-        recommended, reason = None, ""
+        recommended, reason = None, NOT_TESTED
         if sums.log is not None:
             recommended, reason = recommended_row(sums.log, self.evaluators)
             values = results.values()
@@ -181,6 +188,43 @@ class ValueSummary:
         return logged_value_of_sums(
             summary, sums.log, sums.n, **self._about(sums, (name, LOGGER))
         )
+
+    def _act_alike(self, policy, other=None):
+        """Tell whether two policies gave all logged actions the same probability.
+
+        Parameters
+        ----------
+        policy : str
+            Name of a policy.
+        other : str, default=None
+            Name of another; `None`: the logger.
+
+        Returns
+        -------
+        alike : bool
+            False where it is not known: without propensities, and for slates.
+        """
+        sums = self._some_sums()
+        if sums.log is None or not sums.log.has_propensity or sums.log.actions is None:
+            return False
+        kinds = dict.fromkeys(key[1] for key in sums.tallies if key[0] == "weights")
+        for kind in kinds:
+            pair = [
+                sums.places.get(("weights", kind, name)) for name in (policy, other)
+            ]
+            if pair[0] is None or (other is not None and pair[1] is None):
+                continue
+            terms = [place[1][0] for place in pair if place is not None]
+            weights = sums.sums[pair[0][0]].some(terms)
+            # of one policy its weights less one, of two the difference of theirs
+            change = [1.0, -1.0][: len(terms)]
+            origin = [1.0] if other is None else [0.0, 0.0]
+            _, second, _ = weights.about(origin, weights.offset)
+            second = second.sum(axis=0)
+            gap = np.array([*change, 0.0])
+            size = float(np.trace(second[:-1, :-1])) + float(second[-1, -1])
+            return bool(gap @ second @ gap <= ROUNDING * size)
+        return False
 
     def _some_sums(self):
         if self._sums is None or self._sums.counts is None:

@@ -9,8 +9,11 @@ import numpy as np
 from skope_ope.logs._factorise import count_codes
 from skope_ope.logs._row_content import column_words, mixed
 
-EXACT = 100_000  # groups that are all kept
-SAMPLED = 20_000  # of more: those with the smallest words
+# How many groups are all kept, and how many of more: those with the smallest words.
+FEW = 20_000, 5_000  # as values need them
+MANY = 100_000, 20_000  # to tell their number
+ALL = 2**62, 2**62
+SPARE = 6.0  # standard errors by which a first guess takes more than are kept
 TOP = 2.0**64
 LONGEST = 64  # characters of a text that is hashed with others at once
 
@@ -19,8 +22,8 @@ class GroupSums:
     """Sums by group.
 
     The groups have words, 64-bit hashes of their labels: the same wherever the label
-    comes back. Of more than 100,000 groups the 20,000 with the smallest words are kept,
-    whose sums are those of the whole log.
+    comes back. Of many groups those with the smallest words are kept, whose sums are
+    those of the whole log.
 
     Parameters
     ----------
@@ -30,10 +33,13 @@ class GroupSums:
         By name; "last" takes the larger one of two parts instead of their sum.
     complete : bool
         Whether all groups are kept.
+    limits : tuple of two ints, default=FEW
+        How many groups are all kept, and how many of more.
     """
 
-    def __init__(self, words, sums, complete):
-        self.words, self.sums, self.complete = words, sums, complete
+    def __init__(self, words, sums, complete, limits=FEW):
+        self.words, self.sums = words, sums
+        self.complete, self.limits = complete, limits
 
     @classmethod
     def of(cls, words, sums):
@@ -43,18 +49,19 @@ class GroupSums:
         ----------
         words : WordsOfGroups
             The groups of some logs.
-        sums : dict of ndarray of shape (n_groups,)
-            By the codes of the groups.
+        sums : dict of ndarray of shape (n_kept,)
+            In the order of the words that are kept.
         """
-        sums = {name: values[words.order] for name, values in sums.items()}
-        return cls(words.sorted, sums, True).reduced()
+        return cls(words.sorted, sums, words.complete, words.limits)
 
-    def reduced(self, exact=EXACT, sampled=SAMPLED):
+    def reduced(self, limits=None):
         """Return the same, or the sums of fewer groups where there are many."""
+        limits = self.limits if limits is None else min(limits, self.limits)
+        exact, sampled = limits
         if len(self.words) <= (exact if self.complete else sampled):
-            return self
+            return GroupSums(self.words, self.sums, self.complete, limits)
         sums = {name: values[:sampled] for name, values in self.sums.items()}
-        return GroupSums(self.words[:sampled], sums, False)
+        return GroupSums(self.words[:sampled], sums, False, limits)
 
     def __add__(self, other):
         """Return the sums of both parts."""
@@ -78,7 +85,7 @@ class GroupSums:
             else:
                 total[place] += more  # every group has one place
             sums[name] = total
-        out = GroupSums(words, sums, complete)
+        out = GroupSums(words, sums, complete, min(self.limits, other.limits))
         return out._known_to(self)._known_to(other).reduced()
 
     def _known_to(self, part):
@@ -87,11 +94,12 @@ class GroupSums:
             return self
         n = int(np.searchsorted(self.words, part.words[-1], side="right"))
         sums = {name: values[:n] for name, values in self.sums.items()}
-        return GroupSums(self.words[:n], sums, False)
+        return GroupSums(self.words[:n], sums, False, self.limits)
 
     def with_sums(self, **sums):
         """Return the same groups with other sums."""
-        return GroupSums(self.words, {**self.sums, **sums}, self.complete)
+        sums = {**self.sums, **sums}
+        return GroupSums(self.words, sums, self.complete, self.limits)
 
     def __getitem__(self, name):
         return self.sums[name]
@@ -117,17 +125,33 @@ class WordsOfGroups:
     logs : BanditLogs or SlateLogs
         With groups.
 
+    limits : tuple of two ints, default=FEW
+        How many groups are all kept, and how many of more.
+
     Attributes
     ----------
-    words, sorted : ndarray of uint64 of shape (n_groups,)
-        By the codes of the groups, and from the smallest on.
-    order : ndarray of int of shape (n_groups,)
-        Code of every sorted word.
+    words : ndarray of uint64 of shape (n_groups,)
+        By the codes of the groups.
+    sorted : ndarray of uint64 of shape (n_kept,)
+        Those that are kept, from the smallest on.
+    order : ndarray of int of shape (n_kept,)
+        Codes of these.
+    complete : bool
+        Whether all are kept.
     """
 
-    def __init__(self, logs):
-        self.words = mixed(_plain_words(logs.groups))
-        self.order = np.argsort(self.words)
+    def __init__(self, logs, limits=FEW):
+        self.words, self.limits = mixed(_plain_words(logs.groups)), limits
+        (exact, sampled), n = limits, len(self.words)
+        self.complete = n <= exact
+        some = np.arange(n)
+        if not self.complete:
+            share = (sampled + SPARE * sampled**0.5) / n
+            if share < 1:  # most words are told without a sort
+                few = np.flatnonzero(self.words < np.uint64(share * TOP))
+                some = few if len(few) >= sampled else some
+        order = some[np.argsort(self.words[some])]
+        self.order = order if self.complete else order[:sampled]
         self.sorted = self.words[self.order]
 
 
@@ -209,7 +233,14 @@ def sums_of_groups(logs, words, values):
     values : dict of ndarray of shape (n_rounds,)
         What is summed by group, by name.
     """
-    codes, n = logs.group_index, logs.n_groups
-    sums = {"n": count_codes(codes, n)}
-    sums |= {name: np.bincount(codes, one, n) for name, one in values.items()}
+    n = len(words.order)
+    place = np.full(len(words.words), -1, dtype=np.intp)
+    place[words.order] = np.arange(n)
+    place = place[logs.group_index]
+    if not words.complete:
+        rows = np.flatnonzero(place >= 0)
+        place = place[rows]
+        values = {name: one[rows] for name, one in values.items()}
+    sums = {"n": count_codes(place, n)}
+    sums |= {name: np.bincount(place, one, n) for name, one in values.items()}
     return GroupSums.of(words, sums)

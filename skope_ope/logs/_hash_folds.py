@@ -131,8 +131,8 @@ class HashKFold(BaseEstimator):
         Examples
         --------
         >>> from skope_ope import HashKFold
-        >>> HashKFold(n_splits=2).fold_of(range(4), groups=[7, 3, 7, 9]).tolist()
-        [0, 1, 0, 1]
+        >>> HashKFold(n_splits=2).fold_of(range(3), ["ann", "bob", "ann"]).tolist()
+        [1, 0, 1]
         """
         self._validate_params()
         if hasattr(X, "partitions"):

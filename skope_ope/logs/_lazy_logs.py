@@ -13,7 +13,9 @@ from skope_ope.logs._html import summary_html
 from skope_ope.logs._lazy_labels import labelled
 from skope_ope.logs._lazy_rows import check_size, first_rows, some_rows
 from skope_ope.logs._log_description import describe
-from skope_ope.logs._partitions import Partition, read_partitions
+from skope_ope.logs._partitions import SMALL, Partition, read_partitions
+
+FEW_TASKS = 32  # of any size
 
 
 class LazyLogs:
@@ -186,7 +188,8 @@ class LazyLogs:
         Parameters
         ----------
         n_tasks : int
-            Number of tuples; there are fewer where there are fewer partitions.
+            Number of tuples; there are fewer where there are fewer partitions, and
+            beyond 32 where they would have less than 65,536 rounds: every task costs.
 
         Returns
         -------
@@ -197,6 +200,7 @@ class LazyLogs:
         # an empty partition costs something, a filtered one as much as a whole one
         sizes = np.array([max(part.part.n_rounds, 1) for part in self.partitions])
         ends = np.cumsum(sizes)
+        n_tasks = min(n_tasks, max(FEW_TASKS, int(ends[-1:].sum()) // SMALL))
         middle = ends - sizes / 2
         task = np.minimum(middle * n_tasks // ends[-1], n_tasks - 1).astype(int)
         cuts = np.flatnonzero(np.diff(task)) + 1

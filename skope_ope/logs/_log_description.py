@@ -10,6 +10,7 @@ import numpy as np
 
 from skope_ope._parallel import run_tasks
 from skope_ope.logs._frames import import_narwhals
+from skope_ope.logs._group_sums import MANY
 from skope_ope.logs._html import summary_html
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._partitions import read_partitions
@@ -143,7 +144,7 @@ def _part(partitions):
     sums = None
     for _, logs in read_partitions(partitions):
         if logs is not None:
-            found = LogSums.of(logs)
+            found = LogSums.of(logs, logs, MANY)
             sums = found if sums is None else sums + found
     return sums
 

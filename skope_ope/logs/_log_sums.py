@@ -8,7 +8,7 @@ from math import inf, nan
 import numpy as np
 
 from skope_ope.logs import _log_table, _pair_sums, _sampled_logs
-from skope_ope.logs._group_sums import WordsOfGroups, sums_of_groups
+from skope_ope.logs._group_sums import FEW, WordsOfGroups, sums_of_groups
 from skope_ope.logs._merged_labels import merged_labels, placed
 from skope_ope.logs._order_sums import OrderSums
 from skope_ope.logs._propensity_audit import (
@@ -96,7 +96,7 @@ class LogSums:
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
-    def of(cls, logs, entering=None):
+    def of(cls, logs, entering=None, limits=FEW):
         """Return the sums of some rounds.
 
         Parameters
@@ -106,6 +106,8 @@ class LogSums:
         entering : BanditLogs or SlateLogs, default=None
             Those of them that enter values. `None`: those whose own sample weight is
             positive.
+        limits : tuple of two ints, default=FEW
+            How many groups are all kept, and how many of more.
 
         Returns
         -------
@@ -121,12 +123,13 @@ class LogSums:
         out._count_labels(entering)
         out._sum_weights(entering)
         out._sum_rewards(entering)
-        words = None
+        words = all_words = None
         if logs.group is not None:
-            words = WordsOfGroups(entering)
+            words = all_words = WordsOfGroups(entering, limits)
+            if entering is not logs:
+                all_words = WordsOfGroups(logs, limits)
         sums = out._sum_propensities(entering, words)
         out.groups = None if words is None else sums_of_groups(entering, words, sums)
-        all_words = words if entering is logs else None
         out._see_order(logs, all_words)
         out._keep_rows(logs, entering)
         return out
@@ -369,7 +372,7 @@ class LogSums:
 
     @property
     def n_groups(self):
-        """Number of groups, about where they are more than 100,000, or None."""
+        """Number of groups, about where they are many, or None."""
         return None if self.groups is None else self.groups.n_groups
 
     @cached_property

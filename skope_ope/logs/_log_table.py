@@ -55,7 +55,7 @@ def table_of(sums, n_rows=None):
         table |= _named("p", _propensity_table(sums.propensities))
     groups, pairs = sums.groups, sums.pairs
     if groups is not None:
-        groups = groups if n_rows is None else groups.reduced(n_rows, n_rows)
+        groups = groups if n_rows is None else groups.reduced((n_rows, n_rows))
         table |= _named("group", _group_table(groups))
     if pairs is not None:
         found = pairs.taken, pairs.by, pairs.words, np.array(pairs.complete)
@@ -181,13 +181,13 @@ def _propensities_from(table, n_actions):
 
 
 def _group_table(groups):
-    return {"words": groups.words, "complete": groups.complete} | _named(
-        "sum", groups.sums
-    )
+    about = {"complete": groups.complete, "limits": groups.limits}
+    return {"words": groups.words, **about} | _named("sum", groups.sums)
 
 
 def _groups_from(table):
-    return GroupSums(table["words"], _part("sum", table), bool(table["complete"]))
+    complete, limits = bool(table["complete"]), tuple(table["limits"].tolist())
+    return GroupSums(table["words"], _part("sum", table), complete, limits)
 
 
 def _order_table(order):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from skope_ope.logs._group_sums import GroupSums, WordsOfGroups
+from skope_ope.logs._group_sums import ALL, GroupSums, WordsOfGroups
 from skope_ope.logs._row_container import in_stored_order
 
 NUMBERS = ("start", "stop", "n", "rewarded", "lead", "trail", "last", "backwards")
@@ -48,7 +48,7 @@ class OrderSums:
         logs : BanditLogs or SlateLogs
             The rounds.
         words : WordsOfGroups, default=None
-            Of these, where they have groups and it is known.
+            Of these, where they have groups; `None`: all groups are kept.
         """
         logs = in_stored_order(logs)
         reward, time = logs.reward, logs.timestamp
@@ -72,8 +72,9 @@ class OrderSums:
         if logs.group is not None:
             at = np.zeros(logs.n_groups, dtype=np.intp)
             at[logs.group_index] = np.arange(n)  # the last one of a group stays
+            words = WordsOfGroups(logs, ALL) if words is None else words
+            at = at[words.order]
             told = 2 * logs._positions_at(at) + (reward[at] != 0)
-            words = WordsOfGroups(logs) if words is None else words
             by_group = GroupSums.of(words, {"last": told})
         stretches = np.array([[stretch[name] for name in NUMBERS]])
         return cls(stretches, times, _counted(np.diff(rewarded), n), by_group)
@@ -95,7 +96,7 @@ class OrderSums:
         """Return the same with the last rounds of fewer groups."""
         if self.ends is None:
             return self
-        ends = self.ends.reduced(most, most)
+        ends = self.ends.reduced((most, most))
         return OrderSums(self.stretches, self.times, self.gaps, ends)
 
     def joined(self):

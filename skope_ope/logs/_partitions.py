@@ -11,6 +11,7 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._part_columns import Reading, logs_of_table
 
 STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
+SMALL = 1 << 16  # rounds: partitions of fewer are worked on together
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
 
 
@@ -243,7 +244,10 @@ class Partition:
         reader : PartReader
             Who reads them.
         """
-        table, rows = self.kept(reader)
+        return self.logs_of(*self.kept(reader))
+
+    def logs_of(self, table, rows):
+        """Return ordinary logs of what `kept` returns; None where there are none."""
         if not len(table):
             return None
         whole = isinstance(rows, range)

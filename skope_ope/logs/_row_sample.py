@@ -143,7 +143,7 @@ class RowSample:
 
 def _smallest_hashes(most, logs):
     """Return the rows of the smallest hashes, in order, and their hashes."""
-    n, origin, word = len(logs), logs._origin, np.uint64(0)
+    n, origin, word = len(logs), logs._origin, ODD[0]
     if not is_drawn(origin):
         digest = blake2b(origin.encode(), digest_size=8).digest()
         word = np.uint64(int.from_bytes(digest, "little"))
@@ -167,11 +167,13 @@ def _smallest_hashes(most, logs):
 
 
 def hashed(position, word):
-    """Return a 64-bit hash of every position, another one for every origin's word."""
+    """Return a 64-bit hash of every position, another one for every origin's word.
+
+    What is compared are its first bits, which follow from all of the position's.
+    """
     key = position.astype(np.uint64)
     key ^= word
     key *= ODD[0]
     key ^= key >> HALF
     key *= ODD[1]
-    key ^= key >> HALF
     return key

@@ -32,6 +32,8 @@ class Fits:
     ----------
     lazy : LazyLogs
         The rounds.
+    folds : list of HashKFold
+        All that will be asked for: one pass sums for all of them.
     n_sample : int, None or "auto"
         See `part_models`.
     random_state : int
@@ -42,10 +44,9 @@ class Fits:
         Lines of progress.
     """
 
-    folds = ()  # all that will be asked for, so that one pass sums for all
-
-    def __init__(self, lazy, n_sample="auto", random_state=0, n_jobs=None, verbose=0):
-        self.lazy, self.n_sample, self.random_state = lazy, n_sample, random_state
+    def __init__(self, lazy, folds, n_sample, random_state, n_jobs=None, verbose=0):
+        self.lazy, self.folds = lazy, folds
+        self.n_sample, self.random_state = n_sample, random_state
         self.engine = {"n_jobs": n_jobs, "verbose": verbose}
 
     def of(self, model, cv):

@@ -7,6 +7,7 @@ part of the log is predicted wherever it is read. Means are exact; other models 
 fitted to a random sample of the rounds, or learn partition by partition.
 """
 
+from copy import copy
 from numbers import Integral, Real
 
 from sklearn.utils import check_random_state
@@ -86,9 +87,9 @@ def part_models(
             "predictions as reward_model, or write the frame as parquet files and scan "
             "these."
         )
-    return _sources(
-        list(plans.items()), Fits(lazy, n_sample, random_state, n_jobs, verbose)
-    )
+    folds = [plan.cv for plan in plans.values() if plan.cv is not None]
+    fits = Fits(lazy, folds, n_sample, random_state, n_jobs, verbose)
+    return _sources(plans, fits)
 
 
 def source_on(source, lazy):
@@ -186,6 +187,14 @@ class _Plan:
             return
         self.model, self.cv = evaluator._fittable(model), hash_folds(cv)
         self._of = model
+        one = copy(evaluator)
+        one.reward_source_ = self  # it says as much of the model as what is fitted
+        reason = one._unstated_model()
+        if reason:
+            raise ValueError(
+                f"{type(evaluator).__name__} cannot be summed over parts of a log: "
+                f"{reason}"
+            )
 
     def is_like(self, other):
         """Tell whether another plan makes the same fits."""
@@ -211,8 +220,7 @@ def _check_column(name, lazy):
 def _sources(plans, fits):
     """Return the sources by name; like plans share one."""
     sources, done = {}, []
-    fits.folds = [plan.cv for _, plan in plans if plan.cv is not None]
-    for name, plan in plans:
+    for name, plan in plans.items():
         source = plan.given
         if source is None:
             source = next((s for known, s in done if known.is_like(plan)), None)

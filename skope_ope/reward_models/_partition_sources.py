@@ -63,14 +63,15 @@ class _OnPartitions:
         """Return what predicts the rounds of other lazy logs.
 
         By the model of all rounds, but for partitions that are in the logs of fit, too.
-        It is fitted here, before this travels to workers.
+        It is fitted here, before this travels to workers, where it is needed.
         """
         if lazy.origin == self.lazy.origin:
             return self
         other = copy(self)
         common = CommonPartitions(lazy, self.lazy)
-        known = self.models_ if common.n_common else {}
-        other.models_ = known | {FULL: self._of_all}
+        other.models_ = dict(self.models_) if common.n_common else {}
+        if common.n_common < len(lazy.partitions):
+            other.models_[FULL] = self._of_all
         other._common = common
         return other
 
@@ -79,7 +80,15 @@ class _OnPartitions:
         """The model of all rounds of the sample, fitted when other logs first ask."""
         if FULL in self.models_:
             return self.models_[FULL]
-        return self._fit_all()
+        try:
+            return self._fit_all()
+        except OSError as error:
+            error.add_note(
+                "The reward model of all rounds of fit is fitted when other logs first "
+                "ask for it, to the files of fit. A model that needs them no more: "
+                "FrozenEstimator(ActionRewardModel(model).fit(lazy.sample(1_000_000)))."
+            )
+            raise
 
     def __getstate__(self):
         # without it, so that evaluating changes neither the pickle nor the hash

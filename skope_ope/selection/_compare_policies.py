@@ -123,9 +123,7 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
     table, logged = summary.values(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
     reference = logged if baseline == LOGGER else values[baseline]
-    gains = {
-        name: value - reference for name, value in values.items() if name != baseline
-    }
+    other = None if baseline == LOGGER else baseline
     return PolicyComparison(
         values,
         reference,
@@ -135,8 +133,8 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
         # in all rounds that were summed
         alike=[
             name
-            for name, gain in gains.items()
-            if gain.value == 0 == gain.standard_error
+            for name in policies
+            if name != baseline and summary._act_alike(name, other)
         ],
     )
 

@@ -106,7 +106,10 @@ def world_of(name, grouped):
 
 
 def parts_of(logs, rng):
-    """Cut logs into parts of unequal sizes, in any order; some are one round."""
+    """Cut logs into parts of unequal sizes, in any order; some are one round, or none.
+
+    Rounds of weight zero are parts of their own, too.
+    """
     n = len(logs)
     share = rng.dirichlet(np.full(rng.randint(2, 8), 0.5))
     code = rng.choice(len(share), size=n, p=share)
@@ -114,10 +117,10 @@ def parts_of(logs, rng):
     weight = getattr(logs, "sample_weight", None)
     if weight is None:
         weight = logs.columns.get("sample_weight", np.ones(n))
-    for k in rng.permutation(len(share) + 1):
-        rows = rng.permutation(np.flatnonzero(code == k))
-        if weight[rows].any():
-            yield logs[rows]
+    nothing = np.flatnonzero(weight == 0)
+    code[nothing[rng.randint(2) :: 2]] = len(share) + 1
+    for k in rng.permutation(len(share) + 3):
+        yield logs[rng.permutation(np.flatnonzero(code == k))]
 
 
 def sums_of(evaluator, policy, logs, **given):

@@ -11,6 +11,7 @@ from skope_ope import (
     SNDR,
     SNIPS,
     BanditLogs,
+    ConstantPolicy,
     DirectMethod,
     DoublyRobust,
     ExplorationScavenging,
@@ -22,7 +23,12 @@ from skope_ope import (
 )
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._part_sums import PartSums, sums_of_part
+from skope_ope.evaluators.core._engine import run
+from skope_ope.evaluators.core._jobs import observers_of
+from skope_ope.evaluators.core._positive_rounds import PositiveRounds
+from skope_ope.evaluators.core._sample_weights import combined_weights
 from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.core._target import Target
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import assert_same, parts_of, shares_of, world_of
 
@@ -85,7 +91,7 @@ def test_differences_are_those_of_memory(name, grouped):
     policies, evaluators = two_policies(name), WORLDS_OF[name]
     rng = np.random.RandomState(len(name) + grouped)
     rtol = 1e-12 if atol <= 1e-12 else 1e-9
-    for _ in range(3):
+    for _ in range(2):
         parts = list(parts_of(logs, rng))
         found = sums_over(parts, policies, evaluators, shares_of(logs))
         for kind, evaluator in evaluators.items():
@@ -124,7 +130,7 @@ def test_overlaps_are_those_of_memory(name, grouped):
     policies, evaluators = two_policies(name), WORLDS_OF[name]
     rng = np.random.RandomState(len(name) + grouped)
     shares = shares_of(logs)
-    for _ in range(3):
+    for _ in range(2):
         parts = list(parts_of(logs, rng))
         found = sums_over(parts, policies, evaluators, shares, n_total=len(logs))
         for kind, evaluator in evaluators.items():
@@ -142,11 +148,6 @@ def test_overlaps_are_those_of_memory(name, grouped):
 
 def weights_of_memory(evaluator, policy, logs):
     """The overlap that an evaluation in memory makes its warnings from."""
-    from skope_ope.evaluators.core._jobs import observers_of
-    from skope_ope.evaluators.core._engine import run
-    from skope_ope.evaluators.core._positive_rounds import PositiveRounds
-    from skope_ope.evaluators.core._sample_weights import combined_weights
-    from skope_ope.evaluators.core._target import Target
 
     positive = PositiveRounds(logs, combined_weights(logs, None))
     job = evaluator.fit(logs)._prepare(Target(policy, logs), positive)
@@ -177,17 +178,6 @@ def test_evidence_is_that_of_memory(name, grouped):
         )
         assert one.missing_by_logger == pytest.approx(other.missing_by_logger)
         assert_allclose(one.constant_weight, other.constant_weight)
-
-
-class Asking:
-    """A policy that counts the rounds that it is asked about."""
-
-    def __init__(self):
-        self.n = 0
-
-    def __call__(self, X):
-        self.n += len(X)
-        return np.full((len(X), 3), 1 / 3)
 
 
 def test_every_policy_is_asked_once_per_round():
@@ -311,8 +301,6 @@ def test_policies_that_answer_alone_need_no_tables_of_seen_actions():
     logs = BanditLogs(
         np.zeros((n, 1)), np.arange(n) % 3, np.arange(n) % 2, np.full(n, 1 / 3)
     )
-    from skope_ope import ConstantPolicy
-
     policy = ConstantPolicy(1).fit(logs)
     parts = [logs[np.arange(n) % 3 == 1], logs[np.arange(n) % 3 != 1]]
     found = sums_over(parts, {"a": policy}, {"IPS": IPS()}, None)
@@ -321,3 +309,25 @@ def test_policies_that_answer_alone_need_no_tables_of_seen_actions():
     assert found.by_evaluator["IPS"].summary("a").missing_mass == 0
     lost = sums_over([parts[1]], {"a": policy}, {"IPS": IPS()}, None)
     assert lost.by_evaluator["IPS"].summary("a").missing_mass == 1
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_slates_that_leave_rounds_out_have_sums_of_their_own(grouped):
+    logs, _ = world_of("slates_left_out", grouped)
+    policies = two_policies("slates_left_out")
+    parts = parts_of(logs, np.random.RandomState(0))
+    found = sums_over(parts, policies, {"PI": PseudoInverse()}, None)
+    joint, evaluator = found.by_evaluator["PI"], PseudoInverse().fit(logs)
+    assert_same(
+        joint.summary("a").estimate(), evaluator.evaluate(policies["a"])._estimate
+    )
+    assert_same(joint.summary(LOGGER).estimate(), logged_value(logs)._estimate)
+    message = "not about the same rounds" if grouped else "needs sums by groups"
+    with pytest.raises(ValueError, match=message):
+        joint.difference("a", LOGGER)
+    read = PartSums.from_table(found.to_table(), {"PI": PseudoInverse()})
+    for policy in ("a", "b", LOGGER):
+        one, other = (
+            sums.by_evaluator["PI"].summary(policy).estimate() for sums in (found, read)
+        )
+        assert_same(one, other)

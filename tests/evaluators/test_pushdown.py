@@ -252,6 +252,7 @@ def test_more_groups_than_are_told_apart_are_hash_buckets(frame_of, texts):
 @backends
 def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     data, rows = columns(), []
+    data["p"] = np.maximum(data["p"], 0.2)  # no weight is so large that it is bounded
     run = _frame_query.Asking.run
 
     def counted(asking, *args):
@@ -266,6 +267,29 @@ def test_one_query_and_no_more_rows_than_groups(frame_of, monkeypatch):
     rows.clear()
     frame_sums(POLICIES, evaluators, lazy_of(frame_of, data, groups=True))
     assert rows == [3, 1, len(np.unique(data["group"]))]
+
+
+@backends
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_the_log_behind_a_frame_is_known_as_that_in_memory(frame_of, which):
+    which = {"groups": which != "plain", "weights": which != "plain"}
+    data = columns()
+    by_action = {"x": 0.2, "y": 0.5, "z": 0.3}
+    data["p"] = np.array([by_action[action] for action in data["action"]])
+    lazy = lazy_of(frame_of, data, **which)
+    found = frame_sums(POLICIES, {"IPS": IPS()}, lazy).log
+    logs = in_memory(data, roles(**which))
+    expected = sums_of_part(POLICIES, {"IPS": IPS()}, logs).log
+    for name in ("n", "n_logged", "n_rewarded", "reward_low", "reward_high"):
+        assert getattr(found, name) == getattr(expected, name)
+    for name in ("mass", "weight_low", "weight_high", "reward_sum", "propensity_low"):
+        assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12)
+    assert found.n_groups == expected.n_groups
+    assert_allclose(found.inverse_propensity_z, expected.inverse_propensity_z)
+    assert_allclose(found.propensity_by_action, expected.propensity_by_action)
+    assert_allclose(found.action_count_law, expected.action_count_law)
+    assert found.action_counts.tolist() == expected.action_counts.tolist()
+    assert found._says_yes_and_no
 
 
 BAD = {
@@ -407,14 +431,26 @@ def test_a_library_that_lacks_a_function_is_named(monkeypatch):
 
 
 @backends
+@pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
-def test_evaluate_takes_lazy_frames(frame_of):
+def test_evaluate_says_of_lazy_frames_what_it_says_in_memory(frame_of, groups):
     data = columns()
-    lazy = lazy_of(frame_of, data, groups=True)
-    found = evaluate(POLICIES, lazy, evaluators=["IPS", "SNIPS"])
-    expected = evaluate(
-        POLICIES, in_memory(data, roles(groups=True)), evaluators=["IPS", "SNIPS"]
+    data["p"] = data["p"] ** 0.5  # too large: a reason to warn
+    evaluators = ["IPS", "SNIPS"]
+    found = evaluate(
+        POLICIES, lazy_of(frame_of, data, groups=groups), evaluators=evaluators
     )
+    logs = in_memory(data, roles(groups=groups))
+    expected = evaluate(POLICIES, logs, evaluators=evaluators)
+    assert (found.recommended, found.reason) == (expected.recommended, expected.reason)
     for name, value in expected.items():
-        assert_allclose(found[name].value, value.value, rtol=1e-12)
-        assert_allclose(found[name].standard_error, value.standard_error, rtol=1e-12)
+        mine = found[name]
+        assert_allclose(mine.value, value.value, rtol=1e-12)
+        assert_allclose(mine.standard_error, value.standard_error, rtol=1e-12)
+        assert_allclose(mine.effective_sample_size, value.effective_sample_size)
+        assert value.warnings
+        texts = [
+            {str(w) for w in one.warnings if "skewness" not in str(w)}
+            for one in (mine, value)
+        ]
+        assert texts[0] == texts[1]

@@ -269,3 +269,20 @@ def test_making_values_does_not_warn_by_itself():
         warnings.simplefilter("error")
         table = found.values()
     assert json.dumps(table["u", "IPS"].verdict.to_dict())
+
+
+def test_policies_act_alike_where_all_their_weights_are_the_same():
+    logs = world(200, reward="rare")
+    logs = logs.replace(reward=np.zeros(200))  # no reward tells policies apart
+    pi = logs.columns["pi"].copy()
+    logger = np.tile(logs.propensity[:, None], (1, 4))
+    off = pi.copy()
+    off[7] = off[7, ::-1]
+    logs = logs.with_columns(same=pi, off=off)
+    names = {name: name for name in ("pi", "same", "off")}
+    found = summed(names, {"IPS": IPS()}, logs, cut(200))
+    assert found._act_alike("pi", "same") and not found._act_alike("pi", "off")
+    assert not found._act_alike("pi")
+    chance = {"logger": logger[:, 0]}
+    own = summary_of(chance, {"IPS": IPS()}, logs)
+    assert own._act_alike("logger")

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom, gamma
 
 from skope_ope.intervals import gamma_interval, student_interval
-from skope_ope.intervals._gamma import deviations_of, gamma_limits
+from skope_ope.intervals._gamma import DeviationBounds, deviations_of, gamma_limits
 
 
 def test_no_event_has_the_upper_limit_of_half_an_unseen_one():
@@ -79,3 +79,26 @@ def test_deviations():
     nothing = deviations_of(np.ones(4), 1.0)
     assert nothing.effective_events == 0
     assert np.isnan(nothing.skewness)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bounds_of_deviations_hold_for_the_rounds(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.lognormal(sigma=1.5, size=300) * (rng.random(300) < 0.3)
+    value = z.mean()
+    known, square = deviations_of(z, value), ((z - value) ** 2).sum()
+    fourth = ((z - value) ** 4).sum()
+    ends = z.min() - value, z.max() - value
+    found = DeviationBounds.of(300, square, *ends, fourth)
+    assert known.known and not found.known
+    assert found.effective_events <= known.effective_events
+    assert known.skewness <= found.skewness * (1 + 1e-12)
+    assert_allclose(found.up_square + found.down_square, square)
+    low, high = gamma_limits(value, known, 20.0, 1.0, 0.95, 299)
+    limits = [
+        gamma_limits(value, one, 20.0, 1.0, 0.95, 299) for one in found.possible()
+    ]
+    assert min(limit[0] for limit in limits) <= low
+    assert max(limit[1] for limit in limits) >= high
+    unknown = DeviationBounds.of(300, square, -np.inf, np.inf)
+    assert unknown.skewness >= found.skewness

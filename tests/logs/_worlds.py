@@ -17,6 +17,7 @@ def world(seed):
     n, k = int(rng.integers(200, 2500)), int(rng.integers(2, 10))
     fault = FAULTS[seed % len(FAULTS)]
     if seed % len(FAULTS) == 0:  # rankings, say: hardly an action comes twice
+        n = min(n, 400)
         action = rng.integers(0, 4 * n, n)
         p, labels, known = np.full(n, 1 / (4 * n)), np.arange(4 * n), {}
     else:

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 
 from skope_ope import BanditLogs, HashKFold, LazyLogs, evaluate, scan_logs
+from skope_ope.logs import _parquet_parts
 
 pytestmark = pytest.mark.frames
 pd = pytest.importorskip("pandas")
@@ -151,7 +152,7 @@ def test_folders_that_tell_different_columns(tmp_path):
         (tmp_path / name).mkdir()
         pq.write_table(frame(5), tmp_path / name / "x.parquet")
     assert len(scanned(tmp_path)) == 10
-    with pytest.raises(ValueError, match="column 'day' is not in day=1/x.parquet"):
+    with pytest.raises(ValueError, match=r"column 'day' is not in day=1/x.parquet"):
         scanned(tmp_path, columns=["day"])
 
 
@@ -169,6 +170,17 @@ def test_datasets(tmp_path, format):
     assert last.start + last.n_rounds == N
     assert len(scanned(dataset).filter(nw.col("day") < 3)) == 60
     assert pickle.loads(pickle.dumps(last)).read().reward.tolist()
+
+
+def test_files_of_datasets_are_read_in_stretches(tmp_path, monkeypatch):
+    monkeypatch.setattr(_parquet_parts, "STRETCH", 20)
+    ds.write_dataset(frame(), tmp_path, format="ipc")
+    lazy = scanned(ds.dataset(tmp_path, format="ipc"))
+    assert [part.n_rounds for part in lazy.partitions] == [22, 23, 22, 23]
+    assert "rows 22 to 44" in lazy.partitions[1].name
+    assert_array_equal(rewards(lazy), in_memory().reward)
+    assert_array_equal(lazy.partitions[2].read().reward, in_memory().reward[45:67])
+    assert_array_equal(lazy.head(30).reward, in_memory().reward[:30])
 
 
 def test_datasets_of_row_groups_and_those_refused(folder):

@@ -44,7 +44,11 @@ from skope_ope.datasets import make_bandit_logs, make_slate_logs
 from skope_ope.evaluators.core._warnings import learned_findings
 from skope_ope.exceptions import LearnedRoundsWarning, OPEWarning
 from skope_ope.logs._known_rows import KnownRows
-from skope_ope.policies._learned_rounds import learned_rounds
+from skope_ope.policies._learned_rounds import (
+    LearnedRounds,
+    has_learned,
+    learned_rounds,
+)
 from tests._learned_share import learned_share
 
 N = 120
@@ -239,3 +243,17 @@ def test_ranking_policies():
 
 def test_it_is_one_of_our_warnings():
     assert issubclass(LearnedRoundsWarning, OPEWarning)
+
+
+def test_learned_rounds_add_up_over_parts():
+    policy = IPSPolicy(DUMMY, epsilon=0.5).fit(TRAIN)
+    parts = [LOGS[:50], LOGS[50:90], LOGS[90:]]
+    found = [LearnedRounds.of(policy, part, by_position=True) for part in parts]
+    total = found[2] + found[0] + found[1]
+    rows = np.sort(TRAIN.row_id.position)
+    assert (total.n, total.count) == (N, len(TRAIN))
+    assert total.rows == tuple(rows[:10].tolist())
+    assert total.share == 0.75
+    assert LearnedRounds.of(UniformPolicy(), LOGS) == LearnedRounds(N, 0)
+    assert has_learned(policy) and not has_learned("a column")
+    assert not has_learned(np.ones((N, 2)))

@@ -146,7 +146,7 @@ def test_rows_of_a_log_keep_their_folds():
     ("evaluator", "model"),
     [
         (SlateDirectMethod(), None),
-        (SlateDirectMethod(), LinearRegression()),
+        (SlateDirectMethod(n_samples=None), LinearRegression()),
         (SlateDirectMethod(), AdditiveSlateModel()),
         (SlateDoublyRobust(), None),
         (SlateDoublyRobust(), 0.5),
@@ -513,6 +513,11 @@ def test_slates_refuse_in_parts():
         (CascadeDR(), Ridge(), "CascadeDR .* use CascadeIPS"),
         (SlateDoublyRobust(), Ridge(), "AdditiveSlateModel"),
         (SlateDirectMethod(), np.zeros(N), "got ndarray"),
+        (
+            SlateDirectMethod(),
+            Ridge(),
+            "n_samples=20 slates are drawn .* n_samples=None",
+        ),
     ):
         with pytest.raises((ValueError, TypeError), match=match):
             source_of(model, lazy, 3, evaluator)

@@ -159,6 +159,23 @@ def test_fit_and_evaluate_give_the_values_of_memory(folder, frame, model):
     agree(found, whole.evaluate(UniformPolicy(), logs[200:290]))
 
 
+def test_files_of_fit_are_needed_for_new_ones_alone(frame, tmp_path):
+    roles = ROLES | {"actions": [0, 1, 2]}
+    parts = DirectMethod().fit(scan_logs(write(frame, tmp_path), **roles), Ridge())
+    one_file = scan_logs(tmp_path / "1.parquet", **roles)
+    expected = parts.score(UniformPolicy(), one_file)
+    (tmp_path / "0.parquet").rename(tmp_path / "gone")
+    assert parts.score(UniformPolicy(), one_file) == expected  # out of fold
+    (tmp_path / "1.parquet").rename(tmp_path / "new.parquet")
+    new = scan_logs(tmp_path / "new.parquet", **roles)
+    with pytest.raises(FileNotFoundError, match=r"0\.parquet, row group 0") as told:
+        parts.score(UniformPolicy(), new)
+    assert "is fitted when other logs first ask" in told.value.__notes__[0]
+    fewer = scan_logs(tmp_path / "new.parquet", **roles | {"context": ["x"]})
+    with pytest.raises(ValueError, match="have 1 features, those of fit had 2"):
+        parts.score(UniformPolicy(), fewer)
+
+
 def test_new_files_are_predicted_by_the_model_of_all_rounds(folder, frame, tmp_path):
     new = frame.assign(x=frame.x[::-1].to_numpy(), number=frame.number + 1000)
     lazy, other = (scan_logs(one, **ROLES) for one in (folder, write(new, tmp_path)))
@@ -237,6 +254,24 @@ def test_an_error_of_a_model_names_the_file(folder):
         ValueError, match=r"1\.parquet, row group 0: .*do not know this"
     ):
         evaluate({"it": UniformPolicy()}, lazy, reward_model=Bad())
+
+
+def test_numbers_and_columns_are_models_of_lazy_frames(frame):
+    polars = pytest.importorskip("polars")
+    names = [f"q{k}" for k in range(3)]
+    total = frame[names].sum(axis=1)
+    proba = {f"pi{k}": frame[f"q{k}"] / total for k in range(3)}
+    frame = frame.assign(**proba).sort_values("action")  # the first rows lack actions
+    columns = {"pi": list(proba), "q": names}
+    lazy = scan_logs(polars.from_pandas(frame).lazy(), **ROLES, columns=columns)
+    logs = BanditLogs.from_frame(frame, **ROLES)
+    logs = logs.with_columns(
+        pi=frame[list(proba)].to_numpy(), q=frame[names].to_numpy()
+    )
+    for model in (0.4, "q"):
+        given = {"evaluators": ["DoublyRobust"], "reward_model": model}
+        found = evaluate("pi", lazy, **given)["DoublyRobust"]
+        agree(found, evaluate("pi", logs, **given)["DoublyRobust"])
 
 
 def told(value):

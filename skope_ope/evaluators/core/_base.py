@@ -321,11 +321,7 @@ class BaseEvaluator(BaseEstimator):
             self._check_kind(logs)
             self._check_logs(logs)
             self._match_those_of_fit(logs)
-            if logs.n_features != self.n_features_in_:
-                raise ValueError(
-                    f"the logs have {logs.n_features} features, those of fit had "
-                    f"{self.n_features_in_}."
-                )
+            self._match_features(logs)
         result = self._evaluate(policy, logs, sample_weight)
         return result._with_warnings(rounds_warnings(policy, logs))
 
@@ -416,6 +412,14 @@ class BaseEvaluator(BaseEstimator):
         Evaluators that do are `StaticEvaluator`; others make a separate pass.
         """
         return False
+
+    def _match_features(self, logs):
+        """Raise if other logs have another number of features than those of fit."""
+        if logs.n_features != self.n_features_in_:
+            raise ValueError(
+                f"the logs have {logs.n_features} features, those of fit had "
+                f"{self.n_features_in_}."
+            )
 
     def _match_those_of_fit(self, logs):
         """Raise if other logs have other actions or slots than those of fit."""

@@ -142,14 +142,23 @@ class Frame:
         most = max(self.heaviest, other.heaviest)
         if not self.clustered:
             return Frame(count, strata, heaviest=most), [(place, None) for place in at]
-        clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
+        if self.clusters is other.clusters or (
+            self.clusters.dtype == other.clusters.dtype != object
+            and np.array_equal(self.clusters, other.clusters)
+        ):
+            clusters, code = self.clusters, np.tile(np.arange(len(self.clusters)), 2)
+        else:
+            clusters, code = factorise(np.concatenate([self.clusters, other.clusters]))
         codes = code[: len(self.clusters)], code[len(self.clusters) :]
         keys = [
             place[one.cell_stratum] * len(clusters) + which[one.cell_cluster]
             for one, place, which in zip((self, other), at, codes, strict=True)
         ]
-        cells, where = np.unique(np.concatenate(keys), return_inverse=True)
-        where = where[: len(keys[0])], where[len(keys[0]) :]
+        if len(strata) == 1 and self._is_plain and other._is_plain:
+            cells, where = np.arange(len(clusters)), keys  # a cell for every cluster
+        else:
+            cells, where = np.unique(np.concatenate(keys), return_inverse=True)
+            where = where[: len(keys[0])], where[len(keys[0]) :]
         cell_count, mass = np.zeros((2, len(cells)))
         for one, place in zip((self, other), where, strict=True):
             cell_count[place] += one.cell_count
@@ -157,6 +166,11 @@ class Frame:
         cells = *np.divmod(cells, len(clusters)), cell_count
         frame = Frame(count, strata, clusters, *cells, self.n_buckets, mass, most)
         return frame, list(zip(at, where, strict=True))
+
+    @property
+    def _is_plain(self):
+        """Whether every cluster has one cell."""
+        return self.n_strata == 1 and len(self.cell_cluster) == len(self.clusters)
 
     def bucketed(self, n_buckets):
         """Return the frame whose clusters are hash buckets, and the cell of each cell.

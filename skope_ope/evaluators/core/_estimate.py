@@ -299,7 +299,7 @@ class GivenEstimate(_Certain):
         What values of groups of rounds are of the means of their terms.
     """
 
-    needs_terms = rests_on_one = False
+    needs_terms = rests_on_one = lost = False
     offset = 0.0
     pooling = staticmethod(pooled)
 

@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
+LONG = 20_000_000  # rounds: Student's interval holds, whatever a round may bring
 WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
 
@@ -88,6 +89,15 @@ class PartPass:
         return by_action_alone(self.logs)
 
     @property
+    def is_long(self):
+        """Whether the log is so long that no round can be large beside the error.
+
+        But for weights of a thousand standard deviations: then intervals say that they
+        do not know, and are the wider for it.
+        """
+        return self.n_total is not None and self.n_total >= LONG
+
+    @property
     def tells_limits(self):
         """Whether the part tells how large weights may be that it does not hold."""
         logs = self.logs
@@ -153,7 +163,8 @@ class PartPass:
         """
         job = StackedJob(formula, target, source, owner=owner, stack=stack)
         known = self.logs.reward_range is not None or self.bounded
-        job.wants_powers = not (known and getattr(formula, "_uses_weights", True))
+        unbounded = not (known and getattr(formula, "_uses_weights", True))
+        job.wants_powers = unbounded and not self.is_long
         if source is not None:
             key = id(source), id(target)
             if key not in self._models:

@@ -112,7 +112,8 @@ class PartWeights:
     def _add_ends(self, ends, block, w):
         """Add what intervals need to know of the weights."""
         given = [w, block.reward, block.omega, block.p]
-        about = {"loggers": self._loggers_of(block), "yes_no": self.whole.yes_no}
+        yes_no = self.whole.yes_no and not self.whole.is_long
+        about = {"loggers": self._loggers_of(block), "yes_no": yes_no}
         if block.entering is None:
             about |= {"rewarded": block.rewarded, "extremes": block.extremes}
         else:

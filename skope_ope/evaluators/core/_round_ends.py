@@ -313,33 +313,55 @@ def _front(side, known, v, q):
     Those are the points at which v - c q is largest for some c >= 0 (side 1), or
     smallest (side -1).
     """
-    if not len(v):
-        return known
     x, y = -side * q, side * v
-    # no other point than these can be beyond the line through the two outermost
-    first, last = int(np.argmax(y)), int(np.argmax(x))
-    ends = [(x[first], y[first]), (x[last], y[last])]
-    (x0, y0), (x1, y1) = ends
-    points = ends
-    if x1 > x0 and y0 > y1:
-        beyond = np.flatnonzero((x - x0) * (y0 - y1) + (y - y0) * (x1 - x0) > 0)
-        points = [*ends, *zip(x[beyond], y[beyond], strict=True)]
-    points = np.concatenate([known * (side, -side) @ [[0, 1], [1, 0]], points])
-    hull = _upper_hull(np.unique(points, axis=0))
-    return np.array([(side * y, -side * x) for x, y in hull])
+    if len(known) and len(x):
+        beyond = _beyond(-side * known[:, 1], side * known[:, 0], x, y)
+        if not len(beyond):
+            return known
+        x, y = x[beyond], y[beyond]
+    x = np.append(x, -side * known[:, 1])
+    y = np.append(y, side * known[:, 0])
+    hull = _upper_hull(x, y)
+    return np.column_stack([side * y[hull], -side * x[hull]])
 
 
-def _upper_hull(points):
-    """Return the falling part of the upper hull of points that are sorted by x."""
-    hull = []
-    for x, y in points.tolist():
-        while hull and hull[-1][1] <= y:  # not as high, and not as far
-            hull.pop()
-        while len(hull) > 1 and _turns_left(hull[-2], hull[-1], (x, y)):
-            hull.pop()
-        hull.append((x, y))
+def _beyond(hull_x, hull_y, x, y):
+    """Return which points may lie beyond the falling hull of others, by rising x."""
+    if x.max() <= hull_x[-1] and y.max() <= hull_y[0] and len(hull_x) > 1:
+        # most points lie below the line through the two ends of the hull
+        ends = hull_x[[0, -1]], hull_y[[0, -1]]
+        rows = np.flatnonzero(_above(*ends, x, y) > 0)
+    else:
+        rows = np.arange(len(x))
+    heights = np.interp(x[rows], hull_x, hull_y, right=-inf)
+    return rows[y[rows] > heights]
+
+
+def _above(line_x, line_y, x, y):
+    """Return a number that is larger the farther points lie above a falling line."""
+    low, high = line_x, line_y
+    return (x - low[0]) * (high[0] - high[1]) + (y - high[0]) * (low[1] - low[0])
+
+
+def _upper_hull(x, y):
+    """Return the numbers of the points on the falling part of their upper hull."""
+    if not len(x):
+        return []
+    highest, farthest = np.flatnonzero(y == y.max()), np.flatnonzero(x == x.max())
+    first = highest[np.argmax(x[highest])]
+    last = farthest[np.argmax(y[farthest])]
+    if first == last or x[first] >= x[last]:
+        return [first]
+    hull, open_parts = [first], [(first, last, np.arange(len(x)))]
+    while open_parts:  # from left to right
+        left, right, rows = open_parts.pop()
+        ends = x[[left, right]], y[[left, right]]
+        height = _above(*ends, x[rows], y[rows])
+        best = int(np.argmax(height)) if len(rows) else -1
+        if best < 0 or height[best] <= 0 or rows[best] in (left, right):
+            hull.append(right)
+            continue
+        between, rows = rows[best], rows[height > 0]
+        open_parts.append((between, right, rows[x[rows] > x[between]]))
+        open_parts.append((left, between, rows[x[rows] < x[between]]))
     return hull
-
-
-def _turns_left(a, b, c):
-    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) >= 0

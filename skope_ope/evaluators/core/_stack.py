@@ -24,16 +24,11 @@ class Stack:
         Weight, stratum and cluster of every round.
     offset : float
         What is subtracted from all rewards for the terms that follow them.
-
-    Attributes
-    ----------
-    places : dict
-        Numbers of the terms of every owner among all.
     """
 
     def __init__(self, design, offset):
         self.design, self.offset = design, offset
-        self.places, self._sums = {}, None
+        self._begins, self._sums = {}, None
         self._waiting, self._moves, self._block = {}, (), None
         self._heads = self._same = None  # where each array comes first
 
@@ -54,9 +49,8 @@ class Stack:
         if self._block is not block:
             self.flush()
             self._block = block
-        if owner not in self.places:
-            begin = len(self._moves)
-            self.places[owner] = tuple(range(begin, begin + len(terms)))
+        if owner not in self._begins:
+            begin = self._begins[owner] = len(self._moves)
             follows = moves if moves is None or moves < 0 else begin + moves
             self._moves += (follows, *[None] * (len(terms) - 1))
         self._waiting[owner] = terms
@@ -65,12 +59,12 @@ class Stack:
         """Add what was put of a block; the array of several owners is summed once."""
         if not self._waiting:
             return
-        terms = [term for owner in self.places for term in self._waiting[owner]]
+        terms = [term for owner in self._begins for term in self._waiting[owner]]
         block, self._waiting = self._block, {}
         block = block.of(self.design) if hasattr(block, "of") else block
         if self._sums is None:
             self._sums = Sums(self.design, self.offset)
-            self._tell_apart(terms, [0] * len(terms))
+            self._tell_apart(terms, self._moves)
         elif any(
             terms[i] is not terms[self._heads[j]] for i, j in enumerate(self._same)
         ):
@@ -87,9 +81,24 @@ class Stack:
         self._heads = [self._same.index(number) for number in range(len(place))]
 
     @property
+    def places(self):
+        """Numbers of the terms of every owner among all, a dict of tuples."""
+        ends = [*self._begins.values(), len(self._moves)][1:]
+        return {
+            owner: tuple(self._same[begin:end])
+            for (owner, begin), end in zip(self._begins.items(), ends, strict=True)
+        }
+
+    @property
     def sums(self):
-        """Sums of all terms."""
-        return self._sums.repeated(self._same, self._moves, self.offset)
+        """Sums of all terms, over a frame that holds no rows."""
+        moves = [self._moves[i] for i in self._heads]
+        place = [*self._same, WEIGHT]
+        moves = tuple(None if by is None else place[by] for by in moves)
+        return self._sums.moving(moves, self.offset).without_rows()
+
+
+WEIGHT = -1  # terms move with the rewards by the weight of their round
 
 
 @dataclass

@@ -219,7 +219,9 @@ def evaluator_text(evaluator):
     given = evaluator.get_params(deep=False)
     if evaluator._model_of_fit is not None:
         given["reward_model"] = evaluator._model_of_fit
-    text = ", ".join(f"{name}={_text(value)}" for name, value in sorted(given.items()))
+    text = ", ".join(
+        f"{name}={text_of_model(one)}" for name, one in sorted(given.items())
+    )
     return f"{type(evaluator).__name__}({text})"
 
 
@@ -235,10 +237,11 @@ def policy_text(policy, name=None):
             "policy it stands for. Pass policy_name=..., or carry it as a column of "
             "the logs and pass the column's name."
         )
-    return _text(policy)
+    return text_of_model(policy)
 
 
-def _text(value):
+def text_of_model(value):
+    """Return what tells a parameter from others: itself, or the hash of an object."""
     if value is None or isinstance(value, (str, bool, Real)):
         return repr(plain(value))
     try:

@@ -18,11 +18,9 @@ from copy import copy
 import numpy as np
 
 from skope_ope._dot import dot
-from skope_ope.evaluators.core._design import Frame
 from skope_ope.evaluators.core._products import MANY, products_of, products_of_rows
-from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
+from skope_ope.evaluators.core._sum_tables import parts_of_table, table_of
 
-STAYS = -2  # in tables: a term that does not follow the rewards
 FEW = 50  # strata whose rounds are taken one after the other
 FAR = 0.9  # share of the squared mean in the mean square of terms far from zero
 
@@ -219,6 +217,11 @@ class Sums:
         second : ndarray of shape (n_strata, k + 1, k + 1)
         totals : ndarray of shape (k + 1, n_cells) or None
         """
+        first, second, totals = self._about(origin, offset)
+        return first, second, None if totals is None else np.stack(totals)
+
+    def _about(self, origin, offset):
+        """Return the same, the totals as a list."""
         k = self.n_terms
         columns = range(k + 1)
         first = np.stack([np.atleast_1d(v) for v in (*self.first, self.mass)], axis=-1)
@@ -236,8 +239,19 @@ class Sums:
                 step[term, by] += self.offset - offset
             moved = step @ moved
         moved[:-1, -1] -= origin
-        totals = None if self.totals is None else moved @ np.stack(self.totals)
-        return first @ moved.T, moved @ second @ moved.T, totals
+        return first @ moved.T, moved @ second @ moved.T, self._moved_totals(moved)
+
+    def _moved_totals(self, moved):
+        """Return the rows of A X over the cells; most of A is zero."""
+        if self.totals is None:
+            return None
+        out = []
+        changes = moved - np.eye(len(moved))
+        for found, row in zip(self.totals, changes, strict=True):
+            for j in np.flatnonzero(row).tolist():
+                found = found + row[j] * self.totals[j]
+            out.append(found)
+        return out
 
     def _plain(self, offset):
         """Return the sums of the terms over all strata, of rewards less an offset."""
@@ -278,26 +292,25 @@ class Sums:
         if self.totals is not None:
             out.totals = [self.totals[i] for i in entries]
         moves = [*(self.moves or ()), *[None] * self.n_terms]
-        if any(moves[i] is not None for i in terms):
-            place = {-1: -1} | {i: at for at, i in enumerate(terms)}
-            out.moves = tuple(
-                None if moves[i] is None else place[moves[i]] for i in terms
-            )
-        else:
-            out.moves, out.offset = None, 0.0
+        follows = tuple(_place_of(moves[i], at, terms) for at, i in enumerate(terms))
+        return out.moving(follows, self.offset)
+
+    def moving(self, moves, offset):
+        """Return the same sums of terms that follow the rewards, see `Sums`."""
+        out = copy(self)
+        out.moves = moves if any(by is not None for by in moves) else None
+        out.offset = 0.0 if out.moves is None else offset
         return out
 
-    def repeated(self, numbers, moves=None, offset=0.0):
+    def repeated(self, numbers):
         """Return sums of the same terms, some of them several times, to go on with.
 
         Parameters
         ----------
         numbers : sequence of int
             The term that stands in each place.
-        moves, offset : object
-            See `Sums`.
         """
-        out = Sums(self.frame, offset, moves)
+        out = Sums(self.frame)
         columns = range(len(numbers))
         out.origin = [self.origin[i] for i in numbers]
         out.first = [self.first[i] for i in numbers]
@@ -315,19 +328,26 @@ class Sums:
 
     def without_rows(self):
         """Return the sums over a frame that holds no rows, and no empty cells."""
-        frame, cells = self.frame.filled()
-        first, second, totals = self.about(self.origin, self.offset)
-        totals = None if totals is None else totals[:, cells]
-        return Sums._of(
-            frame, self.offset, self.moves, self.origin, first, second, totals
-        )
+        out = copy(self)
+        out._buffer, out._owned = None, ()
+        out.frame, cells = self.frame.filled()
+        if self.totals is not None:
+            out.totals = [values[cells] for values in self.totals]
+        return out
 
     def scaled(self, factor):
         """Return the sums of rounds that all weigh a factor more."""
-        first, second, totals = self.about(self.origin, self.offset)
-        totals = None if totals is None else factor * totals
-        about = self.frame.scaled(factor), self.offset, self.moves, self.origin
-        return Sums._of(*about, factor * first, factor * factor * second, totals)
+        out, k, square = copy(self), self.n_terms, factor * factor
+        out._buffer, out._owned, out.frame = None, (), self.frame.scaled(factor)
+        out.first = [factor * values for values in self.first]
+        out.second = [
+            [square * self.product(i, j) for j in range(min(i + 1, k))]
+            for i in range(k + 1)
+        ]
+        out.mass, out.square = factor * self.mass, square * self.square
+        if self.totals is not None:
+            out.totals = [factor * values for values in self.totals]
+        return out
 
     def __getstate__(self):
         return {**self.__dict__, "_buffer": None}
@@ -352,13 +372,15 @@ class Sums:
         k = self.n_terms
         first = np.zeros((frame.n_strata, k + 1))
         second = np.zeros((frame.n_strata, k + 1, k + 1))
-        totals = np.zeros((k + 1, len(frame.cell_count))) if frame.clustered else None
+        totals = None
+        if frame.clustered:
+            totals = [np.zeros(len(frame.cell_count)) for _ in range(k + 1)]
         for one, (strata, cells) in zip(parts, places, strict=True):
-            moved = one.about(origin, offset)
+            moved = one._about(origin, offset)
             first[strata] += moved[0]
             second[strata] += moved[1]
-            if totals is not None:
-                totals[:, cells] += moved[2]
+            for row, values in zip(totals or (), moved[2] or (), strict=True):
+                row[cells] += values
         return Sums._of(frame, offset, self.moves, origin, first, second, totals)
 
     @classmethod
@@ -403,60 +425,22 @@ class Sums:
 
     def to_table(self):
         """Return the sums as a dict of arrays, for numpy's or pyarrow's files."""
-        first, second, totals = self.about(self.origin, self.offset)
-        table = {
-            "origin": np.array(self.origin),
-            "offset": np.array(self.offset),
-            "moves": np.array(
-                [STAYS if by is None else by for by in self.moves or ()], dtype=int
-            ),
-            "first": first,
-            "second": second,
-            "count": self.frame.count,
-            "heaviest": np.array(self.frame.heaviest),
-        }
-        if self.frame.strata != [None]:
-            table["strata"] = texts_of_labels(self.frame.strata)
-        if totals is not None:
-            clusters = self.frame.clusters
-            if clusters.dtype == object:
-                clusters = clusters.astype(str)
-            table |= {
-                "totals": totals,
-                "clusters": clusters,
-                "n_buckets": np.array(self.frame.n_buckets or 0),
-                "cell_stratum": self.frame.cell_stratum,
-                "cell_cluster": self.frame.cell_cluster,
-                "cell_count": self.frame.cell_count,
-            }
-        return table
+        return table_of(self)
 
     @classmethod
     def from_table(cls, table):
         """Return the sums that `to_table` wrote."""
-        cells = {}
-        if "totals" in table:
-            cells = {
-                name: table[name]
-                for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
-            }
-            cells["n_buckets"] = int(table["n_buckets"]) or None
-            cells["cell_mass"] = table["totals"][-1]
-        strata = None
-        if "strata" in table:
-            strata = labels_of_texts(table["strata"])
-        heaviest = float(table["heaviest"])
-        frame = Frame(table["count"], strata, **cells, heaviest=heaviest)
-        moves = [None if by == STAYS else by for by in table["moves"].tolist()]
-        return cls._of(
-            frame,
-            float(table["offset"]),
-            tuple(moves) or None,
-            table["origin"].tolist(),
-            table["first"],
-            table["second"],
-            table.get("totals"),
-        )
+        return cls._of(*parts_of_table(table))
+
+
+def _place_of(by, at, terms):
+    """Return where among some terms the one is by which another, at a place, moves.
+
+    It may stand there several times: the next one belongs to it.
+    """
+    if by is None or by < 0:
+        return by
+    return terms.index(by, at) if by in terms[at:] else terms.index(by)
 
 
 def _in_the_same_buckets(*parts):

@@ -42,7 +42,8 @@ def group_warnings(estimate):
             ),
         )
     unknown = isnan(estimate.standard_error) and not isnan(estimate.value)
-    if unknown and not estimate.rests_on_one:
+    # an error that rounding took is a matter of the terms, not of their groups
+    if unknown and not (estimate.rests_on_one or estimate.lost):
         return (
             FewGroupsWarning(
                 "a part of the logs with a variance of its own (a logger, an arm) has "

@@ -13,7 +13,7 @@ from skope_ope.evaluators.core._weight_bound import (
     largest_but,
 )
 from skope_ope.logs._label_texts import texts_of_labels
-from skope_ope.logs._propensity_audit import ROUNDING, propensity_by_action
+from skope_ope.logs._propensity_audit import ROUNDING
 
 ALL_ACTIONS = SimpleNamespace(logged_only=False)  # a policy that is asked for all
 
@@ -142,7 +142,8 @@ class LimitsInPass:
         if logs.logging_proba is not None or (
             by_action is not None and by_action.all()
         ):
-            self.bound = WeightBound(logs, ALL_ACTIONS)
+            bound = WeightBound(logs, ALL_ACTIONS)
+            self.bound = bound if bound.needs_tables else None  # sums above one
         self.most, self.mass = np.zeros((2, logs.n_actions))
 
     def see(self, target):
@@ -176,4 +177,4 @@ def by_action_alone(logs):
     """Return the propensities where they belong to the actions alone, or None."""
     if logs.propensity is None or logs.available is not None:
         return None
-    return propensity_by_action(logs)
+    return logs.propensity_by_action

@@ -213,7 +213,13 @@ class WeightedAsGiven(Weighted):
         """Return the pooling of the loggers of all parts of a log."""
         by_label = self.given
         if not hasattr(by_label, "keys"):
-            by_label = dict(zip(self.known, self.given, strict=True))
+            known = frame.strata if self.known is None else self.known
+            if len(known) != len(self.given):
+                raise ValueError(
+                    f"divergences has {len(self.given)} entries, and the parts of the "
+                    f"log have the loggers {list(known)}: pass a dict by logger."
+                )
+            by_label = dict(zip(known, self.given, strict=True))
         given = np.array([by_label[label] for label in frame.strata], dtype=float)
         return partial(_as_given, floored(given)[0])
 

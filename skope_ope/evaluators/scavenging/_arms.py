@@ -62,9 +62,6 @@ class Arms:
     sought : ndarray of bool of shape (n_rounds,) or None
         Whether the policy wants the arm of the round anywhere in its stratum; None:
         it wants every arm.
-    shares : ndarray of shape (n_arms,) or None
-        Stated shares of arms that are policies in their mixture; None: those of the
-        rounds.
     """
 
     code: np.ndarray
@@ -76,7 +73,6 @@ class Arms:
     design: Design | None = None
     self_normalized: bool = False
     sought: np.ndarray | None = None
-    shares: np.ndarray | None = None
     offset: float = field(init=False)
 
     def __post_init__(self):
@@ -118,8 +114,6 @@ class Arms:
 
     def _mixture(self):
         """Return the probability of every logged action under the mixture."""
-        if self.shares is not None:
-            return self.under @ self.shares
         stratum = self.stratum
         if stratum is None:
             stratum = np.zeros(len(self.code), dtype=np.intp)

@@ -99,7 +99,8 @@ class OpenWalk:
     def _begin(self, policy, logs, adaptive):
         evaluator, task, log = self.evaluator, self.task, self.facts.log
         about = self._rule, task.number, not adaptive
-        self._walk = evaluator._walk(policy, logs, *about)
+        empty = logs[np.arange(0)]  # a slice would keep the partition alive
+        self._walk = evaluator._walk(policy, empty, *about)
         offset = far_offset(log) if evaluator._follows_rewards else 0.0
         given = task.rows, offset, known_range(log)
         self._sums = WalkSums(evaluator, adaptive, *given)

@@ -72,6 +72,11 @@ class HistoryFacts:
             return super().__repr__()
         return f"{super().__repr__()[:-1]}, standard_error_of={about!r})"
 
+    def _values_by_then(self):
+        """Return the mean over the trajectories so far, at the end of each."""
+        shares = self.trajectory_shares
+        return np.cumsum(shares * self.trajectory_values) / np.cumsum(shares)
+
     def _paired_parts(self, other):
         """Return mean, error and freedom of the gaps between parts, or None.
 
@@ -160,8 +165,7 @@ class SequentialValue(HistoryFacts, PolicyValue):
             rows = self.accepted[self.accepted <= rows[0]]
             above, below = np.cumsum(self._rows.terms, axis=1)[:, rows]
             return rows, above / below
-        shares = self.trajectory_shares
-        return rows, np.cumsum(shares * self.trajectory_values) / np.cumsum(shares)
+        return rows, self._values_by_then()
 
     @cached_property
     def learned_policy(self):

@@ -229,8 +229,7 @@ class Walks:
     def values(self, n_jobs=None, verbose=0, counted=None):
         """Return the values by evaluator and policy."""
         n_rounds = self.facts.n_rounds
-        found = (logs for _, logs in read_partitions(self.partitions))
-        head = next(logs for logs in found if logs is not None)
+        head = self._head()
         kinds = {}  # whether a policy learns
         for policy, what in self.policies.items():
             if hasattr(what, "__array__") or isinstance(what, (list, tuple)):
@@ -239,7 +238,7 @@ class Walks:
                     "parts does not have. Name its columns in scan_logs(..., "
                     "columns={'pi': [...]}) and pass 'pi'."
                 )
-            target = Target(what, head[:1])
+            target = Target(what, head)
             kinds[policy] = isinstance(target.policy, AdaptivePolicy)
             for evaluator in self.evaluators.values():
                 evaluator._check_settings(kinds[policy], target, n_rounds)
@@ -265,6 +264,13 @@ class Walks:
             }
             for name in self.evaluators
         }
+
+    def _head(self):
+        """Return the first round, a copy that does not keep its partition alive."""
+        for _, logs in read_partitions(self.partitions):
+            if logs is not None:
+                return logs[np.arange(1)]
+        raise ValueError("the files changed while they were read. Scan them again.")
 
     def _least_ratios(self, settings):
         """Return `LeastRatios` of the evaluators that ask for them, by name."""
@@ -298,6 +304,7 @@ class Walks:
             estimate,
             **told,
             policy=self.policies[policy],
+            of_rewards=not evaluator._uses_model,
             lessons=(complete or lessons)[-1] if adaptive else None,
             counted=counted,
             propensities=propensities_of(facts.log),

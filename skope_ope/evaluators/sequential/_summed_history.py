@@ -213,7 +213,7 @@ class SummedHistory:
         pairs = trajectories.formed
         return np.array([self.n_rounds * share / one.weight for one, share in pairs])
 
-    def deviations(self, trajectories, error, successes=None):
+    def deviations(self, trajectories, error, of_rewards):
         """Return the `Deviations` of the round values, or bounds of them.
 
         Parameters
@@ -222,15 +222,18 @@ class SummedHistory:
             Their values.
         error : float
             The standard error, that of a single trace's spread.
-        successes : tuple (int, int), default=None
-            See `PolicyValue`.
+        of_rewards : bool
+            Whether the value is a mean of accepted rewards.
         """
         n, value = self.n_rounds, trajectories.value
-        factors = self.factors(trajectories)
-        if successes is not None:
-            ones, n_used = successes
+        factors, ones = self.factors(trajectories), self.walks[0].ones
+        if of_rewards and ones is not None:
+            n_used = self.n_accepted
+            if self.horizon is not None:
+                n_used = len(factors) * self.horizon
             return deviations_of_yes_no(n, value, n_used, ones, float(factors[0]))
-        square = n * (n - 1) * error**2 if len(factors) == 1 else None
+        known = len(factors) == 1 and np.isfinite(error)
+        square = n * (n - 1) * error**2 if known else None
         offset = self.walks[0].offset
         about = n, value - offset, self.moments, factors
         return deviations_of_moments(*about, square)

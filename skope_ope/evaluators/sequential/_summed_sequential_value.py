@@ -36,8 +36,8 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         What the policy learned from, where it learns.
     policy : policy or str
         The policy as it came.
-    successes : tuple (int, int) or None
-        See `PolicyValue`.
+    of_rewards : bool
+        Whether the value is a mean of accepted rewards.
     **about : dict
         Parameters of `SummedValue`.
     """
@@ -52,6 +52,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         bound_terms,
         lessons,
         policy,
+        of_rewards,
         **about,
     ):
         super().__init__(estimate, history.n_rounds, **about)
@@ -59,8 +60,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         self._lessons, self._policy = lessons, policy
         self._seen_deviations = None
         if np.isfinite(self.value) and not estimate.frame.clustered:
-            error = self.standard_error
-            told = trajectories, error, self.successes
+            told = trajectories, self.standard_error, of_rewards
             self._seen_deviations = history.deviations(*told)
 
     @cached_property
@@ -77,7 +77,9 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
     @property
     def progressive_policy_(self):
         """Raise: it replays the accepted rounds, which are not kept."""
-        raise _dropped("progressive_policy_", "accepted has the rows of its histories")
+        # hasattr tells that there is none
+        told = _dropped("progressive_policy_", "accepted has the rows of its histories")
+        raise AttributeError(str(told))
 
     def running_values(self):
         """Return the value so far, along the log, at the ends of the trajectories.
@@ -91,7 +93,7 @@ class SummedSequentialValue(HistoryFacts, SummedValue):
         """
         if self.n_trajectories == 1:
             raise _dropped("running_values of a single history", "set a horizon")
-        return super().running_values()
+        return self.trajectory_stops - 1, self._values_by_then()
 
     @cached_property
     def learned_policy(self):

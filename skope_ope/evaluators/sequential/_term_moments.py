@@ -14,10 +14,10 @@ import numpy as np
 from skope_ope.evaluators.core._reach import Reach, StatedReach, range_only
 from skope_ope.intervals._gamma import DeviationBounds, Deviations
 
-# of x - V_0 y: squares, cross products, squares of y; fourth powers of both; extremes;
-# the largest y; extremes with the least and with the largest reward
-FIELDS = "xx", "xy", "yy", "x4", "y4", "low", "high", "top", "l0", "l1", "h0", "h1"
-ADDED, N_ENDS = 5, 4
+# Of x - V_0 y: sums of squares, of products with y, of squares of y, of fourth powers
+# of both; then the least and the largest: of these, of y, with the least reward that
+# there may be, and with the largest.
+N_SUMS, N_PAIRS = 5, 4
 
 
 class TermMoments:
@@ -27,16 +27,16 @@ class TermMoments:
     ----------
     origin : float
         V_0.
-    numbers : ndarray of shape (12,)
-        See `FIELDS`.
+
+    Attributes
+    ----------
+    numbers : ndarray of shape (13,)
+        Five sums, and four pairs of extremes.
     """
 
-    def __init__(self, origin, numbers=None):
+    def __init__(self, origin):
         self.origin = origin
-        if numbers is None:
-            ends = [inf, -inf] * (N_ENDS // 2)
-            numbers = np.array([0.0] * ADDED + [inf, -inf, 0.0] + ends)
-        self.numbers = numbers
+        self.numbers = np.array([0.0] * N_SUMS + [inf, -inf] * N_PAIRS)
 
     def add(self, above, below, corners=()):
         """Add the terms of some rounds.
@@ -53,13 +53,11 @@ class TermMoments:
         x = above - self.origin * below
         xx, yy = x * x, below * below
         sums = [xx.sum(), x @ below, yy.sum(), xx @ xx, yy @ yy]
-        self.numbers[:ADDED] += sums
-        ends = [x] + [corner - self.origin * below for corner in corners]
-        places = (5, 6), (8, 9), (10, 11)
-        for one, (low, high) in zip(ends, places, strict=False):
-            self.numbers[low] = min(self.numbers[low], one.min())
-            self.numbers[high] = max(self.numbers[high], one.max())
-        self.numbers[7] = max(self.numbers[7], below.max())
+        self.numbers[:N_SUMS] += sums
+        ends = [x, below] + [corner - self.origin * below for corner in corners]
+        for place, one in enumerate(ends):
+            pair = self.numbers[N_SUMS + 2 * place :][:2]
+            pair[:] = min(pair[0], one.min()), max(pair[1], one.max())
 
 
 def deviations_of_moments(n, value, moments, factors, square=None):
@@ -79,12 +77,13 @@ def deviations_of_moments(n, value, moments, factors, square=None):
         Sum of squares of the deviations, where it is known better.
     """
     table = np.array([one.numbers for one in moments]).T
-    xx, xy, yy, x4, y4, low, high, top = table[:8]
+    xx, xy, yy, x4, y4, low, high, *of_below = table[: N_SUMS + 4]
     move = value - np.array([one.origin for one in moments])
     if square is None:
         square = float(factors**2 @ (xx - 2 * move * xy + move**2 * yy))
-    slack = np.abs(move) * top
-    least, largest = (factors * (low - slack)).min(), (factors * (high + slack)).max()
+    slack = move * np.stack(of_below)
+    least = (factors * (low - slack.max(axis=0))).min()
+    largest = (factors * (high - slack.min(axis=0))).max()
     fourth = (x4**0.25 + np.abs(move) * y4**0.25) ** 4 @ factors**4
     return DeviationBounds.of(
         n, square, min(float(least), 0.0), max(float(largest), 0.0), float(fourth)
@@ -135,13 +134,13 @@ def reach_of_moments(limits, value, moments, factor, all_rounds):
     all_rounds : bool
         Whether all rounds have terms; the deviation of others is zero.
     """
-    numbers = moments.numbers
-    if limits is None or not np.isfinite(numbers[8:]).all():
+    pairs = moments.numbers[N_SUMS:].reshape(N_PAIRS, 2)
+    if limits is None or not np.isfinite(pairs).all():
         return range_only(limits)
-    slack = abs(value - moments.origin) * numbers[7]
+    slack = (value - moments.origin) * pairs[1]
     ends = []
-    for low, high in ((8, 9), (10, 11)):
-        least, most = numbers[low] - slack, numbers[high] + slack
+    for low, high in pairs[2:]:
+        least, most = low - slack.max(), high - slack.min()
         if not all_rounds:
             least, most = min(least, 0.0), max(most, 0.0)
         ends.append((float(factor * least), float(factor * most)))

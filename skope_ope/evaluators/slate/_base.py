@@ -35,6 +35,7 @@ from skope_ope.evaluators.slate._known_of_sums import (
     tally_of,
     weights_of,
 )
+from skope_ope.evaluators.slate._reach_of_sums import ends_of_slates
 from skope_ope.evaluators.slate._slot_support import support_of_slots
 from skope_ope.evaluators.slate._support import form_of
 from skope_ope.evaluators.slate._uniform_rankings import is_possible
@@ -259,6 +260,7 @@ class SlateEvaluator(BaseEvaluator):
                 # those that are left out are not the same for other policies
                 stack = whole.stack(f"{name}: {policy}", positive.design)
             whole.combines[name, policy] = combine
+            whole.ends[name, policy] = ends_of_slates(found, terms, logs, positive)
             whole.add_terms((name, policy), stack, terms)
             owner = "weights", name, policy
             whole.tallies[owner] = tally_of(found, positive, part)

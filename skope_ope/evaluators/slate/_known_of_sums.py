@@ -7,11 +7,10 @@ from math import isnan, nan
 from skope_ope.evaluators.core._mean_weight import bounded
 from skope_ope.evaluators.core._overlap import Overlap, weight_entries
 from skope_ope.evaluators.core._part_weights import UNKNOWN_LENGTH
-from skope_ope.evaluators.core._reach import range_only
 from skope_ope.evaluators.core._tally import Tally
 from skope_ope.evaluators.core._warnings import warnings_of
 from skope_ope.evaluators.core._weight_findings import slate_weight_findings
-from skope_ope.logs._known_range import known_range
+from skope_ope.evaluators.slate._reach_of_sums import reach_of_slates
 
 SUMMED = ("unsupported_share", "outside_range_share", "negative_weight_share")
 SUMMED += ("altered_rows", "correction")  # means over all rounds
@@ -128,5 +127,5 @@ def known_of_slates(evaluator, summary, log):
         "effective_sample_size": size,
         "diagnostics": entries | told,
         "warnings": warned,
-        "reach": range_only(None if log is None else known_range(log)),
+        "reach": reach_of_slates(summary, log, int(sums["n_rounds"])),
     }

@@ -6,6 +6,7 @@ from copy import copy
 
 import numpy as np
 
+from skope_ope.logs._group_sums import MANY
 from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._merged_labels import merged_labels, placed
 from skope_ope.logs._slate_logs import EMPTY, column_weights
@@ -41,7 +42,7 @@ class FactSums:
 
     @np.errstate(over="ignore", invalid="ignore")  # sums of legal numbers may be inf
     def __init__(self, logs):
-        self.log, self.n_features = LogSums.of(logs, logs), logs.n_features
+        self.log, self.n_features = LogSums.of(logs, logs, MANY), logs.n_features
         self.shown = self.n_shown = None
         slates = not hasattr(logs, "action_index")
         weight = column_weights(logs) if slates else logs.sample_weight

@@ -168,8 +168,8 @@ def test_levels_out_of_range(level):
 
 
 def test_methods_that_do_not_exist():
-    with pytest.raises(ValueError, match=r"one of 'auto', .*, got 'jackknife'"):
-        IPS().fit(LOGS).evaluate(D8.pi).confidence_interval(method="jackknife")
+    with pytest.raises(ValueError, match=r"one of 'auto', .*, got 'fiducial'"):
+        IPS().fit(LOGS).evaluate(D8.pi).confidence_interval(method="fiducial")
 
 
 def test_one_round_has_no_interval():

@@ -230,3 +230,18 @@ def test_smoothed_logarithms_know_the_lowest_reward():
     lam = {"smooth": LogSmoothing(lam=0.1)}
     table, memory = both(logs, lam)
     assert_alike(table["new", "smooth"], memory["new", "smooth"])
+
+
+@pytest.mark.parametrize("reward", ["clicks", "revenue"])
+def test_long_logs_keep_fewer_sums_and_are_not_surer_for_it(reward):
+    logs = world(800, 9, reward)
+    few = {"SNIPS": SNIPS(), "IPS": IPS()}
+    rows = cut(800)
+    table = summed(POLICIES, few, logs, rows, n_total=10**9).values()
+    memory = evaluate(POLICIES, logs, evaluators=few)
+    for key, value in table.items():
+        assert_alike(value, memory[key])
+    mixed = summed(POLICIES, few, logs, rows[:2]) + summed(
+        POLICIES, few, logs, rows[2:], n_total=10**9
+    )
+    assert_alike(mixed.values()["new", "IPS"], memory["new", "IPS"])

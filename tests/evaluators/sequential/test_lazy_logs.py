@@ -4,6 +4,7 @@
 
 import warnings
 from copy import deepcopy
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def written(logs, folder, bounds, **about):
         columns[name] = list(values)
     if logs.timestamp is not None:
         columns["t"], about["timestamp"] = logs.timestamp, "t"
-    for number, (low, high) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         table = pa.table({name: values[low:high] for name, values in columns.items()})
         parquet.write_table(table, folder / f"part{number}.parquet", row_group_size=200)
     return scan_logs(
@@ -99,6 +100,10 @@ def test_one_table_with_evaluators_of_sums(logs, lazy):
         ips = evaluate("pi", logs, evaluators=["IPS"])
     for key, value in expected.items():
         assert_same(found[key], value)
+    gain = found["fixed", "column"] - found["learns", "column"]
+    paired = expected["fixed", "column"] - expected["learns", "column"]
+    np.testing.assert_allclose(gain.value, paired.value, rtol=1e-9)
+    np.testing.assert_allclose(gain.standard_error, paired.standard_error, rtol=1e-9)
     assert list(both) == ["ips", *EVALUATORS]
     np.testing.assert_allclose(both["ips"].value, ips["IPS"].value, rtol=1e-12)
 
@@ -170,15 +175,15 @@ def test_a_lazy_frame_has_no_order(logs):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"a": [0, 1], "r": [0.0, 1.0], "p": [0.5, 0.5]}).lazy()
     lazy = scan_logs(frame, action="a", reward="r", propensity="p")
-    with pytest.raises(TypeError, match="no order.*parquet"):
+    with pytest.raises(TypeError, match=r"no order.*parquet"):
         repeated_runs(Replay(), EpsilonGreedy(), lazy)
-    with pytest.raises(TypeError, match="no order.*parquet"):
+    with pytest.raises(TypeError, match=r"no order.*parquet"):
         evaluate(EpsilonGreedy(), lazy, evaluators=["Replay"])
 
 
 def test_errors_name_file_and_row_group(logs, lazy, tmp_path):
     (tmp_path / "part2.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match="part2.parquet, row group 0"):
+    with pytest.raises(FileNotFoundError, match=r"part2.parquet, row group 0"):
         evaluate("pi", lazy, evaluators={"rs": RejectionSampling(cmax=0.1)})
 
 

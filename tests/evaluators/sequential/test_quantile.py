@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 
 from bisect import insort
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -115,3 +116,40 @@ def test_values_in_force():
     found = in_force([1.0, 0.5, 0.25], np.array([1, 3]), 6)
     assert found.tolist() == [1, 1, 0.5, 0.5, 0.25, 0.25]
     assert in_force([1.0], np.array([], dtype=int), 3).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("q", LEVELS)
+def test_what_can_never_be_the_quantile_is_dropped(q, global_random_seed, monkeypatch):
+    monkeypatch.setattr(_quantile, "SPARE", 4)
+    rng = np.random.default_rng(global_random_seed)
+    values, n = rng.random(2000).round(3), 2000
+    all_kept, some_kept = RunningQuantile(q), RunningQuantile(q, n)
+    for start in range(0, n, 25):
+        some = values[start : start + 25].tolist()
+        for running in (all_kept, some_kept):
+            running.extend(some)
+        assert some_kept.value() == all_kept.value()
+        needed = quantile_index(q, n) + 1
+        assert len(some_kept._low) + len(some_kept._high) <= 2.25 * needed + 30
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("q", LEVELS)
+def test_known_ratios_of_parts_are_those_of_the_whole(q, bounded, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    n = 900
+    pi = np.where(rng.random(n) < 0.2, 0.0, rng.random(n).round(2))
+    p, u = rng.choice([0.1, 0.3, 0.9], n), rng.random(n)
+    for c_init in (None, 0.05):
+        accepted, c = KnownRatios(q, 1.0, c_init).take(pi, p, u)
+        parts = KnownRatios(q, 1.0, c_init, n if bounded else None)
+        bounds = [0, *np.sort(rng.integers(0, n + 1, 9)).tolist(), n]
+        found = []
+        for low, high in pairwise(bounds):
+            rows = slice(low, high)
+            some, ratios = parts.take(pi[rows], p[rows], u[rows])
+            found += (low + some).tolist()
+            np.testing.assert_array_equal(ratios, c[rows])
+            if bounded:
+                assert len(parts._kept) <= quantile_index(q, n) + 1
+        assert found == accepted.tolist()

@@ -1,0 +1,68 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums as arrays of numbers and texts, which files hold."""
+
+import numpy as np
+
+from skope_ope.evaluators.core._design import Frame
+from skope_ope.logs._label_texts import labels_of_texts, texts_of_labels
+
+STAYS = -2  # a term that does not follow the rewards
+
+
+def table_of(sums):
+    """Return `Sums` as a dict of arrays."""
+    frame = sums.frame
+    first, second, totals = sums.about(sums.origin, sums.offset)
+    table = {
+        "origin": np.array(sums.origin),
+        "offset": np.array(sums.offset),
+        "moves": np.array(
+            [STAYS if by is None else by for by in sums.moves or ()], dtype=int
+        ),
+        "first": first,
+        "second": second,
+        "count": frame.count,
+        "heaviest": np.array(frame.heaviest),
+    }
+    if frame.strata != [None]:
+        table["strata"] = texts_of_labels(frame.strata)
+    if totals is not None:
+        clusters = frame.clusters
+        if clusters.dtype == object:
+            clusters = clusters.astype(str)
+        table |= {
+            "totals": totals,
+            "clusters": clusters,
+            "n_buckets": np.array(frame.n_buckets or 0),
+            "cell_stratum": frame.cell_stratum,
+            "cell_cluster": frame.cell_cluster,
+            "cell_count": frame.cell_count,
+        }
+    return table
+
+
+def parts_of_table(table):
+    """Return what `Sums._of` takes, from the arrays that `table_of` gave."""
+    cells = {}
+    if "totals" in table:
+        cells = {
+            name: table[name]
+            for name in ("clusters", "cell_stratum", "cell_cluster", "cell_count")
+        }
+        cells["n_buckets"] = int(table["n_buckets"]) or None
+        cells["cell_mass"] = table["totals"][-1]
+    strata = None
+    if "strata" in table:
+        strata = labels_of_texts(table["strata"])
+    heaviest = float(table["heaviest"])
+    moves = [None if by == STAYS else by for by in table["moves"].tolist()]
+    return (
+        Frame(table["count"], strata, **cells, heaviest=heaviest),
+        float(table["offset"]),
+        tuple(moves) or None,
+        table["origin"].tolist(),
+        table["first"],
+        table["second"],
+        table.get("totals"),
+    )

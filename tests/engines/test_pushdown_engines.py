@@ -1,0 +1,130 @@
+# Authors: the skope_ope developers
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sums inside Dask and Spark frames: the numbers of memory, and no row lost."""
+
+import numpy as np
+import pytest
+
+from skope_ope import IPS, SNIPS, DoublyRobust, scan_logs
+from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators._pushdown import frame_sums
+from tests.evaluators._frame_worlds import (
+    LOGGERS,
+    ONE_LOGGER,
+    POLICIES,
+    columns,
+    in_memory,
+    roles,
+)
+from tests.evaluators.test_pushdown import check_same
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.frames,
+    # narwhals will ask for a package of its own for Dask
+    pytest.mark.filterwarnings("ignore:Dask support is moving:FutureWarning"),
+    # pandas, of the hundred columns that all evaluators at once need
+    pytest.mark.filterwarnings("ignore:DataFrame is highly fragmented"),
+]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    sql = pytest.importorskip("pyspark.sql")
+    try:
+        session = (
+            sql.SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .getOrCreate()
+        )
+    except Exception as error:  # no Java
+        pytest.skip(f"Spark does not start: {error}")
+    yield session
+    session.stop()
+
+
+def dask_frame(data, request):
+    dask = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    return dask.from_pandas(pandas.DataFrame(data), npartitions=3)
+
+
+def spark_frame(data, request):
+    session = request.getfixturevalue("spark")
+    pa = pytest.importorskip("pyarrow")
+    return session.createDataFrame(pa.table(data))
+
+
+engines = pytest.mark.parametrize(
+    "frame_of", [dask_frame, spark_frame], ids=["dask", "spark"]
+)
+
+
+@engines
+@pytest.mark.parametrize("which", ["plain", "weighted groups"])
+def test_one_logger(frame_of, which, request):
+    which = {"groups": which != "plain", "weights": which != "plain"}
+    data = columns()
+    lazy = scan_logs(frame_of(data, request), **roles(**which))
+    found = frame_sums(POLICIES, ONE_LOGGER, lazy)
+    logs = in_memory(data, roles(**which))
+    check_same(found, sums_of_part(POLICIES, ONE_LOGGER, logs, n_total=len(logs)))
+
+
+@engines
+def test_several_loggers(frame_of, request):
+    data, which = columns(seed=1), {"loggers": True}
+    evaluators = {k: one for k, one in LOGGERS.items() if k != "loggers"}
+    lazy = scan_logs(frame_of(data, request), **roles(**which))
+    found = frame_sums(POLICIES, evaluators, lazy)
+    logs = in_memory(data, roles(**which))
+    shares = np.bincount(logs.logger_index) / len(logs)
+    given = {"shares": dict(zip("AB", shares.tolist(), strict=True))}
+    expected = sums_of_part(POLICIES, evaluators, logs, n_total=len(logs), **given)
+    check_same(found, expected)
+
+
+@engines
+@pytest.mark.parametrize("texts", [False, True])
+def test_more_groups_than_are_told_apart(frame_of, texts, request):
+    data = columns()
+    if texts:
+        data["group"] = np.array([f"user {g}" for g in data["group"]])
+    lazy = scan_logs(frame_of(data, request), **roles(groups=True))
+    evaluators = {"SNIPS": SNIPS()}
+    found = frame_sums(POLICIES, evaluators, lazy, n_groups=20, n_buckets=7)
+    logs = in_memory(data, roles(groups=True))
+    expected = sums_of_part(POLICIES, evaluators, logs, n_total=len(logs))
+    estimate = found.by_evaluator["SNIPS"].summary("one").estimate()
+    sums = expected.by_evaluator["SNIPS"].summary("one").sums.bucketed(7)
+    from skope_ope.evaluators.core._estimate import Estimate
+
+    exact = Estimate(sums, SNIPS._combine)
+    assert estimate.standard_error == pytest.approx(exact.standard_error, rel=1e-12)
+
+
+BAD = [
+    ("reward", None, "reward"),
+    ("reward", np.nan, "reward"),
+    ("p", None, "propensity must lie in"),
+    ("p", np.nan, "propensity must lie in"),
+    ("p", 0.0, "propensity must lie in"),
+    ("one_0", np.nan, "policy 'one'"),
+    ("one_0", None, "policy 'one'"),
+    ("q_1", np.nan, "model values must be finite"),
+    ("action", None, "the action is missing"),
+    ("group", None, "group is missing"),
+]
+
+
+@engines
+@pytest.mark.parametrize(("name", "value", "said"), BAD)
+def test_bad_rows_are_counted_and_refused(frame_of, name, value, said, request):
+    data = {one: values.tolist() for one, values in columns(60).items()}
+    data[name][3] = data[name][50] = value
+    lazy = scan_logs(frame_of(data, request), **roles(groups=True))
+    evaluators = {"IPS": IPS(), "DR": DoublyRobust(reward_model="q")}
+    with pytest.raises(ValueError, match=rf"{said}.*\(2 rows.*60"):
+        frame_sums({"one": "one"}, evaluators, lazy)
