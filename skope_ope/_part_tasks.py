@@ -11,7 +11,7 @@ import warnings
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
@@ -69,7 +69,7 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
         # for the tasks that stay in this process: filters and threads are of all of it
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        if len(tasks) > 1 and n_jobs not in (None, 1):
+        if effective_n_jobs(n_jobs) > 1:
             stack.enter_context(threadpool_limits(1))
         stack.callback(shared.stop)
         for result in _results(calls, n_jobs, verbose, shared):
