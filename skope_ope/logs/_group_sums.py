@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from skope_ope.logs._factorise import count_codes
+from skope_ope.logs._factorise import sums_of_codes
 from skope_ope.logs._row_content import column_words, mixed
 
 # How many groups are all kept, and how many of more: those with the smallest words.
@@ -230,17 +230,15 @@ def sums_of_groups(logs, words, values):
         The rounds, with groups.
     words : WordsOfGroups
         Of these.
-    values : dict of ndarray of shape (n_rounds,)
-        What is summed by group, by name.
+    values : dict of ndarray of shape (n_rounds,), or None
+        What is summed by group, by name; None stands for ones.
     """
-    n = len(words.order)
-    place = np.full(len(words.words), -1, dtype=np.intp)
-    place[words.order] = np.arange(n)
-    place = place[logs.group_index]
-    if not words.complete:
-        rows = np.flatnonzero(place >= 0)
-        place = place[rows]
-        values = {name: one[rows] for name, one in values.items()}
-    sums = {"n": count_codes(place, n)}
-    sums |= {name: np.bincount(place, one, n) for name, one in values.items()}
+    sizes, kept = logs.group_sizes, words.order
+    # to sum all is faster than to choose
+    sums = {"n": sizes[kept]}
+    for name, one in values.items():
+        total = sizes.astype(float)
+        if one is not None:
+            total = sums_of_codes(logs.group_index, one, len(sizes))
+        sums[name] = total[kept]
     return GroupSums.of(words, sums)
