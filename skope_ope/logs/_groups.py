@@ -167,7 +167,12 @@ class Grouped:
     def _grouping(self):
         if self.group is None:
             return None, None
-        return among(self._group_labels, self._group_code)
+        return among(self._group_labels, self._group_code, self._label_counts)
+
+    @cached_property
+    def _label_counts(self):
+        """Number of rounds of every label, of those that the logs were built with."""
+        return read_only(count_codes(self._group_code, len(self._group_labels)))
 
     @property
     def groups(self):
@@ -184,6 +189,8 @@ class Grouped:
         """Numbers of rounds of the groups, ndarray of shape (n_groups,)."""
         if self.group is None:
             return None
+        if self.groups is self._group_labels:
+            return self._label_counts
         return read_only(count_codes(self.group_index, len(self.groups)))
 
     @property

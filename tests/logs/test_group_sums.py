@@ -22,6 +22,7 @@ def part(groups, values, limits=FEW):
     """Return the sums of values by group, and the largest."""
     labels, codes = np.unique(groups, return_inverse=True)
     logs = SimpleNamespace(groups=labels, group_index=codes)
+    logs.group_sizes = np.bincount(codes)
     words = WordsOfGroups(logs, limits)
     last = np.full(len(labels), -1)
     np.maximum.at(last, codes, values)

@@ -104,7 +104,9 @@ class TermStore:
             row[block.low : block.high] = term
 
 
-def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1):
+def run(
+    logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1, rows=BLOCK
+):
     """Hand every job the terms of its evaluator, block by block.
 
     Parameters
@@ -127,6 +129,8 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
         Chunks of rounds about which policies and models are asked at a time, in
         threads where the caller says nothing else. Terms are added in order, so sums
         do not depend on it.
+    rows : int, default=BLOCK
+        Rows of a block, where there are no groups and not too many actions.
     """
     shift = known_shift(logs)
     moving = [job for job in jobs if job.evaluator._moves is not None]
@@ -134,7 +138,7 @@ def run(logs, jobs, positive, observers=(), offset=None, tables=False, n_jobs=1)
         offset = far_from_zero(logs.reward[:BLOCK])
     for job in moving:
         job.offset = offset
-    rows = BLOCK if logs.group is None else GROUPED_BLOCK
+    rows = rows if logs.group is None else GROUPED_BLOCK
     predictors = Predictors(logs, jobs, rows, BLOCK_ENTRIES, tables)
     blocks = Blocks(logs, predictors.block, positive, shift)
     said = predictors.walk()

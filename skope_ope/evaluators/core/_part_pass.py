@@ -20,6 +20,7 @@ from skope_ope.evaluators.core._target import Target
 from skope_ope.evaluators.core._weight_limits import by_action_alone
 
 ROUNDS, LOGGERS = "rounds", "loggers"  # designs: one sample, or one per logger
+LONG_BLOCK = 50_000  # rows: more is asked of a block than in memory, call by call
 LONG = 20_000_000  # rounds: Student's interval holds, whatever a round may bring
 WEIGHT = -1  # rewards move by the weight of their round
 REWARD = ("reward",)  # owner of the logged rewards
@@ -200,6 +201,7 @@ class PartPass:
                 [*observers, _Rewards(one.stacks)],
                 self.offset,
                 tables=any(getattr(see, "needs_tables", False) for see in observers),
+                rows=LONG_BLOCK,
             )
             for job in one.jobs:
                 self.ends[job.owner] = job.ends.beside(model=self._model_of[job.owner])

@@ -115,7 +115,8 @@ class PartWeights:
         yes_no = self.whole.yes_no and not self.whole.is_long
         about = {"loggers": self._loggers_of(block), "yes_no": yes_no}
         if block.entering is None:
-            about |= {"rewarded": block.rewarded, "extremes": block.extremes}
+            about["extremes"] = block.extremes
+            about["rewarded"] = block.rewarded if yes_no else None
         else:
             given = [x if x is None else x[block.entering] for x in given]
         if len(given[0]):
