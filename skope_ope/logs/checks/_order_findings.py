@@ -104,7 +104,17 @@ def trailing_zero_findings(logs, chance_below=TRAILING_CHANCE):
     length = len(reward) - 1 - _last_rewarded(reward)
     if length == len(reward) or length <= TRAILING_SHARE * len(reward):
         return []
+    if logs.group is None:
+        n_rewarded = np.count_nonzero(reward)
+        if _chance_of_end(len(reward), n_rewarded, length) >= chance_below:
+            return []
     return _trailing_zeros(OrderSums.of(logs), chance_below, range(len(logs)))
+
+
+def _chance_of_end(n, n_rewarded, n_last):
+    """Return the chance that the last of some rounds in random order have none."""
+    chance = _log_binomial(n - n_last, n_rewarded)
+    return exp(chance - _log_binomial(n, n_rewarded))
 
 
 def _trailing_zeros(order, chance_below, names=None):
@@ -127,8 +137,7 @@ def _trailing_zeros(order, chance_below, names=None):
     n_units, n_rewarded, n_last, gaps = order.units()
     if n_rewarded > n_units - n_last or not n_rewarded:
         return []
-    chance = _log_binomial(n_units - n_last, n_rewarded)
-    chance = exp(chance - _log_binomial(n_units, n_rewarded))
+    chance = _chance_of_end(n_units, n_rewarded, n_last)
     if chance < chance_below:
         chance = max(chance, chance_of_gap(*gaps, n_last))
     if chance >= chance_below:
