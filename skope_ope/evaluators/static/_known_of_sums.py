@@ -77,6 +77,8 @@ def known_of_sums(evaluator, summary, log, n_rounds):
 def _entries(evaluator, summary, overlap, log):
     """Return the diagnostics that sums tell, by name."""
     found = {"n_rounds": summary.n}
+    if evaluator._weight_kind != "plain":  # several loggers may have acted
+        found |= _of_loggers(evaluator, summary.sums)
     if overlap is not None:
         found |= weight_entries(overlap) | {
             "unsupported_mass": overlap.missing_mass if summary.tally.table else nan,
@@ -95,6 +97,20 @@ def _entries(evaluator, summary, overlap, log):
             "exact groups" if exact else f"{frame.n_buckets} hash buckets"
         )
     return found
+
+
+def _of_loggers(evaluator, sums):
+    """Return how many rounds the loggers have, and what they count."""
+    frame, labels = sums.frame, sums.frame.strata
+    shares = evaluator._pooling_of_parts(frame)(sums.mass, frame.units).weight
+    shares = np.atleast_1d(shares * sums.mass)
+    count = frame.count.astype(int).tolist()
+    return {
+        "logger_rounds": dict(zip(labels, count, strict=True)),
+        "logger_shares": dict(
+            zip(labels, (shares / shares.sum()).tolist(), strict=True)
+        ),
+    }
 
 
 def _reach(evaluator, summary, overlap, log, n_rounds):
