@@ -11,11 +11,13 @@ import warnings
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
 from skope_ope._parallel import Failed, check_n_jobs, cloudpickle
+
+LARGE = 1 << 20  # bytes that do not go with every task
 
 
 def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
@@ -67,7 +69,7 @@ def merge_parts(work, tasks, given=None, *, read=None, n_jobs=None, verbose=0):
         # for the tasks that stay in this process: filters and threads are of all of it
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        if len(tasks) > 1 and n_jobs not in (None, 1):
+        if effective_n_jobs(n_jobs) > 1:
             stack.enter_context(threadpool_limits(1))
         stack.callback(shared.stop)
         for result in _results(calls, n_jobs, verbose, shared):
@@ -107,7 +109,9 @@ class Carried:
         """Tell tasks that still run in threads of this process to end."""
         self.stopped = True
 
-    def __reduce__(self):
+    @property
+    def packed(self):
+        """Its pickle, an array of bytes."""
         if self._packed is None:
             try:
                 packed = cloudpickle.dumps(self.value)
@@ -116,10 +120,22 @@ class Carried:
                 raise
             # joblib keeps large arrays in one file for all workers
             self._packed = np.frombuffer(packed, np.uint8)
-        return _arrived, (self._packed,)
+        return self._packed
+
+    def __reduce__(self):
+        return _arrived, (self.packed,)
 
     def __sizeof__(self):
-        return 1 << 20  # a joblib on Dask scatters what is not small, once
+        """Return few bytes, or those of a large pickle.
+
+        Dask's joblib puts what is not small on a worker once, for all tasks; but what
+        was put there is lost with that worker, and then its tasks cannot be repeated.
+        """
+        try:
+            size = self.packed.nbytes
+        except Exception:  # told where it is sent
+            size = 0
+        return size if size > LARGE else 64
 
 
 def _arrived(packed):

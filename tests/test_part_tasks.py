@@ -3,6 +3,7 @@
 
 import _thread
 import pickle
+import sys
 import threading
 import time
 import warnings
@@ -165,3 +166,9 @@ def test_what_is_carried_is_pickled_once_whatever_pickles_it():
     function, found = back.value
     assert function(1) == 2
     assert found.tolist() == table.tolist()
+
+
+def test_only_what_is_large_is_put_on_a_worker():
+    assert sys.getsizeof(Carried(np.zeros(10))) < 1000
+    assert sys.getsizeof(Carried(np.zeros(200_000))) > 1_600_000
+    assert sys.getsizeof(Carried(threading.Lock())) < 1000  # no error here

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums over partitions give what one pass over the log in memory gives."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -33,6 +36,8 @@ from skope_ope import (
     report,
     summarize,
 )
+from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators._partition_sums import logger_shares
 from skope_ope.evaluators._prepared import prepared
 from skope_ope.exceptions import OPEWarning, SupportWarning
 from tests.evaluators._parquet_worlds import lazy_world
@@ -299,3 +304,22 @@ def test_policies_learn_their_actions_from_lazy_logs(lazy_and_logs):
     assert policy.classes_.tolist() == [0, 1, 2, 3]
     found = evaluate({"u": policy}, lazy, evaluators=["SNIPS"])
     assert_same_table(found, evaluate({"u": policy}, logs, evaluators=["SNIPS"]))
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_rounds_are_let_go_at_once(name):
+    logs, _ = world_of(name, grouped=True)
+    policy = WORLDS[name][1]().policies[0]
+    evaluators = named(FAMILIES[name])
+    part = logs[np.arange(len(logs) // 2)]
+    here = weakref.ref(part)
+    gc.collect()
+    gc.disable()  # a cycle would keep them
+    try:
+        shares = None if "slates" in name else logger_shares(logs)
+        sums = sums_of_part({"new": policy}, evaluators, part, shares=shares)
+        del part
+        assert here() is None
+    finally:
+        gc.enable()
+    assert sums.n == len(logs) // 2
