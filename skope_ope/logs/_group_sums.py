@@ -230,17 +230,22 @@ def sums_of_groups(logs, words, values):
         The rounds, with groups.
     words : WordsOfGroups
         Of these.
-    values : dict of ndarray of shape (n_rounds,)
-        What is summed by group, by name.
+    values : dict of ndarray of shape (n_rounds,) or None
+        What is summed by group, by name; None stands for ones.
     """
-    n = len(words.order)
-    place = np.full(len(words.words), -1, dtype=np.intp)
-    place[words.order] = np.arange(n)
-    place = place[logs.group_index]
+    place, n, order = logs.group_index, len(words.words), words.order
     if not words.complete:
+        n, order = len(words.order), slice(None)
+        kept = np.full(len(words.words), -1, dtype=np.intp)
+        kept[words.order] = np.arange(n)
+        place = kept[place]
         rows = np.flatnonzero(place >= 0)
         place = place[rows]
-        values = {name: one[rows] for name, one in values.items()}
-    sums = {"n": count_codes(place, n)}
-    sums |= {name: np.bincount(place, one, n) for name, one in values.items()}
+        values = {k: None if one is None else one[rows] for k, one in values.items()}
+    sums = {"n": count_codes(place, n)[order]}
+    for name, one in values.items():
+        if one is None:
+            sums[name] = sums["n"].astype(float)
+        else:
+            sums[name] = np.bincount(place, one, n)[order]
     return GroupSums.of(words, sums)

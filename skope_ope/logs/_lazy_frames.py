@@ -95,7 +95,7 @@ class ScannedFrame:
         told = [kind, self.columns]
         if kind in ("polars", "duckdb"):  # others print what they explain
             told.append(self.frame.to_native().explain())
-        return sha256(repr(told).encode()).hexdigest()[:32]
+        return sha256(repr(told).encode()).hexdigest()[:40]
 
     def filter(self, what):
         """Return the frame of the rows that fulfil a condition.

@@ -166,8 +166,7 @@ class LogSums(SumsAsLogs):
             return {}
         if self.n:
             self.pairs = _pair_sums.of(logs, words)
-        weight = logs.sample_weight
-        return {"gap": gap, "mass": np.ones(self.n) if weight is None else weight}
+        return {"gap": gap, "mass": logs.sample_weight}
 
     def _see_order(self, logs, words):
         time = logs.timestamp

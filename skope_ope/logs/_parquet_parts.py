@@ -38,7 +38,7 @@ class Scanned:
     def origin(self):
         """Token of the files and their rows, the same in all processes."""
         places = [(*part.place, part.n_rounds) for part in self.parts]
-        return sha256(repr(places).encode()).hexdigest()[:32]
+        return sha256(repr(places).encode()).hexdigest()[:40]
 
     def places(self):
         """Return index, rows before it and part of every part that is kept."""
