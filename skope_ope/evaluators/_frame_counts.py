@@ -84,7 +84,7 @@ def counts_of(lazy, by=None, with_propensity=False):
     if with_propensity and roles.get("propensity"):
         p = query.number(roles["propensity"][0], "propensity")
         ends = asking.least(p), asking.largest(p)
-    first = [] if by is None else [query.label(by, f"by={by!r}")]
+    first = [] if by is None else [query.label(by, f"by={by!r}", again=True)]
     answers = asking.run([*first, *keys])
     for role, found in zip([*first, *names], answers.keys, strict=True):
         _refuse_missing(found, answers.n, names.get(role, by), role)

@@ -73,10 +73,20 @@ class FrameQuery:
         cast = self.narwhals.col(name).cast(self.narwhals.Float64)
         return self._reads(("number", name), cast)
 
-    def label(self, name, what):
-        """Return the name of a column of labels in this query."""
+    def label(self, name, what, again=False):
+        """Return the name of a column of labels in this query.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column in the frame.
+        what : str
+            What it stands for, for messages.
+        again : bool, default=False
+            Whether it is one more copy of a column that may be a key already.
+        """
         self._type_of(name, what)
-        found = self._reads(("label", name), self.narwhals.col(name))
+        found = self._reads(("label", name, again), self.narwhals.col(name))
         return found.key[1]
 
     def bucket(self, name, n_buckets):

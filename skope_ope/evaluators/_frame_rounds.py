@@ -119,7 +119,7 @@ class FrameRounds:
 
     def column_label(self, name):
         """Return the name of the labels of a column of the frame."""
-        found = self.query.label(name, f"by={name!r}")
+        found = self.query.label(name, f"by={name!r}", again=True)
         self.query.check(label_known(found), f"column {name!r}: a label is missing")
         return found
 
