@@ -3,7 +3,8 @@
 """Queries as a careful analyst writes them, for what `evaluate` shows of IPS and SNIPS.
 
 Values and errors of a recorded policy, of the logged rewards and of the lift over
-them, the effective number of rounds, the largest weight, and the number of rows that
+them, the effective number of rounds, the largest weight, whether 1 / propensity has
+the mean that it should have (it tests the propensities), and the number of rows that
 are not what they should be: nulls, NaN and propensities outside (0, 1].
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 BAD = """CASE WHEN propensity > 0 AND propensity <= 1 AND pi >= 0 AND pi <= 1
          AND isfinite(reward) THEN 0 ELSE 1 END"""
 ROUNDS = f"""(SELECT *, pi / propensity AS w, pi / propensity * reward AS g,
-                     {BAD} AS bad FROM {{source}})"""
+                     1 / propensity AS v, {BAD} AS bad FROM {{source}})"""
 PRODUCTS = ", ".join(
     f"sum({a} * {b}) AS {a}_{b}"
     for i, a in enumerate(("n", "w", "g", "r"))
@@ -24,15 +25,18 @@ SUMS = f"""
 SELECT count(*) AS n, sum(w) AS w, sum(g) AS g, sum(reward) AS r, sum(w * w) AS w_w,
        sum(g * w) AS g_w, sum(g * g) AS g_g, sum(reward * w) AS r_w,
        sum(reward * g) AS r_g, sum(reward * reward) AS r_r,
-       max(w) AS largest, sum(bad) AS bad
+       max(w) AS largest, min(propensity) AS smallest, sum(v) AS v, sum(v * v) AS v_v,
+       sum(bad) AS bad
 FROM {ROUNDS}
 """
 CLUSTERS = f"""
 SELECT sum(n) AS n, sum(w) AS w, sum(g) AS g, sum(r) AS r, {PRODUCTS},
-       sum(square) AS square, max(largest) AS largest, sum(bad) AS bad,
+       sum(square) AS square, max(largest) AS largest, min(smallest) AS smallest,
+       sum(v) AS v, sum(v * v) AS v_v, sum(n * v) AS v_n, sum(bad) AS bad,
        count(*) AS clusters
 FROM (SELECT count(*)::DOUBLE AS n, sum(w) AS w, sum(g) AS g, sum(reward) AS r,
-             sum(w * w) AS square, max(w) AS largest, sum(bad) AS bad
+             sum(w * w) AS square, max(w) AS largest, min(propensity) AS smallest,
+             sum(v) AS v, sum(bad) AS bad
       FROM {ROUNDS} GROUP BY "user")
 """
 
@@ -77,17 +81,20 @@ def _by_polars(frame, groups):
     p, pi, reward = pl.col("propensity"), pl.col("pi"), pl.col("reward")
     good = (p > 0) & (p <= 1) & (pi >= 0) & (pi <= 1) & reward.is_finite()
     bad = pl.when(good).then(0).otherwise(1)
-    rounds = frame.with_columns(w=pi / p, g=pi / p * reward, r=reward, bad=bad)
-    w = pl.col("w")
-    more = {"largest": w.max(), "bad": pl.col("bad").sum()}
+    rounds = frame.with_columns(w=pi / p, g=pi / p * reward, r=reward, v=1 / p, bad=bad)
+    w, v = pl.col("w"), pl.col("v")
+    more = {"largest": w.max(), "smallest": p.min(), "bad": pl.col("bad").sum()}
+    more["v"] = v.sum()
     if groups:
         sums = {name: pl.col(name).sum() for name in "wgr"}
         square = (w * w).sum()
         rounds = rounds.group_by("user").agg(
             n=pl.len().cast(pl.Float64), **sums, square=square, **more
         )
-        more = {"largest": pl.col("largest").max(), "bad": pl.col("bad").sum()}
-        more |= {"square": pl.col("square").sum(), "clusters": pl.len()}
+        more = {name: pl.col(name).sum() for name in ("v", "bad", "square")}
+        more |= {"largest": pl.col("largest").max(), "clusters": pl.len()}
+        more |= {"smallest": pl.col("smallest").min(), "v_n": (v * pl.col("n")).sum()}
+    more["v_v"] = (v * v).sum()
     names = "nwgr" if groups else "wgr"
     found = rounds.select(
         **({} if groups else {"n": pl.len()}),
@@ -143,4 +150,8 @@ def answers(s):
     }
     square = s.get("square", s.get("w_w"))
     beside = {"effective rounds": s["w"] ** 2 / square, "largest weight": s["largest"]}
+    mean = s["v"] / n
+    square = s["v_v"] - 2 * mean * s.get("v_n", s["v"]) + mean**2 * products[0, 0]
+    error = float(np.sqrt(small * square)) / n
+    beside |= {"mean of 1 / propensity": (mean, error), "smallest": s["smallest"]}
     return out | beside | {"bad rows": s["bad"]}

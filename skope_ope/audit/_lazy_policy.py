@@ -90,7 +90,7 @@ def _of_all_rounds(policy, lazy, n_jobs):
     if NAME in sums.learned:
         found = findings_of_learned(sums.learned[NAME])
     if is_huge(overlap.max_w):
-        found.append(huge_finding(overlap.max_w))
+        found.append(huge_finding(overlap.max_w, log))
         return {"largest weight": overlap.max_w}, found
     for one in overlap_findings(overlap, log, target):
         if one.name == "unsupported_mass":

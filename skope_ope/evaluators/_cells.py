@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds that have the same labels in some columns."""
 
+from math import prod
+
 import numpy as np
 
 from skope_ope.evaluators.core._rows import labels_of
 from skope_ope.logs._coded_labels import coded_labels
-from skope_ope.logs._factorise import factorise
+from skope_ope.logs._factorise import factorise, rows_of_codes
 
 
 class Cells:
@@ -26,19 +28,21 @@ class Cells:
             labels, own = _labels_of(logs, name)
             self.labels.append(labels)
             code = code * len(labels) + own
-        self.found, code = np.unique(code, return_inverse=True)
-        self.order = np.argsort(code, kind="stable")
-        self.ends = np.cumsum(np.bincount(code, minlength=len(self.found)))
+        n_cells = prod(map(len, self.labels))
+        self.found = np.arange(n_cells)
+        if n_cells > 2 * len(code):
+            self.found, code = np.unique(code, return_inverse=True)
+        self.rows = rows_of_codes(code, len(self.found))
 
     def __iter__(self):
-        begin = 0
-        for number, end in zip(self.found.tolist(), self.ends.tolist(), strict=True):
+        for number, rows in zip(self.found.tolist(), self.rows, strict=True):
+            if not len(rows):
+                continue
             labels = []
             for some in reversed(self.labels):
                 number, own = divmod(number, len(some))
                 labels.append(some[own])
-            yield labels[::-1], self.order[begin:end]
-            begin = end
+            yield labels[::-1], rows
 
 
 def _labels_of(logs, name):

@@ -87,6 +87,7 @@ class FrameLog:
         inside = limits[0] >= 0 and limits[1] <= 1
         out._binary = bool(inside and out.reward_sum == square)
         out.pairs = out.first_time = out.last_time = None
+        out.orders = {}  # what comes first tells nothing of rewards that are late
         if out.propensities is not None:
             out.propensities = self._propensities(whole, out.propensities)
         out.groups = None if cells is None else self._groups(cells)
@@ -125,7 +126,8 @@ class FrameLog:
             mass = sums["n"] if omega is None else answers.of(cells.mass)
             sums |= {"gap": answers.of(self._by_group), "mass": mass}
         words = WordsOfGroups(SimpleNamespace(groups=answers.keys[-1]))
-        return GroupSums.of(words, sums)
+        kept = {name: values[words.order] for name, values in sums.items()}
+        return GroupSums.of(words, kept)
 
 
 def query_reward(whole):

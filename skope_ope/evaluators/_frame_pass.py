@@ -6,7 +6,7 @@ Evaluators enter a `FramePass` as they enter the pass over a part of a log in me
 Their formulas are the same; what comes back is the same sums.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -15,16 +15,18 @@ from skope_ope.evaluators._columns import where
 from skope_ope.evaluators._frame_log import FrameLog
 from skope_ope.evaluators._frame_query import FrameQuery
 from skope_ope.evaluators._frame_rounds import FrameRounds
+from skope_ope.evaluators._frame_stack import (
+    CellAnswers,
+    Cells,
+    FrameStack,
+    Strata,
+    sum_of,
+)
 from skope_ope.evaluators._frame_weights import FrameWanted, FrameWeights
-from skope_ope.evaluators.core._design import Frame
-from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD, WEIGHT
+from skope_ope.evaluators.core._part_pass import LOGGERS, REWARD
 from skope_ope.evaluators.core._round_ends import RoundEnds
 from skope_ope.evaluators.core._summary import N_BUCKETS
-from skope_ope.evaluators.core._sums import Sums, total
-from skope_ope.logs._factorise import factorise
 
-FAR = 0.999  # share of the squared mean in a mean square that costs three digits
-EQUAL = 1 - 1e-9  # the same of terms that may all be equal
 N_GROUPS = 100_000  # clusters that are told apart
 
 
@@ -48,221 +50,6 @@ class About:
     origins: dict = field(default_factory=dict)
     rewards_used: bool = False
     has_large_weights: bool = False
-
-
-class FrameStack:
-    """Terms over one design: what is asked of them, and their sums.
-
-    Parameters
-    ----------
-    role : "action", "logger" or None
-        Whose labels are the strata.
-    whole : FramePass
-        What is wanted of the frame.
-
-    Attributes
-    ----------
-    places : dict
-        Numbers of the terms of every owner among all.
-    """
-
-    def __init__(self, role, whole):
-        self.role, self.whole = role, whole
-        self.places, self.moves, self._terms = {}, (), []
-        self.put(REWARD, (whole.moved.gain,), WEIGHT)
-
-    def put(self, owner, terms, moves=None):
-        """Take the terms of an owner, see `Stack`."""
-        if owner in self.places:
-            return
-        begin = len(self._terms)
-        self.places[owner] = tuple(range(begin, begin + len(terms)))
-        follows = moves if moves is None or moves < 0 else begin + moves
-        self.moves += (follows, *[None] * (len(terms) - 1))
-        self._terms += map(self.whole.query.define, terms)
-
-    def ask(self, origin, products, cells=None):
-        """Ask for sums and products, and for sums by cluster.
-
-        Parameters
-        ----------
-        origin : list of float, default=None
-            What is subtracted from the terms; None among them: what the first row has.
-        products, cells : Asking
-            By stratum; and by stratum and cluster, where there are clusters.
-        """
-        query, omega = self.whole.query, self.whole.rounds.omega
-        self.origin = list(origin or [0.0] * len(self._terms))
-        if None in self.origin:
-            pairs = zip(self.origin, query.first_row(self._terms), strict=True)
-            self.origin = [first if near is None else near for near, first in pairs]
-        pairs = zip(self._terms, self.origin, strict=True)
-        x = [one - near if near else one for one, near in pairs]
-        if omega is not None:
-            x = [omega * one for one in x]
-        x = [*map(query.define, x), omega]  # None: a weight of one
-        self._first = [_sum(products, one) for one in x]
-        together = self._together()
-        self._second = {
-            (i, j): _product(products, one, x[j])
-            for i, one in enumerate(x)
-            for j in range(i + 1)
-            if i == len(x) - 1 or together[i] & together[j]
-        }
-        if cells is not None:
-            self._by_cell = [_sum(cells, one) for one in x]
-
-    def _together(self):
-        """Return for every term the evaluators of whose sums it is a part.
-
-        Products of terms of two evaluators are part of none: with many of both they
-        would be most of the work.
-        """
-        names = {owner[0] if len(owner) == 2 else owner for owner in self.places}
-        out = []
-        for owner, numbers in self.places.items():
-            own = names if owner == REWARD else {owner[0] if len(owner) == 2 else owner}
-            out += [own] * len(numbers)
-        return out
-
-    def taken(self, strata, count, cells=None):
-        """Return the `Sums` from the answers.
-
-        Parameters
-        ----------
-        strata : Strata
-            By stratum.
-        count : str
-            Name of the number of rounds that weigh something.
-        cells : Cells, default=None
-            By stratum and cluster.
-        """
-        k = len(self._first)
-        first = np.stack([strata.of(name) for name in self._first], axis=-1)
-        second = np.zeros((strata.n, k, k))
-        for (i, j), name in self._second.items():
-            second[:, i, j] = second[:, j, i] = strata.of(name)
-        frame, totals = strata.frame(count), None
-        if cells is not None:
-            totals = np.stack([cells.answers.of(name) for name in self._by_cell])
-            frame = cells.frame(strata, count, totals[-1])
-        about = frame, self.whole.about.offset, self.moves, self.origin
-        return Sums._of(*about, first, second, totals)
-
-
-def best_origin(sums, offset):
-    """Return what terms are best measured from: zeros where that serves.
-
-    None stands for the value in the first row: in all rows it may be the same.
-
-    Parameters
-    ----------
-    sums : Sums
-        About zero.
-    offset : float
-        What will be subtracted from the rewards.
-    """
-    mass, square = total(sums.mass), total(sums.square)
-    first, moved = sums._plain(sums.offset), sums._plain(offset)
-    origin = []
-    for j in range(sums.n_terms):
-        whole = first[j] * first[j] * square
-        part = total(sums.product(j, j)) * mass * mass
-        share = whole / part if part else 0.0
-        near = None if share > EQUAL else moved[j] / mass
-        origin.append(near if share > FAR else 0.0)
-    return origin
-
-
-def _sum(asking, one):
-    return "n" if one is None else asking.sum(one)
-
-
-def _product(asking, one, other):
-    if one is None:
-        return _sum(asking, other)
-    return asking.sum(one * other)
-
-
-class Strata:
-    """Sums by stratum, from answers of which several belong to one.
-
-    Parameters
-    ----------
-    answers : Answers
-        Sums by some keys.
-    key : int or None
-        Which of the keys is the stratum; `None`: there is one.
-    """
-
-    def __init__(self, answers, key):
-        self.answers, self.labels = answers, None
-        self.code, self.n = np.zeros(len(answers), dtype=np.intp), 1
-        if key is not None:
-            labels, self.code = factorise(answers.keys[key])
-            self.labels, self.n = labels.tolist(), len(labels)
-
-    def of(self, name):
-        """Return the answers of a name, summed over every stratum."""
-        return np.bincount(self.code, self.answers.of(name), self.n)
-
-    def largest(self, name):
-        """Return the largest of the answers of a name in every stratum."""
-        out = np.full(self.n, -np.inf)
-        np.maximum.at(out, self.code, np.nan_to_num(self.answers.of(name), nan=-np.inf))
-        return out
-
-    def least(self, name):
-        """Return the smallest of the answers of a name in every stratum."""
-        out = np.full(self.n, np.inf)
-        np.minimum.at(out, self.code, np.nan_to_num(self.answers.of(name), nan=np.inf))
-        return out
-
-    def frame(self, count):
-        """Return the `Frame` of the strata, of independent rounds."""
-        return Frame(self.of(count), self.labels)
-
-
-class Cells:
-    """Sums over what a stratum and a cluster have in common.
-
-    Parameters
-    ----------
-    asked : CellAnswers
-        Sums by the stratum, where there is one, and by the cluster.
-    """
-
-    def __init__(self, asked):
-        self.answers = answers = asked.answers
-        self.strata = Strata(answers, 0 if len(answers.keys) > 1 else None)
-        self.clusters, self.cluster = factorise(answers.keys[-1])
-        self.count, self.n_buckets = asked.count, asked.n_buckets
-
-    def frame(self, whole, count, mass):
-        """Return the `Frame` of the cells, with the strata of the whole.
-
-        Parameters
-        ----------
-        whole : Strata
-            The strata.
-        count : str
-            Name of the number of rounds that weigh something.
-        mass : ndarray of shape (n_cells,)
-            Sums of the weights.
-        """
-        labels = self.strata.labels or [None]
-        place = {label: i for i, label in enumerate(whole.labels or [None])}
-        stratum = np.array([place[label] for label in labels], dtype=np.intp)
-        return Frame(
-            whole.of(count),
-            whole.labels,
-            self.clusters,
-            stratum[self.strata.code],
-            self.cluster,
-            self.answers.of(self.count),
-            self.n_buckets,
-            mass,
-        )
 
 
 class FramePass:
@@ -417,7 +204,7 @@ class FramePass:
     def _by_cell(self, first, role, asking):
         """Return the answers by stratum and cluster."""
         rounds, asked = self.rounds, CellAnswers()
-        asked.count, asked.mass = rounds.count(asking), _sum(asking, rounds.omega)
+        asked.count, asked.mass = rounds.count(asking), sum_of(asking, rounds.omega)
         keys = [*first, *([rounds.label(role)] if role else [])]
         group = rounds.label("group")
         answers = asking.run([*keys, group], self.n_groups)
@@ -477,30 +264,6 @@ class Taken:
     ends: dict = field(default_factory=dict)
     tallies: dict = field(default_factory=dict)
     log: object = None
-
-
-@dataclass
-class CellAnswers:
-    """Answers by stratum and cluster.
-
-    Attributes
-    ----------
-    answers : Answers
-        The sums.
-    count, mass : str
-        Names of the number of rounds that weigh something, and of their weights.
-    n_buckets : int or None
-        Number of hash buckets that stand for the clusters; `None`: they are groups.
-    """
-
-    answers: object = None
-    count: str = "n"
-    mass: str = "n"
-    n_buckets: int | None = None
-
-    def of(self, label):
-        """Return those of one label of the first key."""
-        return replace(self, answers=self.answers.by_first_key()[label])
 
 
 def _round_ends(whole, terms, values):

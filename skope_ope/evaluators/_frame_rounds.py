@@ -107,7 +107,12 @@ class FrameRounds:
 
     def label(self, role):
         """Return the name of the labels of a role in the query."""
-        [name] = self._names(role)
+        name, *more = self._names(role)
+        if more:
+            raise TypeError(
+                f"{role} is labelled by several columns, {[name, *more]}: inside a "
+                "lazy frame it must be one. Join them to one column before the scan."
+            )
         found = self.query.label(name, role)
         self.query.check(label_known(found), f"column {name!r}: {role} is missing")
         return found
@@ -139,6 +144,9 @@ class FrameRounds:
         return self._number("reward", what, low, high)
 
     def _propensity(self):
+        number = self.lazy.stated.get("propensity")
+        if number is not None:  # the same in all rounds
+            return self.query.guarded(self.query.define(self.reward * 0.0 + number))
         if self.has("propensity"):
             p = self._number("propensity", "propensity must lie in (0, 1]", TINIEST, 1)
         elif self.logging_proba is not None:

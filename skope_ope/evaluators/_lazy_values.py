@@ -35,10 +35,10 @@ def lazy_table(asked, sample_weight=None, verbose=0):
     """
     in_parts, in_order = asked.some(lambda one: not walks(one)), asked.some(walks)
     if not in_order.evaluators:
-        return summed(asked, sample_weight, kept=False, verbose=verbose).values()
+        return summed(asked, sample_weight, kept=False, verbose=verbose)._table()
     found = {}
     if in_parts.evaluators:
-        found |= summed(in_parts, sample_weight, kept=False, verbose=verbose).values()
+        found |= summed(in_parts, sample_weight, kept=False, verbose=verbose)._table()
     fitted = in_order.some(lambda one: not takes_earlier(one, asked.reward_model))
     found |= _walked(in_order, fitted.sources(verbose), verbose)
     single = list(asked.policies) == [None]
@@ -143,4 +143,4 @@ def value_on_lazy(evaluator, policy, lazy, sample_weight=None):
         state = evaluator._uniform_state if own else evaluator.seed_
         return _walked(asked, sources, states={ONE: state})[ONE]
     found = summed(asked, sample_weight, sources=sources, kept=False)
-    return found.values()[ONE]
+    return found._table()[ONE]

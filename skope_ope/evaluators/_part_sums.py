@@ -377,8 +377,7 @@ def _sums_of_rounds(
         log,
         learned=learned,
     )
-    # its observers know it: the rounds would stay until the collector comes
-    vars(whole).clear()
+    whole.release()
     return found.bucketed() if found._has_too_many_groups else found
 
 
@@ -399,6 +398,7 @@ def _sums_by(cells, policies, evaluators, logs, given, sample_weight):
             known = found[name]
             known[label] = known[label] + part if label in known else part
     part = Part(logs, plain_weights(logs, sample_weight))
+    total = copy(total)  # of a single cell it is the part itself
     total.log, total.learned = _of_the_log(policies, logs, part)
     total.by = found
     return total

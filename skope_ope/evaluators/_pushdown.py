@@ -11,12 +11,14 @@ from copy import copy
 import numpy as np
 
 from skope_ope.evaluators._frame_counts import counts_of
-from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass, best_origin
+from skope_ope.evaluators._frame_pass import N_GROUPS, About, FramePass
 from skope_ope.evaluators._frame_query import INSTEAD
+from skope_ope.evaluators._frame_stack import best_origin
 from skope_ope.evaluators._part_sums import PartSums, bare_evaluator
 from skope_ope.evaluators.core._part_pass import offset_of
 from skope_ope.evaluators.core._summary import N_BUCKETS, refuse_unstated
 from skope_ope.evaluators.core._tally import RoundCounts
+from skope_ope.logs import BanditLogs
 
 
 def frame_sums(
@@ -69,6 +71,11 @@ def frame_sums(
     ValueError
         If rows are not what they should be: they are counted, and none is left out.
     """
+    if lazy.log_type is not BanditLogs:
+        raise TypeError(
+            "slates cannot be summed inside a lazy frame: their terms are no "
+            f"arithmetic of columns. {INSTEAD}"
+        )
     ready = {
         name: _ready(evaluator, (sources or {}).get(name), reward_model)
         for name, evaluator in evaluators.items()
@@ -83,12 +90,25 @@ def frame_sums(
     whole, about = asked.found()
     out = asked.part_sums(whole[None], counts, evaluators)
     for name in [by] if isinstance(by, str) else by or ():
-        parts, tallied = asked.passed(about, name), counts_of(lazy, name)
+        column = _column_of(lazy, name)
+        parts, tallied = asked.passed(about, column), counts_of(lazy, column)
         out.by[name] = {
             label: asked.part_sums(part, tallied[label], evaluators)
             for label, part in parts.items()
         }
     return out
+
+
+def _column_of(lazy, name):
+    """Return the column of the frame by whose labels sums are wanted."""
+    found = lazy.columns.get(name) or lazy.roles.get(name) or name
+    found = (found,) if isinstance(found, str) else tuple(found)
+    if len(found) > 1:
+        raise ValueError(
+            f"by={name!r} names {len(found)} columns of the frame: sums by label need "
+            "one."
+        )
+    return found[0]
 
 
 class Asked:
@@ -143,7 +163,17 @@ class Asked:
         for name, evaluator in self.evaluators.items():
             check_fields(evaluator, whole.rounds)
             evaluator._enter_frame(whole, name)
-        return whole.run(by)
+        return self._check_unchanged(whole.run(by))
+
+    def _check_unchanged(self, found):
+        """Raise where another query has met other rounds."""
+        n = sum(one.n_logged for one in found.values())
+        if n != self.counts.n_logged:
+            raise RuntimeError(
+                f"the lazy frame had {self.counts.n_logged:,} rows, and then {n:,}: it "
+                "changed while it was read. Scan a snapshot of it."
+            )
+        return found
 
     def part_sums(self, taken, counts, evaluators):
         """Return the `PartSums` of all rounds, or of those of one label."""

@@ -20,10 +20,6 @@ MISFIT = (
     "the propensities do not fit the logged actions, and no row of this table is to be "
     "trusted until that is mended"
 )
-NOT_TESTED = (
-    "the sums of a lazy frame tell nothing of single rounds, so neither propensities "
-    "nor missing rewards were tested: audit some of them, audit(logs.sample(200_000))"
-)
 WRONG_WEIGHTS = (
     "the weights are wrong, by the propensities or by the policy's probabilities, and "
     "no row that warns of it is to be trusted until that is mended"

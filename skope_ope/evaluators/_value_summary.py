@@ -9,11 +9,7 @@ import numpy as np
 from skope_ope.evaluators._counted import Counted
 from skope_ope.evaluators._logged_value import logged_value_of_sums
 from skope_ope.evaluators._model_facts import both_models
-from skope_ope.evaluators._recommended import (
-    NOT_TESTED,
-    doubted_reason,
-    recommended_row,
-)
+from skope_ope.evaluators._recommended import doubted_reason, recommended_row
 from skope_ope.evaluators._summary_facts import (
     common_facts,
     facts,
@@ -22,12 +18,15 @@ from skope_ope.evaluators._summary_facts import (
 )
 from skope_ope.evaluators._summary_files import check_suffix, read_file, write_file
 from skope_ope.evaluators._value_table import ValueTable
+from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._design import in_order
 from skope_ope.evaluators.core._grounds import propensities_of_sums
 from skope_ope.evaluators.core._summary import LOGGER
+from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._summed_value import JointTerms
 from skope_ope.evaluators.core._warnings import rounds_warnings_of_sums
 from skope_ope.logs._html import table_html
+from skope_ope.logs._known_range import known_range
 
 FORMAT = 1  # of the files
 ROUNDING = 1e-13  # of the squares: smaller differences of weights are none
@@ -153,13 +152,27 @@ class ValueSummary:
         ------
         ValueError
             If there are no rounds.
+
+        Warns
+        -----
+        OPEWarning
+            What the values warn of, each once.
         """
+        table = self._table()
+        named = [
+            (None if self._single else key[0], value) for key, value in table.items()
+        ]
+        warn_once(named, stacklevel=2)
+        return table
+
+    def _table(self):
+        """Return the values without a word; their warnings are in them."""
         sums = self._some_sums()
         results = {
             name if self._single else (policy, name): value
             for (policy, name), value in self._values_of(sums).items()
         }
-        recommended, reason = None, NOT_TESTED
+        recommended, reason = None, ""
         if sums.log is not None:
             recommended, reason = recommended_row(sums.log, self.evaluators)
             values = results.values()
@@ -277,16 +290,18 @@ class ValueSummary:
 
     def _values_by(self, sums, policy, name, column):
         """Return the values of the groups of rounds of a column, by label."""
-        parts = sums.by[column]
-        return {
-            label: self._value(
-                parts[label],
-                parts[label].by_evaluator[name].summary(policy),
-                policy,
-                name,
-            )
-            for label in in_order(parts)
-        }
+        limits = None if sums.log is None else known_range(sums.log)
+        found = {}
+        for label in in_order(sums.by[column]):
+            part = sums.by[column][label]
+            summary = part.by_evaluator[name].summary(policy)
+            value = self._value(part, summary, policy, name)
+            value.estimator = f"{value.estimator} of {label!r}"
+            # the range of the rewards is that of the whole log
+            if isinstance(value._find_reach, SummedReach):
+                value._find_reach.limits = limits
+            found[label] = value
+        return found
 
     def __add__(self, other):
         """Return the summary of the rounds of both."""

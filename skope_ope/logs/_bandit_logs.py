@@ -367,7 +367,7 @@ class BanditLogs(Framed, Grouped, Recognised, RowContainer):
         """Mean of the logarithms of the propensities."""
         return float(np.log(self.propensity).mean())
 
-    def propensities_below(self, limit):
+    def _propensities_below(self, limit):
         """Return those propensities, rising, with their rows and actions' codes."""
         rows = np.flatnonzero(self.propensity < limit)
         rows = rows[np.argsort(self.propensity[rows], kind="stable")]

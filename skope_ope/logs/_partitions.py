@@ -11,7 +11,7 @@ from skope_ope.exceptions import RowError
 from skope_ope.logs._part_columns import Reading, logs_of_table
 
 STRETCH = 1_000_000  # rounds of a partition: a larger row group is read in stretches
-SMALL = 1 << 16  # rounds: partitions of fewer are worked on together
+SMALL = 1 << 16  # rounds of a task, where there are many: every task costs
 BUFFER = 1 << 20  # bytes that are read ahead; whole row groups would fill the memory
 
 

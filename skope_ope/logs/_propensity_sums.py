@@ -134,7 +134,7 @@ class PropensitySums:
 
 def _small(logs, lowest):
     limit = least_possible(len(logs), logs.n_actions)
-    p, rows, action = logs.propensities_below(limit if lowest < limit else 0.0)
+    p, rows, action = logs._propensities_below(limit if lowest < limit else 0.0)
     position = logs.row_id.position[rows] if len(rows) else rows
     return _smallest({"p": p, "position": position, "action": action})
 

@@ -120,7 +120,7 @@ def _of_lazy_logs(policies, lazy, evaluator, baseline, level, n_jobs):
     summary = summed(
         prepared(policies, lazy, {"": evaluator}, n_jobs=n_jobs), kept=False
     )
-    table, logged = summary.values(), summary.logged_value()
+    table, logged = summary._table(), summary.logged_value()
     values = {name: table[name, ""] for name in policies}
     reference = logged if baseline == LOGGER else values[baseline]
     other = None if baseline == LOGGER else baseline

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One pass over every part tells what memory does: differences, overlaps, labels."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -23,6 +26,7 @@ from skope_ope import (
 )
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.evaluators._part_sums import PartSums, sums_of_part
+from skope_ope.evaluators.core import _engine
 from skope_ope.evaluators.core._engine import run
 from skope_ope.evaluators.core._jobs import observers_of
 from skope_ope.evaluators.core._positive_rounds import PositiveRounds
@@ -331,3 +335,50 @@ def test_slates_that_leave_rounds_out_have_sums_of_their_own(grouped):
             sums.by_evaluator["PI"].summary(policy).estimate() for sums in (found, read)
         )
         assert_same(one, other)
+
+
+def test_rounds_are_let_go_with_the_part():
+    # cycles would keep those of many parts until the garbage collector finds them
+    rng = np.random.default_rng(0)
+    action, reward = rng.integers(0, 2, 60), rng.random(60)
+    logs = BanditLogs(np.zeros((60, 1)), action, reward, np.full(60, 0.5))
+    policies, evaluators = {"new": ConstantPolicy(1)}, {"IPS": IPS(), "SNIPS": SNIPS()}
+    gc.collect()
+    gc.disable()
+    try:
+        rounds = logs[:40]
+        known = weakref.ref(rounds)
+        sums = sums_of_part(policies, evaluators, rounds)
+        del rounds
+        assert known() is None
+    finally:
+        gc.enable()
+    assert sums.n == 40
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("name", ["real_weighted", "loggers_weighted"])
+def test_arrays_that_are_one_in_the_first_block_alone(name, grouped, monkeypatch):
+    # min(w, sqrt(n)) is the array of the weights itself, until one is larger
+    monkeypatch.setattr(_engine, "BLOCK", 16)
+    monkeypatch.setattr(_engine, "GROUPED_BLOCK", 16)
+    logs, _ = world_of(name, grouped)
+    logs = logs.replace(sample_weight=None)
+    proba = logs.propensity.copy()
+    proba[:32] = np.maximum(proba[:32], 0.5)
+    proba[-1] = 0.002
+    logs = logs.replace(propensity=proba, logging_proba=None)
+    evaluators = {kind: WORLDS_OF[name][kind] for kind in list(WORLDS_OF[name])[:2]}
+    policies = two_policies(name)
+    found = sums_of_part(
+        policies, evaluators, logs, n_total=len(logs), shares=shares_of(logs)
+    )
+    for kind, evaluator in evaluators.items():
+        summary = found.by_evaluator[kind].summary("a")
+        exact = evaluator.fit(logs).evaluate(policies["a"])
+        assert_same(summary.estimate(), exact._estimate)
+        other = weights_of_memory(evaluator, policies["a"], logs)
+        one = summary.overlap
+        assert other.max_w > len(logs) ** 0.5
+        assert_allclose(one.evidence_above(), other.evidence_above(), rtol=1e-9)
+        assert_allclose(one.mean_weight_z, other.mean_weight_z, rtol=1e-9)

@@ -5,6 +5,7 @@
 polars and duckdb answer here; Spark and Dask in tests/engines.
 """
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -24,7 +25,7 @@ from skope_ope import (
     evaluate,
     scan_logs,
 )
-from skope_ope.evaluators import _frame_query
+from skope_ope.evaluators import _frame_query, _pushdown
 from skope_ope.evaluators._part_sums import sums_of_part
 from skope_ope.evaluators._pushdown import frame_sums
 from skope_ope.evaluators.core._summary import LOGGER
@@ -141,10 +142,11 @@ def test_a_choice_among_loggers(frame_of):
 
 
 def test_ibis():
-    data = columns()
-    found = frame_sums(POLICIES, ONE_LOGGER, lazy_of(ibis_frame, data, groups=True))
+    data, names = columns(), ("SNIPS", "DR", "LogSmoothing", "scavenging")
+    some = {name: ONE_LOGGER[name] for name in names}
+    found = frame_sums(POLICIES, some, lazy_of(ibis_frame, data, groups=True))
     logs = in_memory(data, roles(groups=True))
-    check_same(found, sums_of_part(POLICIES, ONE_LOGGER, logs, n_total=len(logs)))
+    check_same(found, sums_of_part(POLICIES, some, logs, n_total=len(logs)))
 
 
 @backends
@@ -227,6 +229,14 @@ def test_sums_by_the_labels_of_a_column(frame_of):
     for day, part in found.by["day"].items():
         some = logs[data["day"] == day]
         check_same(part, sums_of_part(POLICIES, evaluators, some, n_total=len(logs)))
+
+
+def test_sums_by_a_name_of_several_columns_are_refused():
+    lazy = found_lazy(columns(30))
+    with pytest.raises(ValueError, match="by='q' names 3 columns"):
+        frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="q")
+    found = frame_sums(LOGGED, {"IPS": IPS()}, lazy, by="action")
+    assert list(found.by["action"]) == ["x", "y", "z"]
 
 
 @backends
@@ -410,6 +420,36 @@ def test_empty_frames_and_weights_of_zero():
 def test_what_cannot_be_pushed_down_is_refused(policy, evaluator, error, said):
     with pytest.raises(error, match=said):
         frame_sums({"one": policy}, {"it": evaluator}, found_lazy(columns(30)))
+
+
+@backends
+def test_a_number_stands_for_all_propensities(frame_of):
+    data = columns(60)
+    given = dict(roles(), propensity=0.5)
+    found = frame_sums(LOGGED, {"IPS": IPS()}, scan_logs(frame_of(data), **given))
+    value = found.by_evaluator["IPS"].summary("one").estimate().value
+    assert_allclose(value, np.mean(data["one_logged"] / 0.5 * data["reward"]))
+
+
+def test_a_frame_that_changes_while_it_is_read(monkeypatch):
+    counts_of = _pushdown.counts_of
+
+    def counted(*args):
+        return replace(counts_of(*args), n_logged=29)
+
+    monkeypatch.setattr(_pushdown, "counts_of", counted)
+    with pytest.raises(RuntimeError, match="had 29 rows, and then 30: it changed"):
+        frame_sums(LOGGED, {"IPS": IPS()}, found_lazy(columns(30)))
+
+
+def test_slates_and_groups_of_several_columns_are_refused():
+    frame, names = polars_frame(columns(30)), ["one_logged", "two_logged"]
+    given = dict(roles(), group=["group", "day"])
+    with pytest.raises(TypeError, match="group is labelled by several columns"):
+        frame_sums(LOGGED, {"IPS": IPS()}, scan_logs(frame, **given))
+    slates = scan_logs(frame, slate=names, reward="reward", n_candidates=3)
+    with pytest.raises(TypeError, match="slates cannot be summed inside a lazy frame"):
+        frame_sums(LOGGED, {"IPS": IPS()}, slates)
 
 
 def test_balanced_loggers_need_their_probabilities():

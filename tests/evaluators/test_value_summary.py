@@ -262,12 +262,17 @@ def test_tables_say_what_was_summed():
     assert intervals.keys() == table.keys()
 
 
-def test_making_values_does_not_warn_by_itself():
-    logs = world(40, reward="rare")
-    found = summary_of({"u": UniformPolicy()}, {"IPS": IPS()}, logs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+def test_values_warn_once_of_what_they_warn_of():
+    rare = world(40, reward="rare")
+    found = summed({"u": UniformPolicy(), "v": "pi"}, EVALUATORS, rare, cut(40))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         table = found.values()
+    texts = [str(one.message) for one in caught]
+    told = {str(one) for value in table.values() for one in value.warnings}
+    assert len(texts) == len(set(texts)) > 0
+    assert all(any(one in text for text in texts) for one in told)
+    assert all(one.filename == __file__ for one in caught)
     assert json.dumps(table["u", "IPS"].verdict.to_dict())
 
 
@@ -286,3 +291,23 @@ def test_policies_act_alike_where_all_their_weights_are_the_same():
     chance = {"logger": logger[:, 0]}
     own = summary_of(chance, {"IPS": IPS()}, logs)
     assert own._act_alike("logger")
+
+
+def test_parts_of_one_label_are_values_of_that_label():
+    day = np.repeat(["a", "b"], 150)
+    logs = world(300).with_columns(day=day)
+    parts = [logs[:150], logs[150:220], logs[220:]]
+    found = sum(summary_of(POLICIES, EVALUATORS, part, by="day") for part in parts)
+    memory = evaluate(POLICIES, logs, evaluators=EVALUATORS)
+    for name in ("IPS", "SNIPS", "DoublyRobust"):
+        values = found.values()["new", name].by("day")
+        expected = memory["new", name].by("day")
+        assert list(values) == list(expected) == ["a", "b"]
+        for label, value in values.items():
+            assert_allclose(value.value, expected[label].value, rtol=1e-12)
+            assert_allclose(
+                value.standard_error, expected[label].standard_error, rtol=1e-11
+            )
+            low, high = value.confidence_interval()
+            assert 0 <= low < value.value < high <= 1
+            assert value.estimator == expected[label].estimator

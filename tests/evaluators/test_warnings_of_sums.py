@@ -10,10 +10,11 @@ import pytest
 from skope_ope import (
     IPS,
     SNIPS,
+    BanditLogs,
+    DirectMethod,
     DoublyRobust,
     SoftmaxPolicy,
     evaluate,
-    scan_logs,
     summarize,
 )
 from skope_ope.datasets import make_adaptive_logs, make_bandit_logs
@@ -109,15 +110,27 @@ def test_columns_by_which_is_asked_leave_the_warnings_as_they_are():
     assert "trailing_zeros" in [name for _, name, _ in first]
 
 
-@pytest.mark.frames
-def test_the_sums_of_a_frame_say_what_they_do_not_know():
-    polars = pytest.importorskip("polars")
-    pytest.importorskip("pyarrow")
-    names = {"action": "a", "reward": "r", "propensity": "p"}
-    data = {"a": [0, 1] * 50, "r": [0.0, 1.0, 1.0, 0.0] * 25, "p": [0.5] * 100}
-    lazy = scan_logs(
-        polars.DataFrame(data).lazy(), **names, columns=["p"], actions=[0, 1]
+def test_a_weight_whose_square_no_float_holds():
+    rng = np.random.default_rng(0)
+    p = np.full(400, 0.5)
+    p[17] = 1e-90
+    action, reward = rng.integers(0, 2, 400), rng.random(400)
+    logs = BanditLogs(np.zeros((400, 0)), action, reward, p)
+    table, merged = both(
+        "pi", logs.with_columns(pi=np.full((400, 2), 0.5)), 3, 0, {"IPS": IPS()}
     )
-    table = summarize({"same": "p"}, lazy, evaluators=["SNIPS"]).values()
-    assert table.recommended is None
-    assert "neither propensities nor missing rewards were tested" in table.reason
+    expected, found = (each["new", "IPS"] for each in (table, merged))
+    assert [one[:2] for one in told(found)] == [one[:2] for one in told(expected)]
+    assert np.isnan(found.standard_error) and np.isnan(expected.standard_error)
+    assert any("Row 17 has the smallest propensity" in str(w) for w in found.warnings)
+
+
+def test_an_error_that_sums_have_lost_is_said_to_be_so():
+    logs = world(1)
+    pi = np.random.default_rng(1).dirichlet(np.ones(logs.n_actions), len(logs))
+    evaluators = {"DM": DirectMethod(reward_model=0.1)}
+    _, merged = both("pi", logs.with_columns(pi=pi), 4, 0, evaluators)
+    value = merged["new", "DM"]
+    assert value.value == pytest.approx(0.1)
+    names = [warning.name for warning in value.warnings]
+    assert ("lost_error" in names) == bool(np.isnan(value.standard_error))

@@ -55,7 +55,7 @@ DOORS = {
     ("logs/_row_container.py", "audit"),
     ("logs/_bandit_logs.py", "checks"),
     ("logs/_lazy_logs.py", "audit"),
-    ("logs/_log_sums.py", "checks"),
+    ("logs/_sums_as_logs.py", "checks"),
     ("logs/_sampled_logs.py", "checks"),
     ("evaluators/core/_base.py", ""),  # what lazy logs need of all rooms
     ("evaluators/core/_policy_value.py", "audit"),

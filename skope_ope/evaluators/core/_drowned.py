@@ -52,11 +52,29 @@ def huge_weight_finding(logs, w, formed=True, first_row=0):
     )
 
 
-def huge_finding(weight):
-    """Return the same finding where the row is not known."""
+def huge_finding(weight, log=None, formed=True):
+    """Return the same finding from sums, which do not know the row of the weight.
+
+    Parameters
+    ----------
+    weight : float
+        The largest weight.
+    log : LogSums, default=None
+        Names the row of the smallest propensity, where it is far too small.
+    formed : bool, default=True
+        Whether there is a value.
+    """
+    lost = "the standard error is NaN" if formed else "the value is NaN"
+    told, row = "", None
+    if log is not None and log.propensities is not None:
+        p, rows, _ = log._propensities_below(np.inf)
+        if len(p):
+            row = int(rows[0])
+            told = f" Row {row} has the smallest propensity, {p[0]:.3g}."
     return _finding(
-        f"The largest importance weight is {weight:.3g}, whose square no float holds.",
-        None,
+        f"The largest importance weight is {weight:.3g}, whose square no float holds: "
+        f"{lost}.{told}",
+        row,
         weight,
     )
 
@@ -71,6 +89,17 @@ def drowned_finding(logs, w):
         "it. The standard error is NaN.",
         row,
         w[row],
+    )
+
+
+def lost_finding():
+    """Return the finding that sums of squares have lost how far rounds differ."""
+    return Finding(
+        "lost_error",
+        "warning",
+        "What the rounds bring differs by so little of its size that sums of squares "
+        "have lost it in their rounding: the standard error is NaN.",
+        ("Evaluate the rounds in memory, where sums are formed about the value.",),
     )
 
 

@@ -75,8 +75,9 @@ class SequentialEvaluator(BaseEvaluator):
 
         Parameters
         ----------
-        logs : BanditLogs
-            The logged rounds, in the order in which they happened.
+        logs : BanditLogs or LazyLogs
+            The logged rounds, in the order in which they happened. Lazy logs are walked
+            through part by part; nothing but the accepted rows is kept of them.
         reward_model : model, default=None
             Used where the constructor's is None; ignored where there is none.
 

@@ -55,7 +55,8 @@ class DRns(SequentialEvaluator):
     reward_model : model, number, array or str, default=None
         See `DoublyRobust`. `None`: the out-of-fold mean reward over all actions; where
         the logger learned (its propensities move with time) or the folds follow time
-        (`cv=TimeSeriesSplit()`), the mean reward of the rounds before.
+        (`cv=TimeSeriesSplit()`), the mean reward of the rounds before. On lazy logs
+        folds are those of `HashKFold`.
     acceptance : {"quantile", "worst_case"}, default="quantile"
         `"worst_case"` fixes c at the smallest logged propensity.
     normalize : {"pooled", True, False}, default="pooled"
@@ -88,7 +89,8 @@ class DRns(SequentialEvaluator):
     Attributes
     ----------
     uniforms_ : ndarray of shape (n_rounds,)
-        The uniform numbers.
+        The uniform numbers; not there after a fit on lazy logs, whose walks draw the
+        same numbers part by part.
     seed_ : int
         Seeds those for other logs.
 

@@ -39,7 +39,7 @@ def drns_source(model, logs, cv):
         if not isinstance(source, CrossFittedModel):
             return source
         if logs.propensities_drift and _sees_later(source.held_out_):
-            _warn_of_later_rounds()
+            warnings.warn(later_rounds_warning(), stacklevel=8)  # of fit
     elif logs.propensities_drift or len(logs) == 1 or logs.n_groups == 1:
         return EarlierMeans(logs)
     else:
@@ -211,12 +211,10 @@ def _before_in_unit(values, units):
     return out
 
 
-def _warn_of_later_rounds():
-    warnings.warn(
-        ModelErrorWarning(
-            "the propensities of the logs change over time, as those of a "
-            "logger that learns do, but the reward model is cross-fitted on "
-            "later rounds, too. Use time-ordered folds: cv=TimeSeriesSplit()."
-        ),
-        stacklevel=9,  # of fit
+def later_rounds_warning(remedy="Use time-ordered folds: cv=TimeSeriesSplit()."):
+    """Return the warning that rounds are predicted by what a learner did later."""
+    return ModelErrorWarning(
+        "the propensities of the logs change over time, as those of a logger that "
+        "learns do, but the reward model is cross-fitted on later rounds, too. "
+        f"{remedy}"
     )

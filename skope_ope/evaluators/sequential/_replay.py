@@ -60,7 +60,8 @@ class Replay(AcceptedMean):
     Attributes
     ----------
     uniforms_ : ndarray of shape (n_rounds,)
-        The uniform numbers.
+        The uniform numbers; not there after a fit on lazy logs, whose walks draw the
+        same numbers part by part.
     seed_ : int
         Seeds those for other logs.
 

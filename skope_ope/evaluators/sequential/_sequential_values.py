@@ -24,6 +24,7 @@ from skope_ope.evaluators.sequential._base import (
     parts_of,
     smallest_ratio,
 )
+from skope_ope.evaluators.sequential._drns_model import later_rounds_warning
 from skope_ope.evaluators.sequential._earlier_rewards import (
     EarlierRewards,
     is_one_mean,
@@ -297,8 +298,9 @@ class Walks:
         estimate, about = evaluator._estimate(history, trajectories, spread)
         told = evaluator._facts(history, trajectories, estimate, about)
         learned = reduce(lambda one, other: one + other, learned)
-        of_rounds = warnings_of_rounds(learned, facts.log)
-        told["warnings"] = [*of_rounds, *told["warnings"]]
+        of_rounds, warned = warnings_of_rounds(learned, facts.log), told["warnings"]
+        told["warnings"] = [*of_rounds, *self._model_warnings(evaluator)]
+        told["warnings"] += warned
         complete = [one for one in lessons if adaptive and one.complete]
         return SummedSequentialValue(
             estimate,
@@ -310,6 +312,20 @@ class Walks:
             propensities=propensities_of(facts.log),
             reach=history.reach(evaluator, trajectories),
         )
+
+    def _model_warnings(self, evaluator):
+        """Return a warning where a model of later rounds predicts those of a learner.
+
+        In memory a fit warns of that.
+        """
+        folds = evaluator._uses_model and hasattr(evaluator.reward_source_, "models_")
+        if not (folds and self.facts.propensities_drift):
+            return []
+        remedy = (
+            "Pass FrozenEstimator(model) of earlier rounds, or reward_model=None, the "
+            "mean of the rounds before."
+        )
+        return [later_rounds_warning(remedy)]
 
     def walk(self, task):
         """Walk through the rows of a task, and return what is known then."""

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from skope_ope.evaluators.core._drowned import huge_finding, lost_finding
 from skope_ope.evaluators.core._estimate import Estimate
 from skope_ope.evaluators.core._functions import ratio
 from skope_ope.evaluators.core._overlap import weight_entries
@@ -23,7 +24,6 @@ from skope_ope.evaluators.core._warnings import (
     warnings_of,
 )
 from skope_ope.evaluators.core._weight_findings import overlap_findings
-from skope_ope.exceptions import LowOverlapWarning
 from skope_ope.logs._known_range import known_range
 from skope_ope.logs._propensity_audit import action_count_z
 
@@ -46,9 +46,11 @@ def known_of_sums(evaluator, summary, log, n_rounds):
     warned, beyond = [], []
     logged_only = not summary.tally.table
     if evaluator._uses_weights and evaluator._is_huge(overlap):
-        beyond = [_huge_warning(overlap, isfinite(estimate.value))]
         formed = isfinite(estimate.value)
+        beyond = [huge_finding(overlap.max_w, log, formed).warning()]
         estimate = estimate.without_error() if formed else estimate.without_value()
+    elif estimate.lost and isfinite(estimate.value) and isnan(estimate.standard_error):
+        beyond = [lost_finding().warning()]
     if evaluator._uses_weights:
         target = SimpleNamespace(logged_only=logged_only, array=None)
         uses_model = evaluator._uses_model
@@ -72,19 +74,11 @@ def known_of_sums(evaluator, summary, log, n_rounds):
     }
 
 
-def _huge_warning(overlap, formed):
-    """Return the warning that a weight leaves the range of floats."""
-    what = "the standard error is NaN" if formed else "the value is NaN"
-    return LowOverlapWarning(
-        f"the largest importance weight, {overlap.max_w:.4g}, is beyond what floating "
-        f"point can square: {what}. Look for propensities that are nearly zero.",
-        overlap.max_w,
-    )
-
-
 def _entries(evaluator, summary, overlap, log):
     """Return the diagnostics that sums tell, by name."""
     found = {"n_rounds": summary.n}
+    if evaluator._weight_kind != "plain":  # several loggers may have acted
+        found |= _of_loggers(evaluator, summary.sums)
     if overlap is not None:
         found |= weight_entries(overlap) | {
             "unsupported_mass": overlap.missing_mass if summary.tally.table else nan,
@@ -103,6 +97,20 @@ def _entries(evaluator, summary, overlap, log):
             "exact groups" if exact else f"{frame.n_buckets} hash buckets"
         )
     return found
+
+
+def _of_loggers(evaluator, sums):
+    """Return how many rounds the loggers have, and what they count."""
+    frame, labels = sums.frame, sums.frame.strata
+    shares = evaluator._pooling_of_parts(frame)(sums.mass, frame.units).weight
+    shares = np.atleast_1d(shares * sums.mass)
+    count = frame.count.astype(int).tolist()
+    return {
+        "logger_rounds": dict(zip(labels, count, strict=True)),
+        "logger_shares": dict(
+            zip(labels, (shares / shares.sum()).tolist(), strict=True)
+        ),
+    }
 
 
 def _reach(evaluator, summary, overlap, log, n_rounds):

@@ -188,7 +188,7 @@ def _impossible(logs, least):
     """
     if logs.lowest_propensity >= least:
         return None
-    p, rows, actions = logs.propensities_below(least)
+    p, rows, actions = logs._propensities_below(least)
     again = logs.action_counts[actions] > 1
     if not again.any():
         return None

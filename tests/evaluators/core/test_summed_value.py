@@ -14,11 +14,17 @@ from skope_ope import (
     DirectMethod,
     DoublyRobust,
     LogSmoothing,
+    MultiLoggerDR,
+    MultiLoggerIPS,
+    PseudoInverse,
+    SlateDirectMethod,
+    SlateIPS,
     SubGaussianIPS,
     evaluate,
 )
 from skope_ope.evaluators._logged_value import logged_value
 from skope_ope.exceptions import TailWarning
+from tests.evaluators._reference_worlds import several_loggers, slates
 from tests.evaluators._summing import cut, summed, world
 
 pytestmark = pytest.mark.filterwarnings("ignore::skope_ope.exceptions.OPEWarning")
@@ -55,6 +61,9 @@ def assert_alike(found, expected):
     assert list(map(str, found.warnings)) == list(map(str, expected.warnings))
     for name in found.diagnostics.keys() & expected.diagnostics.keys():
         one, other = found.diagnostics[name], expected.diagnostics[name]
+        if isinstance(other, dict):
+            assert one.keys() == other.keys()
+            one, other = list(one.values()), list(other.values())
         assert_allclose(one, other, rtol=1e-9, atol=1e-11, err_msg=name)
     mine, memory = found._interval(), expected._interval()
     if memory.method == "student":
@@ -223,6 +232,46 @@ def test_it_shows_and_judges_itself():
     assert value.verdict.answer in ("trustworthy", "caution")
     assert float(value) == value.value
     assert value.lower_bound() < value.value < value.upper_bound()
+
+
+@pytest.mark.parametrize("group", [None, np.arange(600) // 5])
+def test_values_from_several_loggers_are_those_of_memory(group):
+    logs = several_loggers(600, 1).logs.replace(group=group)
+    evaluators = {
+        "naive": MultiLoggerIPS(pooling="naive"),
+        "balanced": MultiLoggerIPS(pooling="balanced"),
+        "ratio": MultiLoggerIPS(pooling="balanced", self_normalized=True),
+        "DR": MultiLoggerDR(pooling="balanced", reward_model=0.3),
+        "weighted": MultiLoggerIPS(pooling="weighted", divergences=[1.0, 2.0, 3.0]),
+    }
+    counts = logs.logger_counts / len(logs)
+    shares = dict(zip(logs.loggers.tolist(), counts.tolist(), strict=True))
+    table = summed({"pi": "pi"}, evaluators, logs, cut(600, 3), shares=shares).values()
+    memory = evaluate({"pi": "pi"}, logs, evaluators=evaluators)
+    for key, value in table.items():
+        assert_alike(value, memory[key])
+        assert value.diagnostics["logger_rounds"] == dict(
+            zip(logs.loggers.tolist(), logs.logger_counts.tolist(), strict=True)
+        )
+
+
+@pytest.mark.parametrize("kind", ["uniform", "product", "empirical"])
+def test_values_of_slates_are_those_of_memory(kind):
+    world_of_slates = slates(300, kind, 1)
+    logs = world_of_slates.logs
+    policies = {"mild": world_of_slates.policies[1]}
+    evaluators = {
+        "IPS": SlateIPS(),
+        "wIPS": SlateIPS(self_normalized=True),
+        "PI": PseudoInverse(),
+        "wPI": PseudoInverse(self_normalized=True),
+        "DM": SlateDirectMethod(reward_model=0.3),
+    }
+    table = summed(policies, evaluators, logs, cut(300, 3)).values()
+    memory = evaluate(policies, logs, evaluators=evaluators)
+    assert table.recommended == memory.recommended
+    for key, value in table.items():
+        assert_alike(value, memory[key])
 
 
 def test_smoothed_logarithms_know_the_lowest_reward():

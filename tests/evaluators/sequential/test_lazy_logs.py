@@ -27,7 +27,7 @@ from skope_ope import (
     scan_logs,
 )
 from skope_ope.datasets import make_bandit_logs
-from skope_ope.exceptions import OPEWarning
+from skope_ope.exceptions import ModelErrorWarning, OPEWarning
 from tests._quiet import quiet
 
 pytestmark = pytest.mark.frames
@@ -133,6 +133,23 @@ def test_fit_evaluate_and_score(state, logs, lazy):
         warnings.simplefilter("ignore", OPEWarning)
         again = memory.evaluate("pi", lazy)  # other logs than those of fit
         assert_same(again, memory.evaluate("pi", logs[:]))
+
+
+def test_a_model_of_later_rounds_of_a_learner(logs, tmp_path, global_random_seed):
+    """In memory the fit warns of it, here the value."""
+    rng = np.random.default_rng(global_random_seed)
+    share = np.linspace(0.1, 0.9, N)
+    action = (rng.random(N) < share).astype(int)
+    p = np.where(action == 1, share, 1 - share)
+    drifting = BanditLogs(logs.context, action, logs.reward, p)
+    lazy = written(drifting, tmp_path, (0, 300, N))
+    model = DRns(reward_model=LinearRegression(), cv=HashKFold(3), random_state=0)
+    with pytest.warns(ModelErrorWarning, match="change over time"):
+        model.fit(drifting)
+    for evaluator, warned in ((model, True), (DRns(random_state=0), False)):
+        found = deepcopy(evaluator).fit(lazy)._result(EpsilonGreedy(), None, None)
+        texts = [one for one in found.warnings if isinstance(one, ModelErrorWarning)]
+        assert len(texts) == warned
 
 
 def test_rounds_before_are_not_at_hand(logs, lazy):
