@@ -47,9 +47,9 @@ class HashKFold(BaseEstimator):
     >>> logs = BanditLogs(np.zeros((6, 1)), [0, 1] * 3, np.ones(6), group=user)
     >>> cv = HashKFold(n_splits=2)
     >>> [logs[test].group.tolist() for _, test in cv.split(logs)]
-    [['bob', 'bob'], ['ann', 'cid', 'ann', 'dee']]
+    [['ann', 'ann', 'dee'], ['bob', 'cid', 'bob']]
     >>> [logs[3:][test].group.tolist() for _, test in cv.split(logs[3:])]
-    [['bob'], ['ann', 'dee']]
+    [['ann', 'dee'], ['bob']]
     """
 
     _parameter_constraints: dict = {
