@@ -132,7 +132,7 @@ class HashKFold(BaseEstimator):
         --------
         >>> from skope_ope import HashKFold
         >>> HashKFold(n_splits=2).fold_of(range(3), ["ann", "bob", "ann"]).tolist()
-        [1, 0, 1]
+        [0, 1, 0]
         """
         self._validate_params()
         if hasattr(X, "partitions"):
