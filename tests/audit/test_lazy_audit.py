@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skope_ope import BanditLogs, SlateLogs, SoftmaxPolicy, audit, scan_logs
-from skope_ope.logs._log_sums import LogSums
 from skope_ope.logs._row_container import is_drawn
+from skope_ope.logs.sums._log_sums import LogSums
 
 pytestmark = pytest.mark.frames
 pytest.importorskip("pyarrow")
