@@ -16,7 +16,7 @@ from skope_ope import (
     SlateDoublyRobust,
     SlateIPS,
 )
-from skope_ope.evaluators._part_sums import sums_of_part
+from skope_ope.evaluators.parts._part_sums import sums_of_part
 from skope_ope.exceptions import ExplorationWarning
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import parts_of, shares_of, world_of
