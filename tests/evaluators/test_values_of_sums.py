@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skope_ope import (
+    IPS,
     SNIPS,
     BanditLogs,
     CascadeDR,
@@ -186,3 +187,37 @@ def test_differences_with_few_events_allow_for_the_model(with_plain):
     exact, found = (table["a", "DR"] - table["b", "DR"] for table in tables)
     inner, outer = exact.confidence_interval(), found.confidence_interval()
     assert outer.low <= inner.low + 1e-9 and outer.high >= inner.high - 1e-9
+
+
+def test_a_group_whose_rounds_all_weigh_nothing_has_no_value():
+    rng = np.random.default_rng(1)
+    n = 60
+    logs = BanditLogs(
+        np.zeros((n, 0)),
+        rng.integers(0, 2, n),
+        rng.random(n),
+        np.full(n, 0.5),
+        sample_weight=np.repeat([0.0, 1.0, 2.0], 20),
+    ).with_columns(pi=rng.dirichlet(np.ones(2), n), day=np.repeat([1, 2, 3], 20))
+    evaluators = {"IPS": IPS()}
+    exact = evaluate({"a": "pi"}, logs, evaluators=evaluators)["a", "IPS"].by("day")
+    both = [
+        summarize({"a": "pi"}, logs[k::2], evaluators=evaluators, by="day")
+        for k in (0, 1)
+    ]
+    found = sum(both).values()["a", "IPS"].by("day")
+    assert list(found) == list(exact) == [1, 2, 3]
+    assert np.isnan(found[1].value) and np.isnan(exact[1].value)
+    assert found[1].n_rounds == exact[1].n_rounds == 20
+    for day in (2, 3):
+        assert_allclose(found[day].value, exact[day].value, rtol=1e-12)
+
+
+def test_a_value_that_rests_on_one_round_has_not_lost_its_error_in_rounding():
+    logs = BanditLogs(
+        np.zeros((4, 0)), [0, 0, 0, 1], [1.0, 0.0, 1.0, 0.7], np.full(4, 0.5)
+    ).with_columns(pi=np.tile([0.0, 1.0], (4, 1)))
+    exact, found = halves(logs, SNIPS())
+    assert np.isnan(exact.standard_error) and np.isnan(found.standard_error)
+    names = [[w.name for w in one.warnings] for one in (exact, found)]
+    assert names[0] == names[1]
