@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums that become values: parts of a log, days and machines add up."""
 
+import warnings
 from functools import cached_property, partial
 from math import nan
 
@@ -23,6 +24,7 @@ from skope_ope.evaluators._warn_once import warn_once
 from skope_ope.evaluators.core._design import Frame, in_order
 from skope_ope.evaluators.core._estimate import GivenEstimate
 from skope_ope.evaluators.core._grounds import propensities_of_sums
+from skope_ope.evaluators.core._logger_mixture import doubt_of_parts
 from skope_ope.evaluators.core._summary import LOGGER
 from skope_ope.evaluators.core._summed_reach import SummedReach
 from skope_ope.evaluators.core._summed_value import JointTerms, SummedValue
@@ -308,6 +310,13 @@ class ValueSummary:
             if isinstance(value._find_reach, SummedReach):
                 value._find_reach.limits = limits
             found[label] = value
+        mixed = self.evaluators[name]._mixes_in_sums(
+            sums.by_evaluator[name].summary(policy)
+        )
+        doubt = doubt_of_parts(sums, sums.by[column]) if mixed else None
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=3)
+            found = {k: one._with_warnings([doubt]) for k, one in found.items()}
         return found
 
     def _nothing(self, part, name, label):

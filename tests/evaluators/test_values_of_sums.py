@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Values from merged sums say what values in memory say: diagnostics and warnings."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -16,6 +18,7 @@ from skope_ope import (
     DoublyRobust,
     ExplorationScavenging,
     IndependentSlotIPS,
+    MultiLoggerIPS,
     PseudoInverse,
     SlateDirectMethod,
     SlateDoublyRobust,
@@ -24,7 +27,7 @@ from skope_ope import (
     summarize,
 )
 from skope_ope.evaluators._part_sums import sums_of_part
-from skope_ope.exceptions import ExplorationWarning
+from skope_ope.exceptions import ExplorationWarning, LoggerWarning
 from tests.evaluators._reference_worlds import WORLDS
 from tests.evaluators.test_merging import parts_of, shares_of, world_of
 
@@ -221,3 +224,39 @@ def test_a_value_that_rests_on_one_round_has_not_lost_its_error_in_rounding():
     assert np.isnan(exact.standard_error) and np.isnan(found.standard_error)
     names = [[w.name for w in one.warnings] for one in (exact, found)]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("day_of_loggers", [False, True])
+@pytest.mark.parametrize(
+    "evaluator",
+    [MultiLoggerIPS(pooling="balanced"), ExplorationScavenging()],
+    ids=["balanced", "arms"],
+)
+def test_days_of_other_loggers_than_the_mixture_have_no_values(
+    evaluator, day_of_loggers
+):
+    rng = np.random.default_rng(0)
+    n = 2000
+    mu = np.array([[0.9, 0.1], [0.1, 0.9]])
+    logger = np.repeat([0, 1], n // 2)
+    action = (rng.random(n) > mu[logger, 0]).astype(int)
+    logs = BanditLogs(
+        np.zeros((n, 0)),
+        action,
+        rng.random(n) < np.array([0.2, 0.6])[action],
+        mu[logger, action],
+        logger=np.array(["A", "B"])[logger],
+        logger_proba=mu[:, action].T,
+    ).with_columns(
+        pi=np.full((n, 2), 0.5), day=logger if day_of_loggers else np.arange(n) % 2
+    )
+    given = {"evaluators": {"one": evaluator}, "by": "day"}
+    value = summarize({"a": "pi"}, logs, **given).values()["a", "one"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = value.by("day")
+    told = [w for w in caught if issubclass(w.category, LoggerWarning)]
+    assert bool(told) == day_of_loggers
+    for one in found.values():
+        names = [w.name for w in one.warnings]
+        assert ("logger" in names) == day_of_loggers

@@ -296,10 +296,13 @@ class ExplorationScavenging(BaseEvaluator):
         """What a policy wants of its arms, as parts of a log tell it."""
         return f"wanted of {self.match}s"
 
+    def _mixes_in_sums(self, summary):
+        return summary.facts["logger_proba"] and self.match == "action"
+
     def _estimate_of_sums(self, summary):
         return estimate_of_sums(
             self.self_normalized,
-            summary.facts["logger_proba"] and self.match == "action",
+            self._mixes_in_sums(summary),
             self.on_missing,
             summary,
         )
@@ -309,7 +312,7 @@ class ExplorationScavenging(BaseEvaluator):
 
     def _known_of_sums(self, summary, log, n_rounds):
         arms = SummedArms(summary, summary.estimate())
-        mixes = summary.facts["logger_proba"] and self.match == "action"
+        mixes = self._mixes_in_sums(summary)
         match, warned = SimpleNamespace(missing_mass=arms.missing_mass), []
         if mixes:
             warned = _doubts_of_mixture(arms, arms, match, log)
