@@ -321,7 +321,7 @@ class ValueSummary:
 
     def _nothing(self, part, name, label):
         """Return the value of rounds of which none counts: NaN."""
-        estimate = GivenEstimate(nan, nan, nan, None, Frame(np.zeros(1, dtype=int)))
+        estimate = GivenEstimate(nan, nan, 0.0, None, Frame(np.zeros(1, dtype=int)))
         return SummedValue(
             estimate,
             part.n,
